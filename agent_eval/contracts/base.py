@@ -1,0 +1,65 @@
+"""What every contract shares: the base model, the schema version, the canonical digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = "1.1.0"
+"""Version of every file this program writes. A superset of 1.0."""
+
+READABLE_SCHEMA_VERSIONS = ("0.1.0", "1.0.0", "1.1.0")
+"""Versions this program reads; older ones are migrated on the way in."""
+
+
+class Contract(BaseModel):
+    """A typed value that crosses a boundary: a file, a process, a room.
+
+    Unknown fields are kept (a later version may know them) and can be listed with
+    `unknown_fields`; strict validation refuses them.
+    """
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=(), ser_json_inf_nan="strings")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON-serialisable data, unknown fields included."""
+        return self.model_dump(mode="json")
+
+
+def unknown_fields(model: BaseModel, place: str = "$") -> Iterator[str]:
+    """Yield the JSON path of every field that the contract does not define.
+
+    Args:
+        model: A validated contract.
+        place: JSON path of `model` itself.
+    """
+    for name in model.model_extra or ():
+        yield f"{place}.{name}"
+    for name in type(model).model_fields:
+        yield from _unknown_below(getattr(model, name), f"{place}.{name}")
+
+
+def _unknown_below(value: object, place: str) -> Iterator[str]:
+    if isinstance(value, BaseModel):
+        yield from unknown_fields(value, place)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _unknown_below(item, f"{place}[{position}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, BaseModel):
+                yield from unknown_fields(item, f"{place}.{key}")
+
+
+def canonical_json(value: Any) -> bytes:
+    """Bytes that are equal for equal JSON values: keys sorted, no white space, UTF-8."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def digest(value: Any) -> str:
+    """Lower-case hexadecimal sha256 of `canonical_json(value)`."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()

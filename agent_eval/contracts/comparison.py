@@ -1,0 +1,227 @@
+"""A comparison of a candidate run with a baseline run: `compare/baseline_delta.json`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, StrictStr
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.run import RunSummary
+from agent_eval.contracts.verdict import Outcome
+
+
+class Metric(Contract):
+    """A figure in both runs. `delta` is candidate minus baseline; null where one side has no figure."""
+
+    name: StrictStr
+    baseline: float | None = Field(default=None, allow_inf_nan=False)
+    candidate: float | None = Field(default=None, allow_inf_nan=False)
+    delta: float | None = Field(default=None, allow_inf_nan=False)
+
+
+class RunReference(Contract):
+    """Which run was compared, pinned by the digest of its manifest."""
+
+    run_id: StrictStr
+    dataset_id: StrictStr
+    manifest_sha256: StrictStr | None = None
+    agent_version: StrictStr = "unknown"
+    model: StrictStr = "unknown"
+    git_commit: StrictStr | None = None
+    started_at: StrictStr | None = None
+    summary: RunSummary
+
+
+class CompatibilityCheck(Contract):
+    """One condition under which two runs may be compared, and the values that broke it."""
+
+    name: StrictStr
+    passed: bool
+    message: StrictStr
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class Compatibility(Contract):
+    """All conditions; `failures` repeats those that do not hold."""
+
+    passed: bool
+    checks: list[CompatibilityCheck]
+    failures: list[CompatibilityCheck] = Field(default_factory=list)
+
+
+class CaseSets(Contract):
+    """How the two runs' cases relate, as sorted case ids. Only `compared` enters the deltas."""
+
+    compared: int
+    new: list[StrictStr] = Field(default_factory=list)
+    changed: list[StrictStr] = Field(default_factory=list)
+    removed: list[StrictStr] = Field(default_factory=list)
+    removed_failing: list[StrictStr] = Field(default_factory=list)
+    """Those of `removed` that did not pass in the baseline."""
+
+
+class CallChange(Contract):
+    """One step of the aligned difference between two lists of tool calls.
+
+    `arguments` appear only for changed arguments: JSON paths with both values, cut to a bounded size.
+    """
+
+    kind: Literal["same", "added", "removed", "moved", "arguments"]
+    tool: StrictStr
+    arguments: dict[str, tuple[Any, Any]] | None = None
+
+
+class BehaviourChange(Contract):
+    """How one case's behaviour changed beyond its verdicts. Null figures are unknown, not zero."""
+
+    case_id: StrictStr
+    baseline_calls: list[StrictStr] = Field(default_factory=list)
+    candidate_calls: list[StrictStr] = Field(default_factory=list)
+    calls: list[CallChange] = Field(default_factory=list)
+    calls_changed: bool = False
+    output_changed: bool = False
+    baseline_output: StrictStr | None = None
+    candidate_output: StrictStr | None = None
+    baseline_models: list[StrictStr] = Field(default_factory=list)
+    candidate_models: list[StrictStr] = Field(default_factory=list)
+    model_changed: bool = False
+    metrics: list[Metric] = Field(default_factory=list)
+    """Those of input_tokens, output_tokens, cost_usd, latency_ms that moved."""
+
+
+class RunBehaviour(Contract):
+    """Behaviour over the whole run, said once.
+
+    `shifts` holds totals of tokens, cost and latency over the cases where both runs know them;
+    `notices` are sentences for the top of a report, empty when nothing moved enough to say.
+    """
+
+    cases_with_changed_calls: int = 0
+    cases_with_changed_output: int = 0
+    baseline_models: list[StrictStr] = Field(default_factory=list)
+    candidate_models: list[StrictStr] = Field(default_factory=list)
+    model_changed: bool = False
+    shifts: list[Metric] = Field(default_factory=list)
+    notices: list[StrictStr] = Field(default_factory=list)
+
+
+class JudgeChange(Contract):
+    """A judge's outcome in both runs on one case, with the candidate's reason."""
+
+    judge_id: StrictStr
+    baseline: Outcome | None
+    candidate: Outcome | None
+    baseline_score: float | None = None
+    candidate_score: float | None = None
+    reason: StrictStr = ""
+    failure: StrictStr | None = None
+    evidence_refs: list[int] = Field(default_factory=list)
+
+
+class CaseRegression(Contract):
+    """A case whose result changed in either direction.
+
+    Regressed: passed in the baseline and not now, or a new hard fail. Improved: the reverse, and not
+    regressed.
+    """
+
+    case_id: StrictStr
+    baseline_outcome: Outcome
+    candidate_outcome: Outcome
+    baseline_passed: bool
+    candidate_passed: bool
+    baseline_hard_failed: bool
+    candidate_hard_failed: bool
+    regressed: bool
+    improved: bool
+    judges: list[JudgeChange] = Field(default_factory=list)
+    """Judges whose outcome changed, the ones that now fail first."""
+
+
+class Cluster(Contract):
+    """Failures with the same judge and the same reason, numbers and quoted parts left out."""
+
+    cluster: StrictStr
+    judge_id: StrictStr
+    reason: StrictStr
+    baseline_count: int
+    candidate_count: int
+    delta: int
+    case_ids: list[StrictStr] = Field(default_factory=list)
+    """Up to ten of the candidate's cases in it."""
+    suggested_fix: StrictStr | None = None
+
+
+class FailureClusters(Contract):
+    """Counts by cluster in each run, and the clusters ranked by growth."""
+
+    baseline: dict[str, int] = Field(default_factory=dict)
+    candidate: dict[str, int] = Field(default_factory=dict)
+    delta_ranked: list[Cluster] = Field(default_factory=list)
+
+
+class Triage(Contract):
+    """What to look at first, each with a hint."""
+
+    top_clusters: list[Cluster] = Field(default_factory=list)
+    suggested_fixes_count: int = 0
+
+
+class ReleaseImpact(Contract):
+    """A score from 0 to 100 for orientation; the gate decides, not this."""
+
+    impact_score: float
+    impact_level: Literal["low", "medium", "high", "critical"]
+    recommendation: StrictStr
+
+
+class Overview(Contract):
+    """The comparison in numbers of cases."""
+
+    total_baseline_cases: int
+    total_candidate_cases: int
+    compared_cases: int
+    regressed_cases: int
+    improved_cases: int
+    new_hard_fail_cases: int
+    resolved_hard_fail_cases: int
+    risk_level: Literal["low", "medium", "high"]
+
+
+class Comparison(Contract):
+    """Everything that changed from the baseline to the candidate.
+
+    `metrics` and `judge_metrics` are over the compared cases. `candidate.summary` is over the whole
+    candidate run; absolute thresholds use it.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    generated_at: StrictStr
+    baseline_run_id: StrictStr
+    candidate_run_id: StrictStr
+    dataset_id: StrictStr
+    baseline: RunReference
+    candidate: RunReference
+    compatibility: Compatibility
+    cases: CaseSets
+    metrics: dict[str, Metric]
+    """`pass_rate` and `hard_fail_rate`."""
+    judge_metrics: dict[str, Metric]
+    overview: Overview
+    case_regressions: list[CaseRegression] = Field(default_factory=list)
+    regressions: list[StrictStr] = Field(default_factory=list)
+    top_regressed_judges: list[Metric] = Field(default_factory=list)
+    new_hard_fail_case_ids: list[StrictStr] = Field(default_factory=list)
+    resolved_hard_fail_case_ids: list[StrictStr] = Field(default_factory=list)
+    failure_clusters: FailureClusters = Field(default_factory=FailureClusters)
+    triage: Triage = Field(default_factory=Triage)
+    release_impact: ReleaseImpact
+    behaviour: RunBehaviour = Field(default_factory=RunBehaviour)
+    behaviour_changes: list[BehaviourChange] = Field(default_factory=list)
+    """Cases whose behaviour changed: those whose result changed first, in full; the rest by calls only."""
+
+    @property
+    def regressed_case_ids(self) -> list[str]:
+        """Ids of the regressed cases, sorted."""
+        return sorted(row.case_id for row in self.case_regressions if row.regressed)

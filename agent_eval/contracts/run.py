@@ -1,0 +1,157 @@
+"""A run: its pinned configuration, its summary, and the index that comparison reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field, StrictStr
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.verdict import CaseResult, Outcome
+
+
+class RunConfig(Contract):
+    """Everything needed to say what was run. `started_at` is ISO 8601 with its offset.
+
+    `execution_mode` is `trace_score` for recorded traces. `pinned_env` records the interpreter and
+    the versions of the packages that judge. Digests and hashes are lower-case hexadecimal sha256.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    run_id: StrictStr = Field(min_length=1)
+    dataset_id: StrictStr
+    agent_version: StrictStr = "unknown"
+    model: StrictStr = "unknown"
+    started_at: StrictStr
+    seed: int = 0
+    judges: list[StrictStr]
+    judge_configs: dict[str, Any] = Field(default_factory=dict)
+    execution_mode: StrictStr = "trace_score"
+    execution_config: dict[str, Any] = Field(default_factory=dict)
+    pinned_env: dict[str, Any] = Field(default_factory=dict)
+    suite_digest: StrictStr | None = None
+    prompt_hash: StrictStr | None = None
+    policy_hash: StrictStr | None = None
+    container_image: StrictStr | None = None
+    git_commit: StrictStr | None = None
+    dependency_lock_hash: StrictStr | None = None
+    dataset_metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class JudgeCounts(Contract):
+    """How often a judge came to each outcome."""
+
+    passed: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    skipped: int = 0
+    error: int = 0
+
+    @property
+    def judged(self) -> int:
+        """Verdicts that are not skipped: the denominator of the judge's pass rate."""
+        return self.passed + self.failed + self.inconclusive + self.error
+
+
+class RunSummary(Contract):
+    """The aggregate of a run, always derivable from its verdicts (`summarize`).
+
+    Rates are from 0 to 1 over all cases; inconclusive, error and skipped cases count as not passed.
+    `failed_cases` counts every case that did not pass.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    run_id: StrictStr
+    dataset_id: StrictStr
+    total_cases: int
+    passed_cases: int
+    failed_cases: int
+    inconclusive_cases: int = 0
+    error_cases: int = 0
+    skipped_cases: int = 0
+    hard_fail_cases: int
+    pass_rate: float = Field(ge=0, le=1, allow_inf_nan=False)
+    hard_fail_rate: float = Field(ge=0, le=1, allow_inf_nan=False)
+    judge_pass_rates: dict[str, float] = Field(default_factory=dict)
+    judge_counts: dict[str, JudgeCounts] = Field(default_factory=dict)
+    failures: dict[str, int] = Field(default_factory=dict)
+    """How often each failure kind occurred in failed and error verdicts."""
+
+
+class Tally:
+    """Counts case results one at a time, in constant memory, and can be merged with others."""
+
+    def __init__(self) -> None:
+        self.cases: Counter[str] = Counter()
+        self.hard_fail_cases = 0
+        self.judges: dict[str, Counter[str]] = {}
+        self.failures: Counter[str] = Counter()
+
+    def add(self, result: CaseResult) -> None:
+        """Count one case."""
+        self.cases[result.outcome.value] += 1
+        self.hard_fail_cases += result.hard_failed
+        for verdict in result.verdicts:
+            self.judges.setdefault(verdict.judge_id, Counter())[verdict.outcome.value] += 1
+            if verdict.failure is not None:
+                self.failures[verdict.failure.value] += 1
+
+    def merge(self, other: Tally) -> None:
+        """Add what another tally counted."""
+        self.cases.update(other.cases)
+        self.hard_fail_cases += other.hard_fail_cases
+        self.failures.update(other.failures)
+        for judge_id, counts in other.judges.items():
+            self.judges.setdefault(judge_id, Counter()).update(counts)
+
+    def summary(self, run_id: str, dataset_id: str) -> RunSummary:
+        """The summary of everything counted so far."""
+        total = self.cases.total()
+        passed = self.cases[Outcome.PASSED.value]
+        counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
+        return RunSummary(
+            run_id=run_id,
+            dataset_id=dataset_id,
+            total_cases=total,
+            passed_cases=passed,
+            failed_cases=total - passed,
+            inconclusive_cases=self.cases[Outcome.INCONCLUSIVE.value],
+            error_cases=self.cases[Outcome.ERROR.value],
+            skipped_cases=self.cases[Outcome.SKIPPED.value],
+            hard_fail_cases=self.hard_fail_cases,
+            pass_rate=passed / total if total else 0.0,
+            hard_fail_rate=self.hard_fail_cases / total if total else 0.0,
+            judge_pass_rates={
+                name: count.passed / count.judged for name, count in counts.items() if count.judged
+            },
+            judge_counts=counts,
+            failures=dict(sorted(self.failures.items())),
+        )
+
+
+def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:
+    """The summary that follows from case results."""
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    return tally.summary(run_id, dataset_id)
+
+
+class CaseIndex(Contract):
+    """What comparison needs of a case without reading its trajectory; one line of `run/index.jsonl`.
+
+    `calls` lists `[tool, digest of its arguments]` in call order. Tokens, cost (US dollars) and latency
+    (milliseconds) are null when the trace does not say: unknown is never zero.
+    """
+
+    case_id: StrictStr
+    definition_digest: StrictStr
+    output_digest: StrictStr | None = None
+    calls: list[tuple[StrictStr, StrictStr]] = Field(default_factory=list)
+    models: list[StrictStr] = Field(default_factory=list)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = Field(default=None, allow_inf_nan=False)
+    latency_ms: float | None = Field(default=None, allow_inf_nan=False)

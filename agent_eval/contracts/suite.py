@@ -1,0 +1,79 @@
+"""A suite: the cases an agent is evaluated on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import AliasChoices, Field, StrictStr
+
+from agent_eval.contracts.base import Contract, digest
+from agent_eval.contracts.trace import Event
+
+NOT_PART_OF_A_DEFINITION = frozenset({"trace"})
+"""Fields of a case that record what an agent did, not what was asked of it."""
+
+
+class ToolContract(Contract):
+    """Arguments a tool must and must not be called with, and optionally their JSON Schema."""
+
+    required_args: list[StrictStr] = Field(
+        default_factory=list, validation_alias=AliasChoices("required_args", "required")
+    )
+    forbidden_args: list[StrictStr] = Field(
+        default_factory=list, validation_alias=AliasChoices("forbidden_args", "forbidden")
+    )
+    args_schema: dict[str, Any] | None = None
+
+
+class Policy(Contract):
+    """Tools the agent must use, and must not."""
+
+    required_tools: list[StrictStr] = Field(default_factory=list)
+    forbidden_tools: list[StrictStr] = Field(default_factory=list)
+
+
+class Case(Contract):
+    """One task for the agent, what is expected of it and, for recorded runs, its trace."""
+
+    case_id: StrictStr = Field(min_length=1)
+    input: Any = None
+    expected_output: Any = Field(default=None, validation_alias=AliasChoices("expected_output", "expected"))
+    trace: list[Event] = Field(default_factory=list)
+    tool_contracts: dict[str, ToolContract] = Field(default_factory=dict)
+    policy: Policy = Field(default_factory=Policy)
+    regex_patterns: list[StrictStr] = Field(
+        default_factory=list, validation_alias=AliasChoices("regex_patterns", "regex")
+    )
+    json_schema: dict[str, Any] | bool | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class SuiteHeader(Contract):
+    """Everything of a suite but its cases; the first line of a `.jsonl` suite."""
+
+    dataset_id: StrictStr = Field(min_length=1)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    schema_version: StrictStr | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The schema version the suite states, at the top or in its metadata."""
+        stated = self.schema_version or self.metadata.get("schema_version")
+        return stated if isinstance(stated, str) else None
+
+
+class Suite(SuiteHeader):
+    """A whole suite in memory. Large suites are streamed case by case instead."""
+
+    cases: list[Case] = Field(default_factory=list)
+
+
+def definition_digest(case: dict[str, Any]) -> str:
+    """Digest of what a case asks for, leaving out what an agent did.
+
+    Args:
+        case: The case as plain JSON, as read from the suite.
+
+    Two cases with the same digest ask the same thing, so their results may be compared.
+    """
+    return digest({key: value for key, value in case.items() if key not in NOT_PART_OF_A_DEFINITION})

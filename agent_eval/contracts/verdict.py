@@ -1,0 +1,115 @@
+"""What judges say of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from agent_eval.contracts.base import Contract
+from agent_eval.errors import FailureKind
+
+REPLAY_CONTRACT = "replay_contract"
+"""The check of the trace itself. It always runs and is not a measurement of the agent's quality."""
+
+
+class Outcome(StrEnum):
+    """What a judge found, and what a case amounts to. Only `PASSED` is a pass."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+    """A judge looked and could not tell."""
+    SKIPPED = "skipped"
+    """Nothing to judge: the judge is not configured for this case."""
+    ERROR = "error"
+    """It could not be judged: agent crashed, judge raised, output missing."""
+
+
+class Verdict(Contract):
+    """One judge's finding on one case.
+
+    `score` is from 0 to 1, null when there is none. `reason` is one sentence a reviewer can act on.
+    `evidence_refs` are indices (`Event.idx`) of the events it rests on; `evidence` holds details.
+    `hard` says whether a failure is a hard fail. `weight` and `category` come from the suite.
+    """
+
+    judge_id: StrictStr
+    case_id: StrictStr
+    outcome: Outcome
+    passed: bool
+    score: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    reason: StrictStr
+    hard: bool = True
+    failure: FailureKind | None = None
+    evidence_refs: list[StrictInt] = Field(default_factory=list)
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    category: StrictStr | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Verdict:
+        if self.passed != (self.outcome is Outcome.PASSED):
+            raise ValueError(f"passed={self.passed} contradicts outcome={self.outcome.value}")
+        if (self.failure is not None) != (self.outcome in (Outcome.FAILED, Outcome.ERROR)):
+            raise ValueError("exactly failed and error verdicts carry a failure")
+        return self
+
+    @property
+    def is_hard_fail(self) -> bool:
+        """A failed or error verdict of a hard judge."""
+        return self.hard and self.outcome in (Outcome.FAILED, Outcome.ERROR)
+
+
+class CaseResult(Contract):
+    """All verdicts on one case and what they amount to.
+
+    `trial` counts from 0. Build it with `case_result`, which derives everything from the verdicts.
+    """
+
+    case_id: StrictStr
+    trial: int = 0
+    outcome: Outcome
+    passed: bool
+    hard_failed: bool
+    score: float | None = None
+    verdicts: list[Verdict]
+
+
+def combine(verdicts: Iterable[Verdict]) -> Outcome:
+    """What verdicts amount to: error, else failed, else inconclusive, else passed.
+
+    `SKIPPED` when no judge but the check of the trace itself had anything to judge: nothing measured
+    is not a pass.
+    """
+    seen = set()
+    measured = False
+    for verdict in verdicts:
+        seen.add(verdict.outcome)
+        measured |= verdict.judge_id != REPLAY_CONTRACT and verdict.outcome is not Outcome.SKIPPED
+    for outcome in (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE):
+        if outcome in seen:
+            return outcome
+    return Outcome.PASSED if measured else Outcome.SKIPPED
+
+
+def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:
+    """Derive a case's result from its verdicts.
+
+    `score` is the weighted share of passed verdicts among those that are not skipped, from 0 to 1:
+    sum(weights of passed) / sum(weights).
+    """
+    outcome = combine(verdicts)
+    judged = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
+    total = sum(verdict.weight for verdict in judged)
+    return CaseResult(
+        case_id=case_id,
+        trial=trial,
+        outcome=outcome,
+        passed=outcome is Outcome.PASSED,
+        hard_failed=any(verdict.is_hard_fail for verdict in verdicts),
+        score=sum(verdict.weight for verdict in judged if verdict.passed) / total if total else None,
+        verdicts=verdicts,
+    )

@@ -1,0 +1,124 @@
+"""Errors, exit codes and the failure taxonomy.
+
+Plain Python on purpose: every command imports this at start-up.
+
+An error says what happened (`message`), where (`details`: `file`, `case_id`, `field`, `line`)
+and what to do next (`details["remedy"]`). The command line prints it as one JSON object on
+stderr, or as prose on a terminal, and exits with `exit_code`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller."""
+
+    OK = 0
+    """Passed, or everything asked for was done."""
+    NO = 1
+    """The gate or check said no."""
+    WRONG_REQUEST = 2
+    """The request was wrong: usage or invalid input."""
+    INCONCLUSIVE = 3
+    """The evidence does not decide, and the policy blocks on that."""
+    NOT_EVALUABLE = 4
+    """It could not be evaluated: agent unreachable, disk full, output directory not writable."""
+
+
+class FailureKind(StrEnum):
+    """Why a verdict failed or could not be given. One taxonomy for judges, engine and agents."""
+
+    AGENT_ERROR = "agent_error"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+    PARSE_ERROR = "parse_error"
+    TYPE_ERROR = "type_error"
+    CONTRACT_VIOLATION = "contract_violation"
+    POLICY_VIOLATION = "policy_violation"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    LOOP = "loop"
+    INJECTION = "injection"
+    MISSING_OUTPUT = "missing_output"
+    JUDGE_ERROR = "judge_error"
+    INFRASTRUCTURE = "infrastructure"
+
+
+class AgentEvalError(Exception):
+    """Base of every error this project raises on purpose.
+
+    Args:
+        message: One sentence: what happened and where.
+        remedy: What to do next, one sentence.
+        details: Places and values, JSON-serialisable (`file`, `case_id`, `field`, `line`, ...).
+    """
+
+    code = "error"
+    exit_code = ExitCode.WRONG_REQUEST
+
+    def __init__(self, message: str, *, remedy: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Any] = {key: value for key, value in details.items() if value is not None}
+        if remedy:
+            self.details["remedy"] = remedy
+
+    @property
+    def remedy(self) -> str:
+        """What to do next; empty when there is nothing useful to say."""
+        return str(self.details.get("remedy", ""))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object printed on stderr: `{"error": {"code", "message", "details"}}`."""
+        return {"error": {"code": self.code, "message": self.message, "details": self.details}}
+
+
+class UsageError(AgentEvalError):
+    """The command was called wrongly: flags that contradict each other, nothing to do."""
+
+    code = "usage_error"
+
+
+class InvalidInput(AgentEvalError):
+    """A file or value from outside is not what it must be. Names file, place and remedy."""
+
+    code = "validation_error"
+
+
+class InvalidPack(AgentEvalError):
+    """An evidence pack does not verify: changed, added, removed or linked files, or a broken manifest."""
+
+    code = "invalid_pack"
+
+
+class IncompatibleRuns(AgentEvalError):
+    """Baseline and candidate did not evaluate the same thing."""
+
+    code = "incompatible_runs"
+
+
+class NothingMeasured(AgentEvalError):
+    """No case was selected or judged; that is never a pass."""
+
+    code = "nothing_measured"
+
+
+class NotEvaluable(AgentEvalError):
+    """The evaluation could not be done for reasons outside the request."""
+
+    code = "not_evaluable"
+    exit_code = ExitCode.NOT_EVALUABLE
+
+
+class StorageError(NotEvaluable):
+    """Reading or writing failed: disk full, no permission, not a directory."""
+
+    code = "storage_error"
+
+
+class RemoteError(NotEvaluable):
+    """A remote service answered with an error or not at all."""
+
+    code = "remote_error"
