@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,35 +127,63 @@ class Trace(Sequence[Event]):
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:
-    """Pair tool calls with their results. See `Trace.calls`."""
+    """Pair tool calls with their results. See `Trace.calls`. Linear in the number of events."""
     calls: list[Event] = []
     result_of: dict[int, Event] = {}
-    open_calls: list[int] = []
     orphans: list[Event] = []
+    waiting = _OpenCalls()
     for event in events:
         if event.type == TOOL_CALL:
-            open_calls.append(len(calls))
+            waiting.add(len(calls), event)
             calls.append(event)
         elif event.type == TOOL_RESULT:
-            position = _call_answered_by(event, calls, open_calls)
+            position = waiting.take(event)
             if position is None:
                 orphans.append(event)
             else:
-                open_calls.remove(position)
                 result_of[position] = event
     paired = [ToolCall(call, result_of.get(position)) for position, call in enumerate(calls)]
     return paired + [ToolCall(None, orphan) for orphan in orphans]
 
 
-def _call_answered_by(result: Event, calls: Sequence[Event], open_calls: Sequence[int]) -> int | None:
-    candidates = [position for position in open_calls if calls[position].attempt == result.attempt]
-    if result.call_id is not None:
-        for position in candidates:
-            if calls[position].call_id == result.call_id:
-                return position
-        # An id that no open call carries can still answer a call that has none.
-        candidates = [position for position in candidates if calls[position].call_id is None]
-    for position in candidates:
-        if result.tool is None or calls[position].tool == result.tool:
+class _OpenCalls:
+    """Calls that wait for a result, found by id, by tool or by age in constant time.
+
+    Every call stands in several queues; one that was answered through another queue is dropped when it
+    comes to the front.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[Any, ...], deque[int]] = {}
+        self._answered: set[int] = set()
+
+    def add(self, position: int, call: Event) -> None:
+        keys: list[tuple[Any, ...]] = [("any", call.attempt), ("tool", call.attempt, call.tool)]
+        if call.call_id is None:
+            keys += [("any, no id", call.attempt), ("tool, no id", call.attempt, call.tool)]
+        else:
+            keys.append(("id", call.attempt, call.call_id))
+        for key in keys:
+            self._queues.setdefault(key, deque()).append(position)
+
+    def take(self, result: Event) -> int | None:
+        """The open call this result answers, which then is open no more."""
+        attempt = result.attempt
+        if result.call_id is None:
+            return self._oldest(("any", attempt) if result.tool is None else ("tool", attempt, result.tool))
+        position = self._oldest(("id", attempt, result.call_id))
+        if position is not None:
             return position
-    return None
+        # An id that no open call carries can still answer a call that has none.
+        return self._oldest(
+            ("any, no id", attempt) if result.tool is None else ("tool, no id", attempt, result.tool)
+        )
+
+    def _oldest(self, key: tuple[Any, ...]) -> int | None:
+        queue = self._queues.get(key)
+        while queue:
+            position = queue.popleft()
+            if position not in self._answered:
+                self._answered.add(position)
+                return position
+        return None

@@ -1,0 +1,135 @@
+"""How a trace is read: which result answers which call, and what the agent said last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agent_eval.contracts import Event, Trace
+
+
+def call(idx: int, tool: str | None = "t", call_id: str | None = None, **fields: Any) -> Event:
+    return Event(idx=idx, actor="agent", type="tool_call", tool=tool, call_id=call_id, **fields)
+
+
+def result(idx: int, tool: str | None = "t", call_id: str | None = None, **fields: Any) -> Event:
+    return Event(idx=idx, actor="tool", type="tool_result", tool=tool, call_id=call_id, **fields)
+
+
+def said(idx: int, **fields: Any) -> Event:
+    return Event(idx=idx, **{"actor": "assistant", "type": "message", **fields})
+
+
+def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
+    return [
+        (pair.call.idx if pair.call else None, pair.result.idx if pair.result else None)
+        for pair in Trace(events).calls
+    ]
+
+
+def test_parallel_calls_are_paired_by_id_whatever_the_order_of_results() -> None:
+    events = [call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")]
+    assert pairs(*events) == [(0, 3), (1, 2)]
+
+
+def test_without_ids_results_answer_the_oldest_call_of_their_tool() -> None:
+    events = [call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")]
+    assert pairs(*events) == [(0, 4), (1, 3), (2, 5)]
+
+
+def test_a_result_that_names_no_tool_answers_the_oldest_open_call() -> None:
+    assert pairs(call(0, "x"), call(1, "y"), result(2, None), result(3, None)) == [(0, 2), (1, 3)]
+
+
+def test_a_result_with_an_unknown_id_answers_a_call_without_one_but_never_another_id() -> None:
+    assert pairs(call(0, call_id="a"), call(1), result(2, call_id="z")) == [(0, None), (1, 2)]
+    assert pairs(call(0, call_id="a"), result(1, call_id="z")) == [(0, None), (None, 1)]
+    assert pairs(call(0), result(1, None, call_id="z")) == [(0, 1)]
+
+
+def test_attempts_do_not_answer_each_other() -> None:
+    assert pairs(call(0, attempt=0), result(1, attempt=1)) == [(0, None), (None, 1)]
+
+
+def test_results_that_nothing_called_come_last() -> None:
+    assert pairs(result(0, "x"), call(1, "y")) == [(1, None), (None, 0)]
+
+
+def test_a_pair_reads_its_tool_arguments_and_error_from_either_event() -> None:
+    answered, orphan, nameless = (
+        Trace(
+            [
+                call(0, "x", "1", input={"a": 1}),
+                result(1, "x", "1", error="boom"),
+                call(2, None),
+                result(3, "y"),
+            ]
+        ).calls[0:3:2]
+        + Trace([call(0, None)]).calls
+    )
+    assert (answered.tool, answered.arguments, answered.error) == ("x", {"a": 1}, "boom")
+    assert (orphan.tool, orphan.arguments, orphan.error) == ("y", None, None)
+    assert nameless.tool == ""
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["x", "y", None]), st.sampled_from(["1", "2", None])),
+        max_size=30,
+    )
+)
+def test_every_event_is_in_exactly_one_pair_and_no_result_comes_before_its_call(steps: list[Any]) -> None:
+    events = [
+        (call if is_call else result)(idx, tool, call_id)
+        for idx, (is_call, tool, call_id) in enumerate(steps)
+    ]
+    found = Trace(events).calls
+    seen = [event.idx for pair in found for event in (pair.call, pair.result) if event is not None]
+    assert sorted(seen) == list(range(len(events)))
+    for pair in found:
+        if pair.call is not None and pair.result is not None:
+            assert pair.call.idx < pair.result.idx
+            assert pair.result.tool in (None, pair.call.tool) or pair.result.call_id == pair.call.call_id
+
+
+def test_a_hostile_trace_of_calls_nobody_answers_is_paired_in_linear_time() -> None:
+    many = 20_000
+    events = [call(idx) for idx in range(many)] + [result(many + idx, "other") for idx in range(many)]
+    assert len(Trace(events).calls) == 2 * many
+
+
+def test_the_final_output_is_what_the_agent_said_last() -> None:
+    assert (
+        Trace([said(0, output="first"), said(1, output="last"), result(2, output="tool")]).final_output
+        == "last"
+    )
+    assert Trace([said(0, input="in the input")]).final_output == "in the input"
+    assert Trace([said(0, output="kept"), said(1)]).final_output == "kept"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [said(0, actor="user", output="no"), result(0, output="no"), call(0, input={"a": 1}, output="no")],
+    ids=["user", "tool result", "tool call"],
+)
+def test_nothing_but_the_agents_words_is_the_final_output(event: Event) -> None:
+    assert Trace([event]).final_output is None
+
+
+def test_a_trace_is_a_sequence_of_its_events() -> None:
+    events = [said(0), said(1)]
+    assert list(Trace(events)) == events
+    assert Trace(events)[1] is events[1]
+    assert len(Trace(events)) == 2
+
+
+@pytest.mark.parametrize(
+    "broken", [{"idx": True}, {"idx": "0"}, {"idx": 0.0}, {"actor": 1}, {"latency_ms": "3"}]
+)
+def test_wrong_types_in_an_event_are_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Event.model_validate({"idx": 0, "actor": "a", "type": "message", **broken})

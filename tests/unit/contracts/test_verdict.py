@@ -1,0 +1,116 @@
+"""What verdicts amount to. Only a pass is a pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agent_eval.contracts import REPLAY_CONTRACT, Outcome, Tally, Verdict, case_result, combine, summarize
+
+
+def verdict(outcome: str, judge_id: str = "policy", **fields: Any) -> Verdict:
+    failure = "policy_violation" if outcome in ("failed", "error") else None
+    return Verdict(
+        **{
+            "judge_id": judge_id,
+            "case_id": "c",
+            "outcome": outcome,
+            "passed": outcome == "passed",
+            "reason": "r",
+            "failure": failure,
+            **fields,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["passed", "passed"], "passed"),
+        (["passed", "skipped"], "passed"),
+        (["passed", "failed"], "failed"),
+        (["passed", "inconclusive"], "inconclusive"),
+        (["failed", "inconclusive"], "failed"),
+        (["failed", "error"], "error"),
+        (["skipped", "skipped"], "skipped"),
+        ([], "skipped"),
+    ],
+)
+def test_a_case_is_as_bad_as_its_worst_verdict(outcomes: list[str], expected: str) -> None:
+    assert combine(verdict(outcome) for outcome in outcomes) == expected
+
+
+def test_a_valid_trace_that_nobody_judged_is_not_a_pass() -> None:
+    result = case_result("c", [verdict("passed", REPLAY_CONTRACT), verdict("skipped")])
+    assert (result.outcome, result.passed) == (Outcome.SKIPPED, False)
+
+
+def test_a_broken_trace_fails_the_case_whatever_the_judges_say() -> None:
+    result = case_result("c", [verdict("failed", REPLAY_CONTRACT), verdict("passed")])
+    assert (result.outcome, result.hard_failed) == (Outcome.FAILED, True)
+
+
+def test_the_score_is_the_weighted_share_of_passed_verdicts() -> None:
+    result = case_result(
+        "c", [verdict("passed", weight=3), verdict("failed", weight=1), verdict("skipped", weight=9)]
+    )
+    assert result.score == 0.75
+    assert case_result("c", [verdict("skipped")]).score is None
+    assert case_result("c", [verdict("passed", weight=0)]).score is None
+
+
+def test_only_failures_of_hard_judges_are_hard_fails() -> None:
+    assert case_result("c", [verdict("error")]).hard_failed
+    assert not case_result("c", [verdict("failed", hard=False)]).hard_failed
+    assert not case_result("c", [verdict("inconclusive")]).hard_failed
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"passed": True},
+        {"failure": None},
+        {"score": float("nan")},
+        {"score": 1.1},
+        {"weight": -1},
+        {"failure": "made up"},
+    ],
+)
+def test_a_verdict_that_contradicts_itself_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        verdict("failed", **broken)
+    with pytest.raises(ValidationError):
+        verdict("passed", failure="loop")
+
+
+def test_the_summary_keeps_everything_that_did_not_pass_in_the_denominator() -> None:
+    outcomes = ["passed", "failed", "error", "inconclusive", "skipped"]
+    summary = summarize("r", "d", [case_result(str(n), [verdict(o)]) for n, o in enumerate(outcomes)])
+    assert (summary.total_cases, summary.passed_cases, summary.failed_cases) == (5, 1, 4)
+    assert (summary.error_cases, summary.inconclusive_cases, summary.skipped_cases) == (1, 1, 1)
+    assert (summary.pass_rate, summary.hard_fail_rate) == (0.2, 0.4)
+    assert summary.judge_pass_rates == {"policy": 0.25}
+    assert summary.failures == {"policy_violation": 2}
+
+
+def test_a_summary_of_nothing_has_no_pass_rate_to_boast_of() -> None:
+    summary = summarize("r", "d", [])
+    assert (summary.total_cases, summary.pass_rate, summary.hard_fail_rate) == (0, 0.0, 0.0)
+    assert summarize("r", "d", [case_result("c", [verdict("skipped")])]).judge_pass_rates == {}
+
+
+@given(st.lists(st.sampled_from(list(Outcome))), st.lists(st.sampled_from(list(Outcome))))
+def test_merged_tallies_equal_one_tally_of_everything(left: list[Outcome], right: list[Outcome]) -> None:
+    def tally(outcomes: list[Outcome]) -> Tally:
+        counted = Tally()
+        for outcome in outcomes:
+            counted.add(case_result("c", [verdict(outcome.value)]))
+        return counted
+
+    merged = tally(left)
+    merged.merge(tally(right))
+    assert merged.summary("r", "d") == tally(left + right).summary("r", "d")
