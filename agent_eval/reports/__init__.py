@@ -1,0 +1,1 @@
+"""What people read: pull request comment, job summary, markdown file, terminal. Values in, text out."""

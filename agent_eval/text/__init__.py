@@ -1,0 +1,1 @@
+"""Escaping of hostile text for markdown, terminals and workflow commands."""

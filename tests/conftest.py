@@ -1,0 +1,33 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+
+import pytest
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare text with a golden file: `golden("comment/passed.md", text)`.
+
+    The file lies in `golden/` beside the test. `UPDATE_GOLDEN=1` writes it instead.
+    """
+    directory = request.path.parent / "golden"
+
+    def check(name: str, text: str) -> None:
+        path = directory / name
+        if os.environ.get("UPDATE_GOLDEN") == "1":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+            return
+        expected = path.read_bytes().decode() if path.is_file() else ""
+        if text != expected:
+            diff = difflib.unified_diff(
+                expected.splitlines(keepends=True), text.splitlines(keepends=True), f"golden/{name}", "now"
+            )
+            pytest.fail(f"{''.join(diff)}\n\nUPDATE_GOLDEN=1 accepts what is there now.", pytrace=False)
+
+    return check
