@@ -1,0 +1,1 @@
+"""The one retrying HTTP session: back-off, rate limits, bounded answers, no leaked credentials."""
