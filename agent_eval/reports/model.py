@@ -1,0 +1,142 @@
+"""What a report says, as plain values. Whoever evaluates builds these; the renderers only read them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent_eval.contracts import (
+    CaseResultRow,
+    Comparison,
+    GateDecision,
+    GateStatus,
+    Outcome,
+    RunReference,
+)
+
+REPRODUCE = "agent-eval run --suite {suite} --case {case} --out evidence/reproduce"
+"""How a case is judged again on a developer's machine."""
+
+# Worst first.
+_SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE, GateStatus.PASSED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineInfo:
+    """Which earlier run the candidate was compared with, and how it was found.
+
+    `how` is a noun: `merge base`, `newest on main`, `path`. `run_id` and `run_url` name the CI run that
+    published it. `age` is in words (`2 days`), measured by whoever holds the clock. `notes` are sentences
+    on what was passed over while looking (`run 17 has no artifact`).
+    """
+
+    how: str
+    sha: str | None = None
+    branch: str | None = None
+    run_id: str | None = None
+    run_url: str | None = None
+    created_at: str | None = None
+    age: str | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteReport:
+    """One suite's outcome.
+
+    Args:
+        slug: Short name, unique in the evaluation; hostile text like every other.
+        suite_path: As given by the user; it stands in the command that reproduces a case.
+        decision: What the gate decided.
+        candidate: The run that was judged.
+        comparison: None without a baseline.
+        baseline: None without a baseline.
+        baseline_note: Why there is no baseline, or what was passed over; empty when there is nothing to say.
+        failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
+            where there is no comparison, and to tell failing new and changed cases from passing ones.
+    """
+
+    slug: str
+    suite_path: str
+    decision: GateDecision
+    candidate: RunReference
+    comparison: Comparison | None = None
+    baseline: BaselineInfo | None = None
+    baseline_note: str = ""
+    failing: Sequence[CaseResultRow] = ()
+
+    @property
+    def status(self) -> GateStatus:
+        """What the gate decided on this suite."""
+        return self.decision.gate_status
+
+    @property
+    def case_counts(self) -> dict[Outcome, int]:
+        """How many of the candidate's cases came to each outcome; together all cases."""
+        summary = self.candidate.summary
+        counted = {
+            Outcome.PASSED: summary.passed_cases,
+            Outcome.INCONCLUSIVE: summary.inconclusive_cases,
+            Outcome.ERROR: summary.error_cases,
+            Outcome.SKIPPED: summary.skipped_cases,
+        }
+        return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """A whole evaluation: one suite or several, and where to find more.
+
+    Args:
+        title: What the heading says, `report-title`.
+        comment_id: Tells several evaluations on one pull request apart.
+        suites: At least one.
+        run_url: The CI run, None outside CI.
+        head_sha: The commit that was evaluated, None when unknown.
+        evidence_name: Name of the artifact, or path of the archive, that holds the evidence.
+        evidence_url: Where to download it, None when unknown.
+        warnings: Sentences on what could not be done (`The token may not write comments …`); words in
+            backticks are shown as code.
+        reproduce: Shell command that judges one case again; `{suite}` and `{case}` are replaced by quoted
+            words. Empty: no command is shown.
+        tool_version: Version of agent-eval.
+    """
+
+    title: str
+    suites: Sequence[SuiteReport]
+    comment_id: str = ""
+    run_url: str | None = None
+    head_sha: str | None = None
+    evidence_name: str | None = None
+    evidence_url: str | None = None
+    warnings: Sequence[str] = field(default=())
+    reproduce: str = REPRODUCE
+    tool_version: str = ""
+
+    @property
+    def status(self) -> GateStatus:
+        """The worst of the suites' decisions."""
+        return self.worst_first[0].status
+
+    @property
+    def worst_first(self) -> list[SuiteReport]:
+        """The suites, those that need attention first, otherwise in the order given."""
+        return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
+
+    def reproduce_command(self, suite: SuiteReport, case_id: str) -> str:
+        """The shell command that judges `case_id` again; empty when there is none."""
+        return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
+
+
+def shell_word(text: str) -> str:
+    """`text` as one word of a POSIX shell; what a terminal would obey is written as bash's `$'\\x1b'`."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = "".join(
+        character
+        if character.isprintable() and character not in "'\\"
+        else "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace"))
+        for character in text
+    )
+    return f"$'{escaped}'"
