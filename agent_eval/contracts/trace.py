@@ -111,19 +111,28 @@ class Trace(Sequence[Event]):
         return pair_calls(self.events)
 
     @cached_property
+    def final_event(self) -> Event | None:
+        """The event of the agent's last message; None when it said nothing. See `final_output`."""
+        for event in reversed(self.events):
+            if (
+                event.is_agent
+                and event.type not in (TOOL_CALL, TOOL_RESULT)
+                and (event.output is not None or (event.type == MESSAGE and event.input is not None))
+            ):
+                return event
+        return None
+
+    @property
     def final_output(self) -> Any:
         """What the agent said last: the output of its last message, else None.
 
         Never a tool's result and never the case's expected output. A tool call is not a message.
         A message may carry its text in `output` or, as user messages do, in `input`.
         """
-        for event in reversed(self.events):
-            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT):
-                if event.output is not None:
-                    return event.output
-                if event.type == MESSAGE and event.input is not None:
-                    return event.input
-        return None
+        event = self.final_event
+        if event is None:
+            return None
+        return event.input if event.output is None else event.output
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:
