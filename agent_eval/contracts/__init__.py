@@ -27,7 +27,7 @@ from agent_eval.contracts.comparison import (
     Triage,
 )
 from agent_eval.contracts.gate import ABSOLUTE_RULES, GateDecision, GateStatus, RuleResult, Thresholds
-from agent_eval.contracts.manifest import DerivedManifest, FileEntry, Manifest
+from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
 from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
 from agent_eval.contracts.run import CaseIndex, JudgeCounts, RunConfig, RunSummary, Tally, summarize
 from agent_eval.contracts.suite import Case, Policy, Suite, SuiteHeader, ToolContract, definition_digest
@@ -46,6 +46,7 @@ __all__ = [
     "READABLE_SCHEMA_VERSIONS",
     "REPLAY_CONTRACT",
     "SCHEMA_VERSION",
+    "SHARD_CASES",
     "BehaviourChange",
     "CallChange",
     "Case",

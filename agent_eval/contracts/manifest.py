@@ -8,6 +8,9 @@ from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 
+SHARD_CASES = 250
+"""Cases in a file of the compact layout, and what one worker takes at a time."""
+
 
 class FileEntry(Contract):
     """A regular file: its path relative to the pack (POSIX, sorted), bytes and sha256."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AliasChoices, Field, StrictStr
+from pydantic import AliasChoices, Field, StrictBool, StrictStr
 
 from agent_eval.contracts.base import Contract, digest
 from agent_eval.contracts.trace import Event
@@ -44,7 +44,7 @@ class Case(Contract):
     regex_patterns: list[StrictStr] = Field(
         default_factory=list, validation_alias=AliasChoices("regex_patterns", "regex")
     )
-    json_schema: dict[str, Any] | bool | None = None
+    json_schema: dict[str, Any] | StrictBool | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
