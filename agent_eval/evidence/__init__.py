@@ -1,0 +1,1 @@
+"""The evidence pack: layouts, writing, sealing, reading, converting, bundling. Knows nothing of running."""

@@ -1,0 +1,198 @@
+"""Durable writes: what was there before stays until all of the new content is on disk.
+
+A process that is killed leaves at worst a hidden sibling named `.NAME.partial-…`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from agent_eval.errors import StorageError, UsageError
+from agent_eval.storage.exchange import exchange
+
+_REMEDIES = {
+    errno.ENOSPC: "Free space on the disk or write to another one.",
+    errno.EDQUOT: "Free space within the quota or write to another disk.",
+    errno.EFBIG: "Raise the limit on file size (ulimit -f) or write to another disk.",
+    errno.EROFS: "The file system is read-only: write to another directory.",
+    errno.EACCES: "Choose a directory that this user may write to.",
+    errno.EPERM: "Choose a directory that this user may write to.",
+    errno.ENOTDIR: "A file stands where a directory is needed: choose another path.",
+    errno.EEXIST: "A file stands where a directory is needed: choose another path.",
+    errno.EISDIR: "A directory stands where a file is needed: choose another path.",
+    errno.ENAMETOOLONG: "Choose a shorter path.",
+}
+_LONGEST_PREFIX = 100
+
+
+def writing_failed(path: Path, error: OSError) -> StorageError:
+    """The project's error for a write that failed: exit code 4, naming path and remedy."""
+    remedy = _REMEDIES.get(error.errno or 0, "Check the disk and the directory's permissions.")
+    return StorageError(f"cannot write {path}: {error.strerror or error}", file=str(path), remedy=remedy)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole file so that readers see the old content or the new, never a mixture.
+
+    Creates missing parent directories. A symbolic link at `path` is replaced, not followed; a device
+    or pipe (`/dev/stdout`) is written to directly.
+
+    Raises:
+        StorageError: Disk full, no permission, a directory at `path`.
+    """
+    with new_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """`write_file` for content that is produced piece by piece: yields the file to write into.
+
+    It becomes `path` when the block ends, and vanishes when the block raises.
+
+    Raises:
+        StorageError: As `write_file`, and for every OSError within the block.
+    """
+    path = Path(path)
+    try:
+        if _is_stream(path):
+            with open(path, "ab") as stream:  # "wb" would cut what stdout is redirected to
+                yield stream
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _partial_file(path) as (file, partial):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(partial, path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise writing_failed(path, error) from error
+
+
+@contextmanager
+def _partial_file(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    partial = _sibling(path, "partial")
+    with open(partial, "xb") as file:
+        try:
+            yield file, partial
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether bytes go through `path` to somewhere else, so that replacing it would lose them."""
+    if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
+        return True
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+@contextmanager
+def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Build a directory aside and put it in place when it is complete.
+
+    Yields an empty sibling of `final`. When the block ends, it becomes `final`; when the block raises,
+    it is removed and `final` is as before. Files are synced by who writes them; the directories are
+    synced here.
+
+    Args:
+        final: Where the directory shall stand. Missing parents are created.
+        replace: Whether a directory there that is not empty may be replaced. The caller decides; an
+            empty one always may.
+
+    Raises:
+        UsageError: `final` is a file, a symbolic link, or a directory that must not be replaced.
+        StorageError: Disk full, no permission; also for every OSError within the block.
+    """
+    final = Path(os.path.abspath(final))
+    _check_replaceable(final, replace)
+    partial: Path | None = None
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        partial = _sibling(final, "partial")
+        partial.mkdir()
+        yield partial
+        _sync_tree(partial)
+        _check_replaceable(final, replace)
+        _put_in_place(partial, final)
+        partial = None
+        sync_directory(final.parent)
+    except OSError as error:
+        raise writing_failed(final, error) from error
+    finally:
+        if partial is not None:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_replaceable(final: Path, replace: bool) -> None:
+    if final.is_symlink():
+        remedy = "Give the directory that the link points to."
+        raise UsageError(f"{final}: is a symbolic link", file=str(final), remedy=remedy)
+    try:
+        with os.scandir(final) as entries:
+            occupied = any(True for _ in entries)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        if final.parent.is_dir():
+            remedy = "Choose another directory or remove the file."
+            raise UsageError(f"{final}: is a file", file=str(final), remedy=remedy) from None
+        return  # a file further up: mkdir will say so
+    except OSError as error:
+        raise writing_failed(final, error) from error
+    if occupied and not replace:
+        remedy = "Choose another directory or empty this one."
+        raise UsageError(f"{final}: directory is not empty", file=str(final), remedy=remedy)
+
+
+def _put_in_place(partial: Path, final: Path) -> None:
+    """Rename `partial` to `final`. What was at `final` is removed afterwards, or still there on failure."""
+    if not final.exists():
+        os.rename(partial, final)
+        return
+    if exchange(partial, final):
+        shutil.rmtree(partial, ignore_errors=True)
+        return
+    old = _sibling(final, "replaced")
+    os.rename(final, old)
+    try:
+        os.rename(partial, final)
+    except BaseException:
+        os.rename(old, final)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sibling(path: Path, role: str) -> Path:
+    return path.with_name(f".{path.name[:_LONGEST_PREFIX]}.{role}-{secrets.token_hex(8)}")
+
+
+def _sync_tree(root: Path) -> None:
+    for directory, _, _ in os.walk(root):
+        sync_directory(Path(directory))
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and new names in a directory durable; does nothing where that is not supported."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
