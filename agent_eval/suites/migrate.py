@@ -1,0 +1,101 @@
+"""`schema migrate`: a suite of an older schema version, as the current one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SCHEMA_VERSION
+from agent_eval.errors import InvalidInput
+from agent_eval.suites.problems import json_path, shown
+
+CASE_NAMES = {"expected": "expected_output", "regex": "regex_patterns"}
+"""Fields of a case that had another name before 1.1: old to new."""
+
+TOOL_CONTRACT_NAMES = {"required": "required_args", "forbidden": "forbidden_args"}
+"""The same for a tool contract."""
+
+
+def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A suite in the current schema version; the argument is left as it is.
+
+    Fields get their current names, a trace that numbers none of its events gets numbers, and
+    `metadata.schema_version` says so. Nothing is dropped: unknown fields and everything else stay.
+    A suite of the current version stays the same, so migrating twice changes nothing.
+
+    Args:
+        payload: `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
+
+    Raises:
+        InvalidInput: It is not a suite, states an unknown version, or holds a field under both its names
+            with different values.
+    """
+    migrated = copy.deepcopy(dict(payload))
+    metadata = migrated.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise _wrong_type("metadata", "an object", metadata)
+    for version in (migrated.get("schema_version"), metadata.get("schema_version")):
+        if version is not None and version not in READABLE_SCHEMA_VERSIONS:
+            raise InvalidInput(
+                f"schema version {shown(version)} cannot be migrated",
+                remedy=f"Known versions are {', '.join(READABLE_SCHEMA_VERSIONS)}.",
+                field="metadata.schema_version",
+            )
+    cases = migrated.get("cases")
+    if not isinstance(cases, list):
+        raise _wrong_type("cases", "an array", cases)
+    for position, case in enumerate(cases):
+        _migrate_case(case, position)
+    metadata["schema_version"] = SCHEMA_VERSION
+    if "schema_version" in migrated:
+        migrated["schema_version"] = SCHEMA_VERSION
+    return migrated
+
+
+def old_names(case: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """`(path of a field under an old name, its current name)` for each such field of a case."""
+    for old, new in CASE_NAMES.items():
+        if old in case:
+            yield old, new
+    contracts = case.get("tool_contracts")
+    for tool, contract in contracts.items() if isinstance(contracts, dict) else ():
+        for old, new in TOOL_CONTRACT_NAMES.items():
+            if isinstance(contract, dict) and old in contract:
+                yield json_path(("tool_contracts", tool, old)), new
+
+
+def _migrate_case(case: Any, position: int) -> None:
+    place = f"cases[{position}]"
+    if not isinstance(case, dict):
+        raise _wrong_type(place, "an object", case)
+    _rename(case, CASE_NAMES, place)
+    contracts = case.get("tool_contracts")
+    for tool, contract in contracts.items() if isinstance(contracts, dict) else ():
+        if isinstance(contract, dict):
+            _rename(contract, TOOL_CONTRACT_NAMES, f"{place}.{json_path(('tool_contracts', tool))}")
+    trace = case.get("trace")
+    if isinstance(trace, list) and all(isinstance(event, dict) and "idx" not in event for event in trace):
+        for index, event in enumerate(trace):
+            event["idx"] = index
+
+
+def _rename(fields: dict[str, Any], names: Mapping[str, str], place: str) -> None:
+    for old, new in names.items():
+        if old not in fields:
+            continue
+        if new in fields and fields[new] != fields[old]:
+            raise InvalidInput(
+                f"{place} has both {old} and {new}, with different values",
+                remedy=f"Keep {new} and remove {old}.",
+                field=f"{place}.{old}",
+            )
+        fields[new] = fields.pop(old)
+
+
+def _wrong_type(place: str, what: str, value: Any) -> InvalidInput:
+    return InvalidInput(
+        f"{place} must be {what}, not {shown(value)}",
+        remedy="Run `agent-eval schema validate` on the suite and correct what it lists.",
+        field=place,
+    )
