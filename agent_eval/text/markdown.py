@@ -8,6 +8,7 @@ only text it leaves alone. Everything an agent, a suite or a branch says goes th
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from agent_eval.text.invisible import many_lines, one_line
 
@@ -15,9 +16,15 @@ _BACKTICKS = re.compile(r"`+")
 
 # Words, and punctuation that means nothing to markdown where it stands.
 _WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*[,;:.?)]{0,2}"
-_INERT = re.compile(rf"(?=[^\W\d_]){_WORD}(?: (?:{_WORD}|[-–—→]))*")
+_TITLE = re.compile(rf"(?=[^\W\d_]){_WORD}(?: (?:{_WORD}|[-–—→]))*")
+_IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|[+−–-]?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
+# At the start of a line a number with a dot would open a list.
+_FIRST = re.compile(rf"(?=[^\W\d_]){_WORD}|\d+(?:[.,]\d+)*%?")
 # What GitHub links by itself: web addresses, issue references (GH-1), commits.
-_LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,}\b", re.IGNORECASE)
+_LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
+# A piece that the writer of a sentence set as code, with its punctuation; or a word.
+_PIECE = re.compile(r"(\(?)`([^`]+)`([,;:.?)]{0,2})(?=\s|$)|(\S+)")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[A-Za-z0-9._~/?#&=%+,@-]*)?")
 
 
 def code_span(text: str, *, limit: int = 200) -> str:
@@ -35,16 +42,17 @@ def code_span(text: str, *, limit: int = 200) -> str:
     return f"{ticks} {shown.strip() or '∅'} {ticks}"
 
 
-def fence(text: str, *, limit: int = 4000) -> str:
+def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json"] = "text") -> str:
     """`text` as a fenced code block. It starts and ends without a line break and belongs at column 0.
 
     Args:
         text: Anything; its line breaks are kept.
         limit: At most so many characters are shown; a cut is marked with `…`.
+        language: How GitHub colours it.
     """
     shown = many_lines(text, limit=limit)
     ticks = "`" * max(3, 1 + _longest_run(shown))
-    return f"{ticks}text\n{shown}\n{ticks}"
+    return f"{ticks}{language}\n{shown}\n{ticks}"
 
 
 def plain(text: str, *, limit: int = 120) -> str:
@@ -55,10 +63,56 @@ def plain(text: str, *, limit: int = 120) -> str:
         limit: As for `code_span`.
     """
     shown = one_line(text, limit=limit)
-    if _INERT.fullmatch(shown) and not _LINKED.search(shown):
+    if _TITLE.fullmatch(shown) and not _LINKED.search(shown):
         return shown.replace("&", "&amp;")
     return code_span(text, limit=limit)
 
 
+def prose(text: str, *, limit: int = 400) -> str:
+    """A sentence of ours that may quote others: inert words stay words, the rest becomes code.
+
+    Args:
+        text: One sentence or a few. What it sets in backticks is shown as code.
+        limit: At most so many characters are shown; a cut is marked with `…`.
+    """
+    shown: list[str] = []
+    loose: list[str] = []
+
+    def close() -> None:
+        if loose:
+            shown.append(code_span(" ".join(loose), limit=limit))
+            loose.clear()
+
+    for opening, code, closing, word in _PIECE.findall(one_line(text, limit=limit)):
+        if code:
+            close()
+            shown.append(f"{opening}{code_span(code, limit=limit)}{closing}")
+        elif _stays_a_word(word, first=not shown and not loose):
+            close()
+            shown.append(word.replace("&", "&amp;"))
+        else:
+            loose.append(word)
+    close()
+    return " ".join(shown)
+
+
+def link(words: str, address: str | None, *, limit: int = 500) -> str:
+    """A link, or `words` alone when `address` is missing, too long or not a plain web address.
+
+    Args:
+        words: Markdown: a literal, or the result of another function here.
+        address: `https://…`.
+        limit: A longer address is left out.
+    """
+    if address and len(address) <= limit and _ADDRESS.fullmatch(address):
+        return f"[{words}]({address})"
+    return words
+
+
 def _longest_run(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def _stays_a_word(word: str, *, first: bool) -> bool:
+    pattern = _FIRST if first else _IN_A_SENTENCE
+    return pattern.fullmatch(word) is not None and _LINKED.search(word) is None

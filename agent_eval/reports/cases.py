@@ -1,0 +1,167 @@
+"""Markdown of single cases: what regressed, how the behaviour changed, how to see it again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent_eval.contracts import (
+    BehaviourChange,
+    CaseRegression,
+    CaseResultRow,
+    Comparison,
+    JudgeChange,
+    Metric,
+    Outcome,
+)
+from agent_eval.reports.blocks import bullets
+from agent_eval.reports.detail import Detail
+from agent_eval.reports.figures import AMOUNTS, amount
+from agent_eval.text.markdown import code_span, fence
+
+_CALLS_SHOWN = 8
+_ARGUMENTS_SHOWN = 4
+_MARK = {
+    Outcome.PASSED: "✅",
+    Outcome.FAILED: "❌",
+    Outcome.ERROR: "💥",
+    Outcome.INCONCLUSIVE: "❔",
+    Outcome.SKIPPED: "➖",
+}
+
+
+def in_full(case: CaseRegression, change: BehaviourChange | None, command: str, detail: Detail) -> list[str]:
+    """One case with its judges, its behaviour and the command that reproduces it, as blocks."""
+    lines = [_judge_line(judge, detail) for judge in case.judges[: detail.judges]]
+    hidden = len(case.judges) - len(lines)
+    if hidden:
+        lines.append(f"and {hidden:,} more judges")
+    if not case.judges:
+        lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
+    if change is not None:
+        lines += behaviour_lines(change, detail)
+    blocks = [f"#### {code_span(case.case_id, limit=detail.name)}", bullets(lines)]
+    if command:
+        blocks.append(fence(command, limit=4 * detail.name + 200, language="sh"))
+    return blocks
+
+
+def in_one_line(case: CaseRegression, detail: Detail) -> str:
+    """One case: its id, the first judge that speaks against it, and why."""
+    line = code_span(case.case_id, limit=detail.name)
+    if not case.judges:
+        return f"{line}: {case.baseline_outcome.value} → {case.candidate_outcome.value}"
+    judge = case.judges[0]
+    return f"{line}: {code_span(judge.judge_id, limit=detail.name)} {_reason(judge.reason, detail)}"
+
+
+def failing_line(row: CaseResultRow, detail: Detail) -> str:
+    """One case of a run that did not pass: its id, the first judge that says so, and why."""
+    line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}"
+    for verdict in row["verdicts"]:
+        if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:
+            judge = code_span(verdict["judge_id"], limit=detail.name)
+            return f"{line}: {judge} {_reason(verdict['reason'], detail)}"
+    return f"{line}: {row['outcome'] if row['outcome'] in set(Outcome) else 'failed'}"
+
+
+def changes_by_case(comparison: Comparison) -> Mapping[str, BehaviourChange]:
+    """The behaviour changes of a comparison by case id."""
+    return {change.case_id: change for change in comparison.behaviour_changes}
+
+
+def behaviour_lines(change: BehaviourChange, detail: Detail) -> list[str]:
+    """How one case's behaviour changed: calls, arguments, output, models, amounts."""
+    lines = []
+    if change.calls_changed:
+        lines.append(_calls(change, detail))
+        lines += _arguments(change, detail)
+    if change.output_changed:
+        lines.append(_output(change, detail))
+    if change.model_changed:
+        before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
+        lines.append(f"Model: {_became(before, after, detail)}")
+    moved = [_amount(metric) for metric in change.metrics if metric.name in AMOUNTS]
+    if moved:
+        lines.append(f"Moved: {'; '.join(moved)}")
+    return lines
+
+
+def _judge_line(judge: JudgeChange, detail: Detail) -> str:
+    after = judge.candidate
+    mark = _MARK[after] if after else "➖"
+    line = f"{mark} {code_span(judge.judge_id, limit=detail.name)}"
+    if after is None:
+        line += " no longer judges this case"
+    elif after is Outcome.PASSED:
+        line += f" passes now, was {judge.baseline.value if judge.baseline else 'absent'}"
+    elif after is not Outcome.FAILED:
+        line += f" is {after.value} now"
+    if judge.reason and after is not Outcome.PASSED:
+        line += f": {_reason(judge.reason, detail)}"
+    return line
+
+
+def _reason(reason: str, detail: Detail) -> str:
+    return code_span(reason, limit=detail.quote)
+
+
+def _became(before: str, after: str, detail: Detail) -> str:
+    limit = detail.quote
+    return f"{code_span(before, limit=limit)} became {code_span(after, limit=limit)}"
+
+
+def _calls(change: BehaviourChange, detail: Detail) -> str:
+    before, after = change.baseline_calls, change.candidate_calls
+    if before == after:
+        return f"Calls: {code_span(_chain(after), limit=detail.quote)} with other arguments"
+    if max(len(before), len(after)) <= _CALLS_SHOWN:
+        return f"Calls: {_became(_chain(before), _chain(after), detail)}"
+    parts = []
+    for kind in ("added", "removed", "moved"):
+        tools = Counter(step.tool for step in change.calls if step.kind == kind)
+        if tools:
+            said = ", ".join(f"{tool} ×{number}" if number > 1 else tool for tool, number in tools.items())
+            parts.append(f"{kind} {code_span(said, limit=detail.quote)}")
+    return f"Calls: {len(before)} became {len(after)}" + (f"; {'; '.join(parts)}" if parts else "")
+
+
+def _chain(tools: Sequence[str]) -> str:
+    shown = list(tools[:_CALLS_SHOWN])
+    if len(tools) > _CALLS_SHOWN:
+        shown.append(f"… {len(tools) - _CALLS_SHOWN} more")
+    return " → ".join(shown) or "no call"
+
+
+def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
+    changed = [
+        (step.tool, path, before, after)
+        for step in change.calls
+        for path, (before, after) in (step.arguments or {}).items()
+    ]
+    for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
+        place = f"{code_span(tool, limit=detail.name)} argument {code_span(path, limit=detail.name)}"
+        yield f"{place}: {_became(_short(before), _short(after), detail)}"
+    if len(changed) > _ARGUMENTS_SHOWN:
+        yield f"and {len(changed) - _ARGUMENTS_SHOWN:,} more arguments changed"
+
+
+def _output(change: BehaviourChange, detail: Detail) -> str:
+    if change.baseline_output is None and change.candidate_output is None:
+        return "Output changed"
+    before, after = (
+        "nothing" if output is None else output
+        for output in (change.baseline_output, change.candidate_output)
+    )
+    return f"Output: {_became(before, after, detail)}"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _amount(metric: Metric) -> str:
+    before, after = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
+    return f"{AMOUNTS[metric.name]} {before} → {after}"

@@ -1,0 +1,112 @@
+"""How much a report says. Too long a report says less; its markup is never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """Upper bounds for everything that grows with the evaluation.
+
+    Args:
+        suites: Suites with a section of their own.
+        suite_lines: Suites in the list at the top.
+        cases: Cases shown in full: reasons, behaviour, output, command.
+        listed: Further cases with one line each.
+        ids: Case ids named in each list of new, changed and removed cases.
+        judges: Judges shown for a case, and rows of the judge table.
+        clusters: Groups of alike failures.
+        quote: Characters of a quoted reason, output or argument.
+        name: Characters of a quoted name: case id, judge, suite, branch.
+        folded: Whether the tables a reader can open are there: judges, rules, provenance.
+        commands: Whether the command that reproduces a case is shown.
+        links: Whether links are shown.
+        sentences: Reasons, notices and warnings shown, each.
+    """
+
+    suites: int
+    suite_lines: int
+    cases: int
+    listed: int
+    ids: int
+    judges: int
+    clusters: int
+    quote: int
+    name: int
+    folded: bool = True
+    commands: bool = True
+    links: bool = True
+    sentences: int = 10
+
+
+COMMENT = (
+    Detail(suites=20, suite_lines=60, cases=5, listed=40, ids=10, judges=8, clusters=8, quote=240, name=120),
+    Detail(suites=20, suite_lines=60, cases=5, listed=20, ids=10, judges=6, clusters=5, quote=160, name=100),
+    Detail(suites=10, suite_lines=40, cases=4, listed=10, ids=6, judges=5, clusters=3, quote=120, name=80),
+    Detail(suites=6, suite_lines=30, cases=3, listed=5, ids=5, judges=4, clusters=2, quote=100, name=60),
+    Detail(
+        suites=4, suite_lines=20, cases=2, listed=0, ids=4, judges=3,
+        clusters=0, quote=80, name=60, sentences=5, folded=False,
+    ),
+    Detail(
+        suites=2, suite_lines=12, cases=1, listed=3, ids=3, judges=2,
+        clusters=0, quote=60, name=40, sentences=4, folded=False,
+    ),
+    Detail(
+        suites=1, suite_lines=8, cases=0, listed=3, ids=2, judges=2,
+        clusters=0, quote=60, name=40, sentences=3, folded=False, commands=False,
+    ),
+    Detail(
+        suites=1, suite_lines=3, cases=0, listed=0, ids=1, judges=0,
+        clusters=0, quote=60, name=32, sentences=2, folded=False, commands=False, links=False,
+    ),
+    Detail(
+        suites=0, suite_lines=1, cases=0, listed=0, ids=0, judges=0,
+        clusters=0, quote=60, name=24, sentences=1, folded=False, commands=False, links=False,
+    ),
+)  # fmt: skip
+"""For a pull request comment: what a person reads on a phone, then less and less of it."""
+
+FULL = (
+    Detail(
+        suites=500, suite_lines=500, cases=200, listed=2000, ids=500, judges=100,
+        clusters=50, quote=600, name=300, sentences=50,
+    ),
+    Detail(
+        suites=200, suite_lines=500, cases=100, listed=500, ids=100, judges=50,
+        clusters=30, quote=300, name=200, sentences=50,
+    ),
+    *COMMENT,
+)  # fmt: skip
+"""For a job summary or a file: everything there is room for."""
+
+
+def fit(
+    render: Callable[[Detail], str], levels: Sequence[Detail], *, limit: int, size: Callable[[str], int]
+) -> str:
+    """The most detailed rendering within `limit`; the least detailed one when none is.
+
+    Args:
+        render: Renders at one level of detail.
+        levels: From the most detailed to the least.
+        limit: What `size` may return at most.
+        size: Characters or bytes of a text.
+    """
+    text = ""
+    for level in levels:
+        text = render(level)
+        if size(text) <= limit:
+            break
+    return text
+
+
+def characters(text: str) -> int:
+    """Length in UTF-16 units: never less than the number of characters, however GitHub counts them."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def utf8_bytes(text: str) -> int:
+    """Length in bytes of UTF-8."""
+    return len(text.encode("utf-8", "replace"))

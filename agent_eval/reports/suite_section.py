@@ -1,0 +1,283 @@
+"""Markdown of one suite: what it was compared with, the change in numbers, the cases, the folded rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent_eval.contracts import (
+    CaseRegression,
+    Cluster,
+    Comparison,
+    GateDecision,
+    Metric,
+    RunReference,
+    Thresholds,
+)
+from agent_eval.reports import cases
+from agent_eval.reports.blocks import bullets, folded, names, table
+from agent_eval.reports.detail import Detail
+from agent_eval.reports.figures import AMOUNTS, allowed, amount, count, pair, percent, points, verb
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.wording import ICONS, passing
+from agent_eval.text.markdown import code_span, link, plain, prose
+
+_SHA = 7
+
+
+def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> str:
+    """Which commit was compared with which, how old that is and how it was found; or that none was."""
+    note = prose(suite.baseline_note, limit=2 * detail.quote) if suite.baseline_note else ""
+    if suite.comparison is None:
+        return note
+    parts = [f"Commit {code_span(head_sha[:_SHA])} compared with" if head_sha else "Compared with"]
+    baseline = suite.baseline
+    reference = suite.comparison.baseline
+    sha = (baseline.sha if baseline else None) or reference.git_commit
+    parts.append(code_span(sha[:_SHA]) if sha else f"run {code_span(reference.run_id, limit=detail.name)}")
+    if baseline:
+        if baseline.branch:
+            parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
+        told = [plain(baseline.how, limit=detail.name)]
+        if baseline.age:
+            told.append(f"{plain(baseline.age, limit=30)} old")
+        if baseline.run_url and detail.links:
+            told.append(link("its run", baseline.run_url))
+        parts.append(f"({', '.join(told)})")
+    return f"{' '.join(parts)}. {note}".strip()
+
+
+def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Detail) -> str:
+    """New, changed and removed cases: they are not compared, so a reader must know of them first."""
+    if comparison is None:
+        return ""
+    sets = comparison.cases
+    failing_now = set(failing)
+    items = []
+    for word, ids in (("new", sets.new), ("changed", sets.changed)):
+        if ids:
+            said = names(ids, shown=detail.ids, limit=detail.name)
+            items.append(f"{len(ids):,} {word}: {said}{_of_which_fail(ids, failing_now)}")
+    if sets.removed_failing:
+        said = names(sets.removed_failing, shown=detail.ids, limit=detail.name)
+        items.append(f"⚠️ {len(sets.removed_failing):,} **removed that failed in the baseline**: {said}")
+    passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
+    if passed_before:
+        items.append(
+            f"⚠️ {len(passed_before):,} removed: {names(passed_before, shown=detail.ids, limit=detail.name)}"
+        )
+    if not items:
+        return ""
+    return f"**The suite itself changed** (these cases are not compared):\n\n{bullets(items)}"
+
+
+def notices(comparison: Comparison | None, detail: Detail) -> str:
+    """What moved over the whole run, once: the model, cost, latency."""
+    if comparison is None:
+        return ""
+    said = comparison.behaviour.notices[: detail.sentences]
+    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said)
+
+
+def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
+    """The change in numbers: rates, judges that moved, and what became of the cases."""
+    comparison = suite.comparison
+    if comparison is None:
+        return []
+    rates = [("Pass rate", "pass_rate"), ("Hard-fail rate", "hard_fail_rate")]
+    rows = [(label, *pair(comparison.metrics[key])) for label, key in rates if key in comparison.metrics]
+    moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
+    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
+    rows += [(code_span(metric.name, limit=detail.name), *pair(metric)) for metric in moved[: detail.judges]]
+    blocks = [table(("", "Baseline", "Now", "Change"), (":--", "--:", "--:", "--:"), rows)]
+    overview = comparison.overview
+    same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
+    told = (
+        f"{count(overview.compared_cases, 'case')} compared: **{overview.regressed_cases:,} regressed**, "
+        f"{overview.improved_cases:,} improved, {same:,} as before."
+    )
+    if comparison.cases.new or comparison.cases.changed:
+        told += f" Whole suite: {passing(suite)}"
+    return [*blocks, told]
+
+
+def regressed(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    """The regressed cases: some in full, more on one line each, the rest as a number."""
+    comparison = suite.comparison
+    if comparison is None:
+        return []
+    rows = [row for row in comparison.case_regressions if row.regressed]
+    total = max(len(rows), comparison.overview.regressed_cases)
+    if not total:
+        return []
+    changes = cases.changes_by_case(comparison)
+    blocks = [f"### {count(total, 'regressed case')}"]
+    for row in rows[: detail.cases]:
+        command = report.reproduce_command(suite, row.case_id) if detail.commands else ""
+        blocks += cases.in_full(row, changes.get(row.case_id), command, detail)
+    rest = rows[detail.cases : detail.cases + detail.listed]
+    lines = bullets(cases.in_one_line(row, detail) for row in rest)
+    if detail.cases:
+        blocks.append(folded(f"{count(len(rest), 'more regressed case')}", [lines]) if rest else "")
+    else:
+        blocks.append(lines)
+    hidden = total - len(rows[: detail.cases]) - len(rest)
+    if hidden:
+        blocks.append(f"… and {hidden:,} more, see the full report.")
+    return blocks
+
+
+def failing(suite: SuiteReport, detail: Detail) -> list[str]:
+    """Cases that do not pass although nothing regressed: what an absolute rule complains of."""
+    regressed_ids = set(suite.comparison.regressed_case_ids) if suite.comparison else set()
+    rows = [row for row in suite.failing if row["case_id"] not in regressed_ids]
+    if not rows:
+        return []
+    lines = bullets(cases.failing_line(row, detail) for row in rows[: detail.cases + detail.listed])
+    summary = suite.candidate.summary
+    total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
+    hidden = total - min(len(rows), detail.cases + detail.listed)
+    more = f"… and {hidden:,} more, see the full report." if hidden else ""
+    if suite.comparison is None:
+        return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
+    return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
+
+
+def behind_a_click(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    """Everything a reader may want next, each part folded."""
+    blocks = []
+    comparison = suite.comparison
+    if comparison is not None:
+        clusters = comparison.triage.top_clusters[: detail.clusters]
+        blocks.append(folded("Where to look first", [bullets(_cluster(item, detail) for item in clusters)]))
+        better = [row for row in comparison.case_regressions if row.improved]
+        blocks.append(_improved(better, comparison, detail))
+    if detail.folded:
+        blocks.append(folded("Judges", [_judges(suite, detail)]))
+        blocks.append(folded("Rules", [_rules(suite.decision, detail)]))
+        blocks.append(folded("Provenance", [_provenance(suite, report, detail)]))
+    return blocks
+
+
+def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
+    number = sum(case_id in failing_now for case_id in ids)
+    return f" (**{number:,} {verb(number, 'does', 'do')} not pass**)" if number else ""
+
+
+def _cluster(cluster: Cluster, detail: Detail) -> str:
+    grown = f"+{cluster.delta:,}" if cluster.delta > 0 else f"{cluster.delta:,}".replace("-", "−")
+    line = (
+        f"{code_span(cluster.judge_id, limit=detail.name)} "
+        f"{code_span(cluster.reason, limit=detail.quote)}: "
+        f"{count(cluster.candidate_count, 'case')} ({grown})"
+    )
+    if cluster.suggested_fix:
+        line += f". Hint: {prose(cluster.suggested_fix, limit=2 * detail.quote)}"
+    return line
+
+
+def _improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
+    total = max(len(rows), comparison.overview.improved_cases)
+    shown = detail.cases + detail.listed
+    if not total or not shown:
+        return ""
+    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:shown]]
+    if total > len(lines):
+        lines.append(f"and {total - len(lines):,} more")
+    return folded(count(total, "improved case"), [bullets(lines)])
+
+
+def _judges(suite: SuiteReport, detail: Detail) -> str:
+    counts = sorted(suite.candidate.summary.judge_counts.items())
+    rows = [
+        (
+            code_span(judge_id, limit=detail.name),
+            percent(number.passed / number.judged) if number.judged else "–",
+            f"{number.judged:,}",
+            f"{number.failed + number.error:,}",
+        )
+        for judge_id, number in counts[: detail.judges]
+    ]
+    if not rows:
+        return ""
+    hidden = len(counts) - len(rows)
+    shown = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
+    return f"{shown}\n\nand {hidden:,} more judges" if hidden else shown
+
+
+_RULE_NAMES = {name: name.replace("_", " ").capitalize() for name in Thresholds.model_fields}
+_COUNTED = frozenset({"max_regressed_cases", "max_new_hard_fail_cases"})
+
+
+def _rules(decision: GateDecision, detail: Detail) -> str:
+    rows = []
+    for rule in decision.rules[: detail.sentences]:
+        known = rule.rule in _RULE_NAMES
+        show = (lambda value: f"{value:,.0f}") if rule.rule in _COUNTED or not known else allowed
+        if not rule.applied:
+            state = "➖ no baseline"
+        elif rule.value is None:
+            state = "❌ unknown" if not rule.passed else "✅"
+        else:
+            measured = (
+                points(rule.value)
+                if rule.rule.endswith(("drop", "increase"))
+                else _measured(rule.rule, rule.value)
+            )
+            state = f"{'✅' if rule.passed else '❌'} {measured}"
+        name = _RULE_NAMES[rule.rule] if known else plain(rule.rule, limit=detail.name)
+        rows.append((name, show(rule.threshold), state))
+    return table(("Rule", "Allowed", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
+
+
+def _measured(rule: str, value: float) -> str:
+    return percent(value) if rule.endswith("rate") else f"{value:,.0f}"
+
+
+def _provenance(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
+    rows = [("Suite", code_span(suite.suite_path, limit=detail.name))]
+    rows += _run_rows("Candidate", suite.candidate, detail)
+    if suite.comparison is not None:
+        rows += _run_rows("Baseline", suite.comparison.baseline, detail)
+        rows += _shift_rows(suite.comparison.behaviour.shifts)
+    if suite.decision.comparison_sha256:
+        rows.append(("Comparison", code_span(suite.decision.comparison_sha256)))
+    if report.tool_version:
+        rows.append(("agent-eval", code_span(report.tool_version)))
+    return bullets(f"{label}: {value}" for label, value in rows)
+
+
+def _run_rows(label: str, run: RunReference, detail: Detail) -> list[tuple[str, str]]:
+    rows = [(f"{label} run", code_span(run.run_id, limit=detail.name))]
+    if run.started_at:
+        rows.append((f"{label} started", code_span(run.started_at, limit=40)))
+    if run.git_commit:
+        rows.append((f"{label} commit", code_span(run.git_commit, limit=64)))
+    for what, value in (("agent", run.agent_version), ("model", run.model)):
+        if value != "unknown":
+            rows.append((f"{label} {what}", code_span(value, limit=detail.name)))
+    if run.manifest_sha256:
+        rows.append((f"{label} evidence", code_span(run.manifest_sha256, limit=64)))
+    return rows
+
+
+def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
+    return [
+        (
+            AMOUNTS[metric.name].capitalize(),
+            f"{amount(metric.name, metric.baseline)} → {amount(metric.name, metric.candidate)}",
+        )
+        for metric in shifts
+        if metric.name in AMOUNTS
+    ]
+
+
+__all__ = [
+    "ICONS",
+    "behind_a_click",
+    "case_set",
+    "compared_with",
+    "failing",
+    "notices",
+    "numbers",
+    "regressed",
+]

@@ -1,0 +1,169 @@
+"""What the gate decided, in words: the name of a decision and the sentence that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agent_eval.contracts import GateDecision, GateStatus, Outcome, RuleResult
+from agent_eval.reports.figures import allowed, count, distance, percent, verb
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+
+ICONS = {
+    GateStatus.PASSED: "✅",
+    GateStatus.FAILED: "❌",
+    GateStatus.INCONCLUSIVE: "⚠️",
+    GateStatus.NO_BASELINE: "➖",
+}
+WORDS = {
+    GateStatus.PASSED: "passed",
+    GateStatus.FAILED: "failed",
+    GateStatus.INCONCLUSIVE: "inconclusive",
+    GateStatus.NO_BASELINE: "no baseline yet",
+}
+
+Quote = Callable[[str], str]
+"""Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
+
+
+def _min_pass_rate(rule: RuleResult, value: float) -> str:
+    return f"the pass rate is {percent(value)}, at least {allowed(rule.threshold)} is required"
+
+
+def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
+    return f"{percent(value)} of cases fail hard, {_at_most(allowed(rule.threshold), rule.threshold, 'is')}"
+
+
+def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
+    moved = f"fell by {distance(value)}" if value > 0 else f"rose by {distance(value)}"
+    return f"the pass rate {moved} points, {_at_most_points(rule.threshold)}"
+
+
+def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
+    moved = f"rose by {distance(value)}" if value > 0 else f"fell by {distance(value)}"
+    return f"the hard-fail rate {moved} points, {_at_most_points(rule.threshold)}"
+
+
+def _max_regressed_cases(rule: RuleResult, value: float) -> str:
+    allowance = _at_most(f"{rule.threshold:,.0f}", rule.threshold, verb(int(rule.threshold), "is", "are"))
+    return f"{count(int(value), 'case')} regressed, {allowance}"
+
+
+def _max_new_hard_fail_cases(rule: RuleResult, value: float) -> str:
+    allowance = _at_most(f"{rule.threshold:,.0f}", rule.threshold, verb(int(rule.threshold), "is", "are"))
+    return f"{count(int(value), 'case')} newly {verb(int(value), 'fails', 'fail')} hard, {allowance}"
+
+
+def _at_most(shown: str, threshold: float, be: str) -> str:
+    return f"at most {shown} {be} allowed" if threshold else "none is allowed"
+
+
+def _at_most_points(threshold: float) -> str:
+    return f"at most {threshold * 100:.6g} are allowed" if threshold else "no change for the worse is allowed"
+
+
+_SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
+    "min_pass_rate": _min_pass_rate,
+    "max_hard_fail_rate": _max_hard_fail_rate,
+    "max_pass_rate_drop": _max_pass_rate_drop,
+    "max_hard_fail_increase": _max_hard_fail_increase,
+    "max_regressed_cases": _max_regressed_cases,
+    "max_new_hard_fail_cases": _max_new_hard_fail_cases,
+}
+
+# What people ask first: which cases, then which rates.
+_ORDER = ("max_new_hard_fail_cases", "max_regressed_cases", "max_pass_rate_drop", "min_pass_rate")
+
+
+def rule_sentence(rule: RuleResult, quote: Quote) -> str:
+    """What one rule measured and allows, without a capital and a full stop.
+
+    Args:
+        rule: Its own message is used, through `quote`, where the rule is not one of the six.
+        quote: See `Quote`.
+    """
+    write = _SENTENCES.get(rule.rule)
+    if write is None or rule.value is None:
+        return quote(rule.message).rstrip(".")
+    return write(rule, rule.value)
+
+
+def broken_rules(decision: GateDecision) -> list[RuleResult]:
+    """The rules that were applied and do not hold, what people ask first in front."""
+    broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
+    return sorted(broken, key=lambda rule: _ORDER.index(rule.rule) if rule.rule in _ORDER else len(_ORDER))
+
+
+def why(suite: SuiteReport, quote: Quote) -> list[str]:
+    """Why the gate decided so: one sentence for each reason, the weightiest first; never empty."""
+    decision = suite.decision
+    broken = broken_rules(decision)
+    told = {rule.message for rule in broken}
+    reasons = [rule_sentence(rule, quote) for rule in broken]
+    reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
+    if decision.gate_status is GateStatus.PASSED or not reasons:
+        return [_without_reasons(suite)]
+    return [f"{_capital(reason)}." for reason in reasons]
+
+
+def _without_reasons(suite: SuiteReport) -> str:
+    status = suite.status
+    if status is GateStatus.NO_BASELINE:
+        return f"This is the first run: nothing to compare with, no absolute rule set. {passing(suite)}"
+    if status is not GateStatus.PASSED:
+        return f"The gate gave no reason. {passing(suite)}"
+    if suite.comparison is None:
+        return f"This is the first run: nothing to compare with. {passing(suite)}"
+    regressed = suite.comparison.overview.regressed_cases
+    if not regressed:
+        return f"No case regressed. {passing(suite)}"
+    return f"{count(regressed, 'case')} regressed, which the rules allow. {passing(suite)}"
+
+
+def passing(suite: SuiteReport) -> str:
+    """How many cases of the candidate pass, and what became of the rest where it is not just a failure."""
+    summary = suite.candidate.summary
+    counts = suite.case_counts
+    rest = [
+        f"{counts[outcome]:,} {words}"
+        for outcome, words in (
+            (Outcome.ERROR, "could not be judged"),
+            (Outcome.INCONCLUSIVE, "inconclusive"),
+            (Outcome.SKIPPED, "without anything to judge"),
+        )
+        if counts[outcome]
+    ]
+    noun = verb(summary.passed_cases, "passes", "pass")
+    sentence = (
+        f"{summary.passed_cases:,} of {count(summary.total_cases, 'case')} {noun} "
+        f"({percent(summary.pass_rate)})"
+    )
+    return f"{'; '.join([sentence, *rest])}."
+
+
+def overall(report: EvaluationReport) -> str:
+    """One sentence over several suites."""
+    status = report.status
+    number = sum(suite.status is status for suite in report.suites)
+    total = len(report.suites)
+    if status is GateStatus.NO_BASELINE:
+        return f"{number} of {count(total, 'suite')} {verb(number, 'has', 'have')} no baseline yet."
+    word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
+        status, WORDS[status]
+    )
+    if number == total:
+        return f"All {total} suites {word}."
+    return f"{number} of {count(total, 'suite')} {word}."
+
+
+def heading(status: GateStatus, name: str) -> str:
+    """`❌ Agent evaluation: failed`."""
+    return f"{ICONS[status]} {name}: {WORDS[status]}"
+
+
+def joined(sentences: Sequence[str]) -> str:
+    """Sentences in one paragraph."""
+    return " ".join(sentences)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

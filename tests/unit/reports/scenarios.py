@@ -1,0 +1,480 @@
+"""Evaluations as people meet them, built by hand so that each figure can be checked by eye."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_eval.contracts import (
+    BehaviourChange,
+    CallChange,
+    CaseRegression,
+    CaseResultRow,
+    CaseSets,
+    Cluster,
+    Comparison,
+    Compatibility,
+    GateDecision,
+    GateStatus,
+    JudgeChange,
+    JudgeCounts,
+    Metric,
+    Outcome,
+    Overview,
+    ReleaseImpact,
+    RuleResult,
+    RunBehaviour,
+    RunReference,
+    RunSummary,
+    Thresholds,
+    Triage,
+)
+from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteReport
+
+NOW = "2026-11-21T08:00:00+00:00"
+HEAD = "9be1f04c55a1e1d2f3a4b5c6d7e8f90123456789"
+BASE = "3f9a1c27aa10b2c3d4e5f60718293a4b5c6d7e8f"
+RUN = "https://github.com/acme/support-bot/actions/runs"
+MARKER = "<!-- agent-eval:default head=9be1f04 run=812 attempt=1 -->"
+THRESHOLDS = Thresholds(min_pass_rate=0.9, max_pass_rate_drop=0.02, max_regressed_cases=0)
+JUDGES = ("policy", "tool_contract", "trajectory_step", "regex", "json_schema")
+
+
+def metric(name: str, baseline: float | None, candidate: float | None) -> Metric:
+    known = baseline is not None and candidate is not None
+    return Metric(
+        name=name,
+        baseline=baseline,
+        candidate=candidate,
+        delta=candidate - baseline if known else None,  # type: ignore[operator]
+    )
+
+
+def summary(
+    run_id: str, total: int, passed: int, hard: int, dataset: str = "support", **more: int
+) -> RunSummary:
+    counts = {judge: JudgeCounts(passed=total) for judge in JUDGES}
+    counts["policy"] = JudgeCounts(passed=passed, failed=total - passed)
+    return RunSummary(
+        run_id=run_id,
+        dataset_id=dataset,
+        total_cases=total,
+        passed_cases=passed,
+        failed_cases=total - passed,
+        hard_fail_cases=hard,
+        pass_rate=passed / total,
+        hard_fail_rate=hard / total,
+        judge_counts=counts,
+        judge_pass_rates={name: count.passed / count.judged for name, count in counts.items()},
+        **more,
+    )
+
+
+def run(name: str, total: int, passed: int, hard: int = 0, *, sha: str = HEAD, **more: Any) -> RunReference:
+    digest = ("ab12" if name == "candidate" else "cd34") * 16
+    return RunReference(
+        run_id=f"run-{name}",
+        dataset_id="support",
+        manifest_sha256=digest,
+        agent_version="2.4.0",
+        model="gpt-4o",
+        git_commit=sha,
+        started_at=NOW,
+        summary=summary(f"run-{name}", total, passed, hard, **more),
+    )
+
+
+def baseline_info(**more: Any) -> BaselineInfo:
+    told: dict[str, Any] = {
+        "how": "merge base",
+        "sha": BASE,
+        "branch": "main",
+        "run_id": "790",
+        "run_url": f"{RUN}/790",
+        "created_at": "2026-11-19T08:00:00+00:00",
+        "age": "2 days",
+    }
+    return BaselineInfo(**{**told, **more})
+
+
+def regression(case_id: str, judge: str, reason: str, *, improved: bool = False) -> CaseRegression:
+    outcomes = (Outcome.FAILED, Outcome.PASSED) if improved else (Outcome.PASSED, Outcome.FAILED)
+    return CaseRegression(
+        case_id=case_id,
+        baseline_outcome=outcomes[0],
+        candidate_outcome=outcomes[1],
+        baseline_passed=improved,
+        candidate_passed=improved,
+        baseline_hard_failed=improved,
+        candidate_hard_failed=not improved,
+        regressed=not improved,
+        improved=improved,
+        judges=[
+            JudgeChange(
+                judge_id=judge,
+                baseline=outcomes[0],
+                candidate=outcomes[1],
+                reason=reason,
+                failure=None if improved else "policy_violation",
+            )
+        ],
+    )
+
+
+def comparison(
+    baseline: RunReference,
+    candidate: RunReference,
+    rows: Sequence[CaseRegression] = (),
+    *,
+    sets: CaseSets | None = None,
+    changes: Sequence[BehaviourChange] = (),
+    behaviour: RunBehaviour | None = None,
+    clusters: Sequence[Cluster] = (),
+    judges: Sequence[Metric] = (),
+) -> Comparison:
+    worse = sum(row.regressed for row in rows)
+    compared = baseline.summary.total_cases
+    return Comparison(
+        generated_at=NOW,
+        baseline_run_id=baseline.run_id,
+        candidate_run_id=candidate.run_id,
+        dataset_id="support",
+        baseline=baseline,
+        candidate=candidate,
+        compatibility=Compatibility(passed=True, checks=[]),
+        cases=sets or CaseSets(compared=compared),
+        metrics={
+            "pass_rate": metric("pass_rate", baseline.summary.pass_rate, candidate.summary.pass_rate),
+            "hard_fail_rate": metric(
+                "hard_fail_rate", baseline.summary.hard_fail_rate, candidate.summary.hard_fail_rate
+            ),
+        },
+        judge_metrics={row.name: row for row in judges},
+        overview=Overview(
+            total_baseline_cases=compared,
+            total_candidate_cases=candidate.summary.total_cases,
+            compared_cases=compared,
+            regressed_cases=worse,
+            improved_cases=sum(row.improved for row in rows),
+            new_hard_fail_cases=worse,
+            resolved_hard_fail_cases=0,
+            risk_level="high" if worse else "low",
+        ),
+        case_regressions=list(rows),
+        triage=Triage(top_clusters=list(clusters)),
+        release_impact=ReleaseImpact(impact_score=0.0, impact_level="low", recommendation=""),
+        behaviour=behaviour or RunBehaviour(),
+        behaviour_changes=list(changes),
+    )
+
+
+def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) -> GateDecision:
+    return GateDecision(
+        generated_at=NOW,
+        gate_status=status,
+        passed=status in (GateStatus.PASSED, GateStatus.NO_BASELINE),
+        rules=list(rules),
+        failures=[rule.message for rule in rules if not rule.passed],
+        thresholds=THRESHOLDS,
+        candidate_run_id="run-candidate",
+        **more,
+    )
+
+
+def rule(name: str, threshold: float, value: float | None, passed: bool, **more: Any) -> RuleResult:
+    message = f"{name} is {value}, allowed {threshold}"
+    return RuleResult(
+        **{"message": message, **more}, rule=name, threshold=threshold, value=value, passed=passed
+    )
+
+
+def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
+    told: dict[str, Any] = {
+        "title": "Agent evaluation",
+        "run_url": f"{RUN}/812",
+        "head_sha": HEAD,
+        "evidence_name": "agent-eval-evidence",
+        "evidence_url": f"{RUN}/812/artifacts/55",
+        "tool_version": "0.1.0",
+    }
+    return EvaluationReport(suites=suites, **{**told, **more})
+
+
+def suite(**more: Any) -> SuiteReport:
+    told: dict[str, Any] = {
+        "slug": "support",
+        "suite_path": "suites/support.json",
+        "baseline": baseline_info(),
+    }
+    return SuiteReport(**{**told, **more})
+
+
+def unchanged_suite(**more: Any) -> SuiteReport:
+    before, now = run("baseline", 200, 188, 4, sha=BASE), run("candidate", 200, 188, 4)
+    held = [
+        rule("min_pass_rate", 0.9, 0.94, True),
+        rule("max_pass_rate_drop", 0.02, 0.0, True),
+        rule("max_regressed_cases", 0, 0, True),
+    ]
+    return suite(
+        decision=decision(GateStatus.PASSED, held), candidate=now, comparison=comparison(before, now), **more
+    )
+
+
+def unchanged() -> EvaluationReport:
+    return report(unchanged_suite())
+
+
+def failing_rows(number: int) -> list[CaseResultRow]:
+    return [
+        {
+            "case_id": f"order-{position:03}",
+            "trial": 0,
+            "outcome": "failed",
+            "passed": False,
+            "hard_failed": True,
+            "score": 0.5,
+            "verdicts": [
+                {
+                    "judge_id": "policy",
+                    "case_id": f"order-{position:03}",
+                    "outcome": "failed",
+                    "passed": False,
+                    "score": 0.0,
+                    "reason": "required tool lookup_order was never called",
+                    "hard": True,
+                    "failure": "policy_violation",
+                    "evidence_refs": [],
+                    "evidence": {},
+                    "weight": 1.0,
+                    "category": None,
+                }
+            ],
+        }
+        for position in range(number)
+    ]
+
+
+def first_run() -> EvaluationReport:
+    return report(
+        suite(
+            decision=decision(GateStatus.NO_BASELINE),
+            candidate=run("candidate", 40, 38, 2),
+            baseline=None,
+            baseline_note="No earlier run of this workflow on `main` carries the artifact `agent-eval-support`.",
+            failing=failing_rows(2),
+        )
+    )
+
+
+def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
+    rows = [
+        regression("refund-over-limit", "policy", "forbidden tool escalate was called (event 5)"),
+        regression("order-status-de", "regex", "the answer does not match 'Bestellung [0-9]+'"),
+        regression("cancel-twice", "tool_contract", "refund was called without the argument order_id"),
+        regression("greeting", "policy", "passes now", improved=True),
+    ]
+    rows[0].judges.append(
+        JudgeChange(
+            judge_id="trajectory_step",
+            baseline=Outcome.PASSED,
+            candidate=Outcome.ERROR,
+            reason="step 3 has no result",
+            failure="timeout",
+        )
+    )
+    changes = [
+        BehaviourChange(
+            case_id="refund-over-limit",
+            baseline_calls=["lookup_order", "refund"],
+            candidate_calls=["lookup_order", "refund", "escalate"],
+            calls=[
+                CallChange(kind="same", tool="lookup_order"),
+                CallChange(kind="arguments", tool="refund", arguments={"$.amount": (10, 1000)}),
+                CallChange(kind="added", tool="escalate"),
+            ],
+            calls_changed=True,
+            output_changed=True,
+            baseline_output="I have refunded 10 EUR to your card.",
+            candidate_output="I have refunded 1000 EUR and asked a colleague to check.",
+            metrics=[metric("output_tokens", 210, 480), metric("cost_usd", 0.0021, 0.0048)],
+        ),
+        BehaviourChange(
+            case_id="order-status-de",
+            output_changed=True,
+            baseline_output="Bestellung 4711 ist unterwegs.",
+            candidate_output="Your order is on its way.",
+        ),
+    ]
+    return rows, changes
+
+
+def regressed_suite(**more: Any) -> SuiteReport:
+    before, now = run("baseline", 200, 184, 4, sha=BASE), run("candidate", 202, 183, 7)
+    rows, changes = three_regressions()
+    broken = [
+        rule("min_pass_rate", 0.9, 183 / 202, True),
+        rule("max_pass_rate_drop", 0.02, 0.045, False),
+        rule("max_regressed_cases", 0, 3, False),
+    ]
+    compared = comparison(
+        before,
+        now,
+        rows,
+        changes=changes,
+        sets=CaseSets(
+            compared=200, new=["order-de-1", "order-de-2"], removed=["old-7"], removed_failing=["old-7"]
+        ),
+        behaviour=RunBehaviour(
+            model_changed=True,
+            notices=["The model changed from gpt-4o to gpt-4o-mini.", "Cost rose by 38 % ($0.42 to $0.58)."],
+            shifts=[metric("cost_usd", 0.42, 0.58)],
+        ),
+        clusters=[
+            Cluster(
+                cluster="policy:forbidden",
+                judge_id="policy",
+                reason="forbidden tool escalate was called",
+                baseline_count=1,
+                candidate_count=3,
+                delta=2,
+                suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
+            )
+        ],
+        judges=[metric("policy", 0.97, 0.955), metric("regex", 1.0, 0.995), metric("json_schema", 1.0, 1.0)],
+    )
+    told = {"decision": decision(GateStatus.FAILED, broken), "candidate": now, "comparison": compared, **more}
+    return suite(**told)
+
+
+def regressed() -> EvaluationReport:
+    return report(regressed_suite())
+
+
+def many_regressed(number: int = 500) -> EvaluationReport:
+    before, now = run("baseline", 2000, 1980, 4, sha=BASE), run("candidate", 2000, 1480, 520)
+    rows = [
+        regression(f"checkout-flow-{position:04}", "policy", "forbidden tool escalate was called")
+        for position in range(number)
+    ]
+    broken = [rule("max_pass_rate_drop", 0.02, 0.25, False), rule("max_regressed_cases", 0, number, False)]
+    return report(
+        suite(
+            decision=decision(GateStatus.FAILED, broken),
+            candidate=now,
+            comparison=comparison(before, now, rows),
+        )
+    )
+
+
+def two_suites() -> EvaluationReport:
+    return report(
+        unchanged_suite(slug="billing", suite_path="suites/billing.json"),
+        regressed_suite(slug="support"),
+    )
+
+
+def no_permission() -> EvaluationReport:
+    return report(
+        unchanged_suite(),
+        warnings=[
+            "The comment could not be written: the token of a fork lacks `pull-requests: write`. "
+            "The report is in the job summary."
+        ],
+    )
+
+
+def inconclusive() -> EvaluationReport:
+    before, now = run("baseline", 50, 40, sha=BASE), run("candidate", 50, 37)
+    rows = [regression(f"task-{number}", "policy", "booked the wrong flight") for number in range(7)]
+    reason = "The drop of 6.0 points may be noise: 134 cases are needed to tell, this suite has 50."
+    return report(
+        suite(
+            decision=decision(GateStatus.INCONCLUSIVE).model_copy(update={"failures": [reason]}),
+            candidate=now,
+            comparison=comparison(before, now, rows),
+        )
+    )
+
+
+EVIL = (
+    "@acme/security see #123 <img src=https://e/i.png> ![b](https://e/p.png) | x |\n## ✅ passed\n"
+    "<!-- agent-eval:default --> </details> ``` `` www.evil.example a@b.co :tada: \x1b[31m\u202e GH-1"
+)
+
+
+def hostile(evil: str = EVIL) -> EvaluationReport:
+    before = run("baseline", 20, 20, sha=evil)
+    now = run("candidate", 21, 18, 2, sha=evil)
+    before = before.model_copy(
+        update={"model": evil, "agent_version": evil, "run_id": evil, "started_at": evil}
+    )
+    now = now.model_copy(update={"model": evil, "agent_version": evil, "run_id": evil})
+    now.summary.judge_counts[evil] = JudgeCounts(passed=1, failed=2)
+    row = regression(evil, evil, evil)
+    change = BehaviourChange(
+        case_id=evil,
+        baseline_calls=[evil, "b"],
+        candidate_calls=["b", evil],
+        calls=[CallChange(kind="arguments", tool=evil, arguments={evil: (evil, {evil: [evil]})})],
+        calls_changed=True,
+        output_changed=True,
+        baseline_output=evil,
+        candidate_output=evil,
+        baseline_models=[evil],
+        candidate_models=[evil, evil],
+        model_changed=True,
+    )
+    cluster = Cluster(
+        cluster=evil,
+        judge_id=evil,
+        reason=evil,
+        baseline_count=0,
+        candidate_count=2,
+        delta=2,
+        suggested_fix=evil,
+    )
+    failing = failing_rows(1)
+    failing[0]["case_id"] = failing[0]["verdicts"][0]["judge_id"] = failing[0]["verdicts"][0]["reason"] = evil
+    compared = comparison(
+        before,
+        now,
+        [row, regression("other", evil, evil), regression(evil + "2", evil, evil, improved=True)],
+        changes=[change],
+        sets=CaseSets(compared=20, new=[evil], changed=[evil], removed=[evil], removed_failing=[evil + "3"]),
+        behaviour=RunBehaviour(notices=[evil]),
+        clusters=[cluster],
+        judges=[metric(evil, 1.0, 0.9)],
+    )
+    broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
+    return report(
+        suite(
+            slug=evil,
+            suite_path=evil,
+            decision=decision(GateStatus.FAILED, broken),
+            candidate=now,
+            comparison=compared,
+            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=evil),
+            baseline_note=evil,
+            failing=failing,
+        ),
+        title=evil,
+        head_sha=evil,
+        evidence_name=evil,
+        evidence_url=evil,
+        run_url=evil,
+        warnings=[evil],
+        tool_version=evil,
+    )
+
+
+SCENARIOS = {
+    "unchanged": unchanged,
+    "first-run": first_run,
+    "regressed": regressed,
+    "500-regressed": many_regressed,
+    "two-suites": two_suites,
+    "no-permission": no_permission,
+    "inconclusive": inconclusive,
+    "hostile": hostile,
+}
