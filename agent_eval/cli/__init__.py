@@ -1,0 +1,1 @@
+"""The command line: parse, call, print. One file a command or group, imported when it is used."""

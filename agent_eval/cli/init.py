@@ -1,0 +1,27 @@
+"""`agent-eval init`."""
+
+from __future__ import annotations
+
+import click
+
+from agent_eval.cli.options import output_format
+from agent_eval.cli.printing import emit
+
+
+@click.command()
+@click.option(
+    "--out", default=".", show_default=True, metavar="DIRECTORY", help="Where the files are written."
+)
+@click.option("--force", is_flag=True, help="Overwrite files that are already there.")
+@output_format
+def init(out: str, force: bool, output: str) -> None:
+    """Write a starter suite, judge and gate configuration and a GitHub workflow.
+
+    Nothing is written when a file is already there, unless --force is given.
+    """
+    from pathlib import Path
+
+    from agent_eval.demo.scaffold import scaffold
+
+    files = [str(path) for path in scaffold(Path(out), force=force)]
+    emit(output, {"written": files}, lambda _colour: "\n".join(f"Wrote {name}" for name in files))

@@ -1,0 +1,141 @@
+"""The front door: `agent-eval`, its table of commands, and the exit code of the process.
+
+Only click and `agent_eval.errors` are imported here. A command's own module is imported when the command
+is used, so that `agent-eval --help` and a mistyped flag answer at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NamedTuple
+
+import click
+
+from agent_eval import __version__
+from agent_eval.cli.failures import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
+from agent_eval.cli.streams import abandon_stdout, replace_unprintable
+
+
+class Entry(NamedTuple):
+    """Where a command lives (`module:attribute`) and the line that `--help` shows for it."""
+
+    target: str
+    summary: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "init": Entry("agent_eval.cli.init:init", "Write a starter suite, configuration and a GitHub workflow."),
+    "run": Entry("agent_eval.cli.run:run", "Judge every recorded trace of a suite and seal the evidence."),
+    "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
+    "gate": Entry("agent_eval.cli.gate:gate", "Decide: exit 0 when every threshold holds, else 1."),
+    "report": Entry("agent_eval.cli.report:report", "Write a report of a comparison for people."),
+    "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in a CI job: score, compare, comment, decide."),
+    "demo": Entry("agent_eval.cli.demo:demo", "Run the whole job on a bundled example."),
+    "schema": Entry("agent_eval.cli.schema:schema", "Validate suites and migrate old ones."),
+    "pack": Entry("agent_eval.cli.pack:pack", "Verify evidence packs and convert their layout."),
+}
+"""Every command, in the order of `--help`. A new one is one file and one line here."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is used, not to list it."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Names in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command; None when there is no such name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        __import__(module)
+        command = getattr(sys.modules[module], attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.target} is not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest names in the error."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(_no_such_command(args[0]), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+def _no_such_command(name: str) -> str:
+    import difflib
+
+    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"No such command {name!r}." + (f" Did you mean {nearest[0]!r}?" if nearest else "")
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"agent-eval {__version__}")
+        ctx.exit()
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 passed or done, 1 the gate said no, 2 wrong request or invalid input, "
+    "3 inconclusive where that blocks, 4 could not be evaluated.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def agent_eval() -> None:
+    """Judge LLM agents' trajectories, compare with a baseline, gate the release."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: The command line without the program's name.
+
+    Returns:
+        The exit code. Every error has been printed on stderr.
+    """
+    try:
+        # Outside standalone mode click returns what `ctx.exit` was given, or what the command returned.
+        outcome = agent_eval.main(args=list(arguments), prog_name="agent-eval", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has left; whatever is still buffered has nowhere to go.
+        abandon_stdout()
+        return BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    except Exception as error:
+        return report(error, arguments)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    # Raised in the main thread, so that half-written directories are removed on the way out.
+    raise SystemExit(TERMINATED)
+
+
+def entry() -> None:
+    """The console script: run the command of `sys.argv` and exit with its code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    replace_unprintable()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""Reading back what earlier commands wrote: comparisons, decisions, replay reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import Comparison, Contract, GateDecision
+from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.evidence.derived import enclosing_pack
+from agent_eval.evidence.pack import open_pack
+from agent_eval.storage.digests import sha256_bytes
+from agent_eval.storage.json_reader import DEFAULT_LIMITS, parse, read_bytes
+
+AnyContract = TypeVar("AnyContract", bound=Contract)
+
+
+@dataclass(frozen=True)
+class ReadComparison:
+    """A comparison and the digest of the bytes it was read from."""
+
+    comparison: Comparison
+    sha256: str
+
+
+def read_comparison(path: Path) -> ReadComparison:
+    """A comparison; where it lies in a pack, the pack is verified and must be its candidate.
+
+    Raises:
+        InvalidInput: It cannot be read, or it is not a comparison.
+        InvalidPack: The pack does not verify, or is not the candidate that was compared.
+    """
+    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+    comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
+    pack = enclosing_pack(path)
+    if pack is not None:
+        sealed = open_pack(pack)
+        if sealed.manifest_sha256 != comparison.candidate.manifest_sha256:
+            raise InvalidPack(
+                f"{path} compares another run than the one in whose pack it lies",
+                remedy=f"Run `agent-eval compare` again with --candidate {pack}.",
+                file=str(path),
+            )
+    return ReadComparison(comparison, sha256_bytes(data))
+
+
+def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
+    """A decision, which must have been made on this very comparison.
+
+    Raises:
+        InvalidInput: It cannot be read, is not a decision, or belongs to another comparison.
+    """
+    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+    decision = _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
+    if decision.comparison_sha256 not in (None, made_on.sha256):
+        raise InvalidInput(
+            f"{path} was decided on another comparison than the one given",
+            remedy="Run `agent-eval gate` again on this comparison.",
+            file=str(path),
+        )
+    return decision
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object whose fields only a report shows.
+
+    Raises:
+        InvalidInput: It cannot be read, or it is not an object.
+    """
+    value = parse(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), source=str(path))
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{path} must hold a JSON object", remedy="Name another file.", file=str(path))
+    return value
+
+
+def _model(kind: type[AnyContract], data: bytes, path: Path, what: str) -> AnyContract:
+    value = parse(data, source=str(path))
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"]) or "the whole file"
+        raise InvalidInput(
+            f"{path} is not {what}: {place}: {first['msg']}",
+            remedy="Name the right file, or make it again.",
+            file=str(path),
+            field=place,
+        ) from None

@@ -1,0 +1,163 @@
+"""`run`: judge the recorded traces of a suite and seal the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_eval.contracts import RunConfig, RunSummary
+from agent_eval.engine.score import JudgePlan, score_suite
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.runs import clock
+from agent_eval.runs.environment import git_commit, pinned_environment
+from agent_eval.runs.select import select_cases
+from agent_eval.storage.json_reader import read_json
+from agent_eval.storage.json_writer import dumps
+from agent_eval.suites.reader import SuiteSource, open_suite
+
+Layout = Literal["auto", "files", "compact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all."""
+
+    suite: Path
+    out: Path
+    run_id: str | None = None
+    agent_version: str = "unknown"
+    model: str = "unknown"
+    seed: int = 0
+    prompt_hash: str | None = None
+    policy_hash: str | None = None
+    container_image: str | None = None
+    git_commit: str | None = None
+    dependency_lock_hash: str | None = None
+    judges: tuple[str, ...] = ()
+    judge_config: Path | None = None
+    cases: tuple[str, ...] = ()
+    summary_json: Path | None = None
+    layout: Layout = "auto"
+    workers: int | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run that was evaluated: its configuration, its summary, and where its pack is."""
+
+    config: RunConfig
+    summary: RunSummary
+    pack: Path
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return self.config.run_id
+
+
+def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
+    """Judge every case and write the pack, sealed.
+
+    Args:
+        request: What to run.
+        environ: The environment variables; they may pin clock and run id and name the commit.
+
+    Raises:
+        InvalidInput: Suite, judge or judge configuration is wrong; nothing has been written.
+        UsageError: `out` is a directory that is not a pack of ours.
+        NothingMeasured: There is no case to judge.
+        StorageError: The pack could not be written; what was at `out` is still there.
+    """
+    source = open_suite(request.suite)
+    if request.cases:
+        source = select_cases(source, request.cases)
+    names = list(dict.fromkeys(request.judges)) or list(DEFAULT_JUDGES)
+    configs = read_judge_configs(request.judge_config) if request.judge_config else {}
+    config = _run_config(request, source, names, configs, environ)
+    plan = JudgePlan(names=names, configs=configs)
+    summary = score_suite(source, plan, config, request.out, layout=request.layout, workers=request.workers)
+    if request.summary_json is not None:
+        write_output(request.summary_json, dumps(summary.to_json(), indent=True))
+    return RunResult(config, summary, request.out)
+
+
+def read_judge_configs(path: Path) -> dict[str, Any]:
+    """Judge name to configuration, from a JSON or YAML file.
+
+    Raises:
+        InvalidInput: It cannot be read, or it is not an object.
+    """
+    configs = read_settings(path)
+    for name, value in configs.items():
+        if not isinstance(value, dict):
+            raise InvalidInput(
+                f"{path}: the configuration of judge {name!r} must be an object",
+                remedy=f'Write {{"{name}": {{}}}} for the defaults.',
+                file=str(path),
+                field=name,
+            )
+    return configs
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """An object from a JSON file, or a YAML file when its name ends in .yaml or .yml.
+
+    Raises:
+        InvalidInput: It cannot be read, or it is not an object.
+    """
+    if path.suffix.lower() in (".yaml", ".yml"):
+        from agent_eval.storage.yaml_reader import read_yaml
+
+        settings = read_yaml(path)
+    else:
+        settings = read_json(path)
+    if not isinstance(settings, dict):
+        raise InvalidInput(
+            f"{path} must hold an object, not {type(settings).__name__}",
+            remedy='Write it as {"name": value}.',
+            file=str(path),
+        )
+    return settings
+
+
+def _run_config(
+    request: RunRequest,
+    source: SuiteSource,
+    names: list[str],
+    configs: Mapping[str, Any],
+    environ: Mapping[str, str],
+) -> RunConfig:
+    return RunConfig(
+        run_id=_run_id(request, environ),
+        dataset_id=source.header.dataset_id,
+        agent_version=request.agent_version,
+        model=request.model,
+        started_at=clock.timestamp(environ),
+        seed=request.seed,
+        judges=names,
+        judge_configs={name: configs[name] for name in names if name in configs},
+        execution_config={"selected_cases": sorted(set(request.cases))} if request.cases else {},
+        pinned_env=pinned_environment(),
+        suite_digest=source.digest,
+        prompt_hash=request.prompt_hash,
+        policy_hash=request.policy_hash,
+        container_image=request.container_image,
+        git_commit=request.git_commit or git_commit(environ, Path.cwd()),
+        dependency_lock_hash=request.dependency_lock_hash,
+        dataset_metadata=source.header.metadata,
+    )
+
+
+def _run_id(request: RunRequest, environ: Mapping[str, str]) -> str:
+    named = request.run_id or clock.run_id(environ)
+    if not named.isprintable():
+        raise UsageError(
+            f"the run id {named!r} contains characters that cannot be printed",
+            remedy="Name the run with letters, digits and dashes.",
+            field="run_id",
+        )
+    return named
