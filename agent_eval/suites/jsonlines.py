@@ -60,7 +60,7 @@ class JsonLinesDocument(Document):
                 pass
             elif header_line is None:
                 header_line = line
-                self.raw_header = parse(content, source=str(self.path), first_line=line)
+                self.raw_header = parse(content.rstrip(), source=str(self.path), first_line=line)
             else:
                 if position % SHARD_CASES == 0:
                     start = (offset, line)
@@ -111,7 +111,7 @@ class JsonLinesDocument(Document):
             for line, content in enumerate(_lines(file, self.path), start=shard.line):
                 if _is_blank(content):
                     continue
-                raw, encoded = parse_and_encode(content, source=str(self.path), first_line=line)
+                raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
                 yield RawCase(Place(position, line), raw, encoded)
                 position += 1
                 if position == end:

@@ -1,0 +1,129 @@
+"""`schema migrate`: old suites become current ones, and nothing is lost."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts import Case
+from agent_eval.errors import InvalidInput
+from agent_eval.suites import migrate, validate_suite
+
+OLD: dict[str, Any] = {
+    "dataset_id": "d",
+    "metadata": {"schema_version": "0.1.0", "owner": "qa"},
+    "team": "x",
+    "cases": [
+        {
+            "case_id": "a",
+            "expected": {"total": 3},
+            "regex": ["^x"],
+            "tool_contracts": {"t": {"required": ["id"], "forbidden": ["all"], "note": 1}, "odd": 3},
+            "trace": [{"actor": "agent", "type": "message"}, {"actor": "agent", "type": "message"}],
+            "own": [1],
+        }
+    ],
+}
+
+
+def test_old_names_become_current_ones_and_the_rest_stays() -> None:
+    assert migrate(OLD) == {
+        "dataset_id": "d",
+        "metadata": {"schema_version": "1.1.0", "owner": "qa"},
+        "team": "x",
+        "cases": [
+            {
+                "case_id": "a",
+                "expected_output": {"total": 3},
+                "regex_patterns": ["^x"],
+                "tool_contracts": {
+                    "t": {"required_args": ["id"], "forbidden_args": ["all"], "note": 1},
+                    "odd": 3,
+                },
+                "trace": [
+                    {"idx": 0, "actor": "agent", "type": "message"},
+                    {"idx": 1, "actor": "agent", "type": "message"},
+                ],
+                "own": [1],
+            }
+        ],
+    }
+
+
+def test_argument_is_left_as_it_is() -> None:
+    before = copy.deepcopy(OLD)
+    migrate(OLD)
+    assert before == OLD
+
+
+def test_migrated_suite_passes_strict_validation(tmp_path: Path) -> None:
+    old = copy.deepcopy(OLD)
+    del old["team"], old["cases"][0]["own"], old["cases"][0]["tool_contracts"]["odd"]
+    del old["cases"][0]["tool_contracts"]["t"]["note"]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(migrate(old)))
+    assert validate_suite(path, strict=True, require_version="1.1.0").passed
+
+
+def test_version_at_the_top_is_raised_too() -> None:
+    migrated = migrate({"dataset_id": "d", "schema_version": "1.0.0", "cases": []})
+    assert (migrated["schema_version"], migrated["metadata"]["schema_version"]) == ("1.1.0", "1.1.0")
+
+
+def test_numbered_events_keep_their_numbers() -> None:
+    trace = [{"idx": 7}, {}]
+    assert migrate({"cases": [{"trace": trace}]})["cases"][0]["trace"] == trace
+
+
+def test_both_names_with_one_value_are_no_contradiction() -> None:
+    assert migrate({"cases": [{"expected": 1, "expected_output": 1}]})["cases"] == [{"expected_output": 1}]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ({"dataset_id": "d"}, "cases must be an array, not null"),
+        ({"cases": [], "metadata": []}, r"metadata must be an object, not \[\]"),
+        ({"cases": [3]}, r"cases\[0\] must be an object, not 3"),
+        ({"cases": [], "metadata": {"schema_version": "7"}}, 'schema version "7" cannot be migrated'),
+        ({"cases": [], "schema_version": 7}, "schema version 7 cannot be migrated"),
+        ({"cases": [{"regex": ["a"], "regex_patterns": ["b"]}]}, r"cases\[0\] has both regex and"),
+        (
+            {"cases": [{"tool_contracts": {"a b": {"required": ["a"], "required_args": []}}}]},
+            r'cases\[0\]\.tool_contracts\["a b"\] has both required',
+        ),
+    ],
+)
+def test_what_cannot_be_migrated_is_refused(payload: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        migrate(payload)
+    assert caught.value.remedy
+
+
+_names = st.sampled_from(["expected", "expected_output", "regex", "input", "tool_contracts", "extra"])
+_values = st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner), max_leaves=4)
+_contracts = st.dictionaries(
+    st.text(max_size=3), st.dictionaries(st.sampled_from(["required", "x"]), st.lists(st.text()))
+)
+
+
+@given(st.lists(st.dictionaries(_names, _values | _contracts, max_size=4), max_size=3))
+def test_migrating_twice_changes_nothing(cases: list[dict[str, Any]]) -> None:
+    try:
+        once = migrate({"dataset_id": "d", "cases": cases})
+    except InvalidInput:
+        return
+    assert migrate(once) == once
+
+
+@given(st.lists(st.text(), max_size=3), st.none() | st.integers() | st.text())
+def test_migration_keeps_what_a_case_means(patterns: list[str], expected: Any) -> None:
+    old = {"case_id": "a", "regex": patterns, "expected": expected}
+    (new,) = migrate({"dataset_id": "d", "cases": [old]})["cases"]
+    assert Case.model_validate(old) == Case.model_validate(new)

@@ -1,0 +1,346 @@
+"""Opening suites of every format: what is read, and how what is wrong is said."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts import SHARD_CASES
+from agent_eval.errors import InvalidInput, NotEvaluable, StorageError
+from agent_eval.suites import load_suite, open_suite, read_payload
+from agent_eval.suites.jsonlines import _lines
+
+HEADER = {"dataset_id": "demo", "metadata": {"schema_version": "1.0.0", "owner": "qa"}}
+
+
+def event(idx: Any = 0, **more: Any) -> dict[str, Any]:
+    return {"idx": idx, "actor": "agent", "type": "message", **more}
+
+
+def case(case_id: Any = "c1", **more: Any) -> dict[str, Any]:
+    return {"case_id": case_id, "input": "hi", "trace": [event()], **more}
+
+
+def write_json(path: Path, cases: list[Any], **header: Any) -> Path:
+    path.write_text(json.dumps({**HEADER, **header, "cases": cases}))
+    return path
+
+
+def write_lines(path: Path, *lines: Any, end: str = "\n") -> Path:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + end for line in lines))
+    return path
+
+
+def write_yaml(path: Path, cases: list[Any]) -> Path:
+    # JSON is YAML.
+    path.write_text(json.dumps({**HEADER, "cases": cases}, indent=2))
+    return path
+
+
+def write(path: Path, cases: list[Any]) -> Path:
+    if path.suffix.lower() == ".jsonl":
+        return write_lines(path, HEADER, *cases)
+    return write_json(path, cases) if path.suffix == ".json" else write_yaml(path, cases)
+
+
+FORMATS = ["suite.json", "suite.jsonl", "suite.yaml", "suite.yml", "SUITE.JSONL"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_reads_the_same_suite(tmp_path: Path, name: str) -> None:
+    raw = [case("a", unknown={"kept": [1]}), case("b", expected="x", regex=["^x"])]
+    source = open_suite(write(tmp_path / name, raw))
+    read = list(source.cases())
+    assert (source.case_count, source.header.dataset_id, source.header.version) == (2, "demo", "1.0.0")
+    assert [plain for plain, _ in read] == raw
+    assert read[1][1].expected_output == "x"
+    assert read[1][1].regex_patterns == ["^x"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_whole_suite_in_memory_keeps_header_and_cases(tmp_path: Path, name: str) -> None:
+    suite = load_suite(write(tmp_path / name, [case("a"), case("b")]))
+    assert [found.case_id for found in suite.cases] == ["a", "b"]
+    assert suite.metadata["owner"] == "qa"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_digest_is_that_of_the_file(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, [case()])
+    assert open_suite(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_duplicate_id_is_refused_naming_both_places(tmp_path: Path, name: str) -> None:
+    source = open_suite(write(tmp_path / name, [case("a"), case("b"), case("a")]))
+    with pytest.raises(InvalidInput) as caught:
+        list(source.cases())
+    both = "lines 2 and 4" if name.lower().endswith(".jsonl") else "cases[0] and cases[2]"
+    assert both in caught.value.message
+    assert caught.value.details["case_id"] == "a"
+    assert str(source.path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "case_id", ["../../x", "CON", "a/b", "😀", "x" * 300, " ", "\n", "\x00", "-", "."], ids=repr
+)
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
+def test_ids_are_free_text(tmp_path: Path, name: str, case_id: str) -> None:
+    assert next(open_suite(write(tmp_path / name, [case(case_id)])).cases())[1].case_id == case_id
+
+
+def test_ids_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
+    assert len(list(open_suite(write(tmp_path / "s.jsonl", [case("A"), case("a")])).cases())) == 2
+
+
+@given(ids=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), unique=True))
+def test_any_unique_ids_are_read_back(tmp_path_factory: pytest.TempPathFactory, ids: list[str]) -> None:
+    path = write(tmp_path_factory.mktemp("s") / "s.jsonl", [case(name) for name in ids])
+    assert [found.case_id for _, found in open_suite(path).cases()] == ids
+
+
+def test_lone_surrogate_in_an_id_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.jsonl", HEADER, case("a"), '{"case_id": "\\ud800"}')
+    with pytest.raises(InvalidInput, match="surrogate") as caught:
+        list(open_suite(path).cases())
+    assert caught.value.details["line"] == 3
+
+
+WRONG_CASES: list[tuple[Any, str, str]] = [
+    ({}, "case_id is missing", "case_id"),
+    (case(""), 'case_id must be a non-empty string, not ""', "case_id"),
+    (case(7), "case_id must be a string, not 7", "case_id"),
+    (3, "it must be an object, not 3", ""),
+    (case(trace={}), "trace must be an array, not {}", "trace"),
+    (case(trace=[event(True)]), "trace[0].idx must be an integer, not true", "trace[0].idx"),
+    (case(trace=[event(), 5]), "trace[1] must be an object, not 5", "trace[1]"),
+    (case(trace=[{"idx": 0, "actor": "agent"}]), "trace[0].type is missing", "trace[0].type"),
+    (
+        case(trace=[event(latency_ms="1")]),
+        'trace[0].latency_ms must be a number, not "1"',
+        "trace[0].latency_ms",
+    ),
+    (case(json_schema=1), "json_schema must be an object, true or false, not 1", "json_schema"),
+    (case(regex="x"), 'regex must be an array, not "x"', "regex"),
+    (case(policy=None), "policy must be an object, not null", "policy"),
+    (
+        case(tool_contracts={"a b": {"required": "x"}}),
+        'tool_contracts["a b"].required must be an array, not "x"',
+        'tool_contracts["a b"].required',
+    ),
+]
+
+
+@pytest.mark.parametrize(("raw", "message", "field"), WRONG_CASES, ids=[name for _, name, _ in WRONG_CASES])
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
+def test_wrong_case_is_one_clear_error(tmp_path: Path, name: str, raw: Any, message: str, field: str) -> None:
+    source = open_suite(write(tmp_path / name, [case("fine"), raw]))
+    with pytest.raises(InvalidInput) as caught:
+        list(source.cases())
+    error = caught.value
+    assert error.message.endswith(message)
+    assert error.details.get("field", "") == field
+    assert error.details["position"] == 1
+    assert error.details.get("line") == (3 if name == "s.jsonl" else None)
+    assert error.remedy
+    assert error.details["file"] == str(source.path)
+    assert error.exit_code == 2
+
+
+def test_further_problems_are_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.json", [case("c", trace=[event("x"), event("y"), event(2.5)])])
+    with pytest.raises(InvalidInput, match=r"trace\[0\]\.idx .* \(and 2 more problems in the same place\)"):
+        list(open_suite(path).cases())
+
+
+def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.json", [case("x" * 500, trace="y" * 500)])
+    with pytest.raises(InvalidInput) as caught:
+        list(open_suite(path).cases())
+    assert len(caught.value.message) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("[]", "must be an object"),
+        ("{}", "cases is missing"),
+        ('{"dataset_id": "d", "cases": {}}', "cases must be an array, not {}"),
+        ('{"dataset_id": "", "cases": []}', "dataset_id must be a non-empty string"),
+        ('{"dataset_id": 1, "cases": []}', "dataset_id must be a string, not 1"),
+        ('{"cases": []}', "dataset_id is missing"),
+        ('{"dataset_id": "d", "metadata": [], "cases": []}', "metadata must be an object, not []"),
+        ('{"dataset_id": "d", "schema_version": "9.9.9", "cases": []}', '"9.9.9" is not a version'),
+        ('{"dataset_id": "d", "metadata": {"schema_version": 1}, "cases": []}', "1 is not a version"),
+        (
+            '{"dataset_id": "d", "schema_version": "1.0.0", "metadata": {"schema_version": "1.1.0"},'
+            ' "cases": []}',
+            "contradicts",
+        ),
+        ('{"dataset_id": "d", "dataset_id": "e", "cases": []}', "duplicate key"),
+        ('{"dataset_id": "d", "cases": [NaN]}', "NaN"),
+        ('{"dataset_id": "d", "cases": [', "ends before"),
+        ('{"dataset_id": "d", "cases": [' + "9" * 5000 + "]}", "64 bit"),
+        ('{"dataset_id": "d", "cases": ' + "[" * 200_000, "nested deeper"),
+    ],
+    ids=range(16),
+)
+def test_wrong_document_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        open_suite(path)
+    assert message in caught.value.message
+    assert str(path) in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("lines", "message", "line"),
+    [
+        ((), "empty", None),
+        (("", "  "), "empty", None),
+        (("{", case()), "ends before", 1),
+        ((case(), case("b")), "the first line is a case", 1),
+        (({**HEADER, "cases": []}, case()), "holds no cases", 1),
+        ((["dataset"], case()), "must be an object", 1),
+        (("", HEADER, case(), "", '{"case_id": "x"'), "ends before", 5),
+        ((HEADER, case(), "garbage"), "expected a value", 3),
+        ((HEADER, '{"case_id": "x", "case_id": "y"}'), "duplicate key", 2),
+        ((HEADER, "\x0b"), "", 2),
+    ],
+    ids=range(10),
+)
+def test_wrong_line_is_named(tmp_path: Path, lines: tuple[Any, ...], message: str, line: int | None) -> None:
+    path = write_lines(tmp_path / "s.jsonl", *lines)
+    with pytest.raises(InvalidInput) as caught:
+        list(open_suite(path).cases())
+    assert message in caught.value.message
+    assert caught.value.details.get("line") == line
+    assert caught.value.details["file"] == str(path)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n \t\n"], ids=repr)
+def test_blank_lines_and_line_endings_do_not_matter(tmp_path: Path, end: str) -> None:
+    source = open_suite(write_lines(tmp_path / "s.jsonl", HEADER, case("a"), case("b"), end=end))
+    assert [found.case_id for _, found in source.cases()] == ["a", "b"]
+
+
+def test_last_line_needs_no_line_feed(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(HEADER) + "\n" + json.dumps(case("a")))
+    assert open_suite(path).case_count == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, SHARD_CASES - 1, SHARD_CASES, SHARD_CASES + 1, 2 * SHARD_CASES + 7])
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
+def test_shards_hold_every_case_once_in_order(tmp_path: Path, name: str, count: int) -> None:
+    path = tmp_path / name
+    cases: list[Any] = [case(f"c{position}") for position in range(count)]
+    if name == "s.jsonl":
+        write_lines(path, "", HEADER, *(line for plain in cases for line in (plain, "")))
+    else:
+        write_json(path, cases)
+    source = open_suite(path)
+    assert source.case_count == count
+    assert [shard.count for shard in source.shards[:-1]] == [SHARD_CASES] * (len(source.shards) - 1)
+    # Read backwards: a shard stands on its own.
+    read = {shard.index: [found for found, _ in source.read(shard)] for shard in reversed(source.shards)}
+    found = [one for index in sorted(read) for one in read[index]]
+    assert [one.raw["case_id"] for one in found] == [plain["case_id"] for plain in cases]
+    assert [one.place.position for one in found] == list(range(count))
+    if name == "s.jsonl":
+        assert [one.place.line for one in found] == [3 + 2 * position for position in range(count)]
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
+def test_encoded_case_is_the_same_from_every_format(tmp_path: Path, name: str) -> None:
+    source = open_suite(write(tmp_path / name, [{"input": "ü", "case_id": "a", "b": {"z": 1.0, "y": None}}]))
+    (found, _) = next(iter(source.read(source.shards[0])))
+    assert found.encoded() == '{"b":{"y":null,"z":1.0},"case_id":"a","input":"ü"}'.encode()
+
+
+def test_source_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    source = open_suite(write(tmp_path / "s.jsonl", [case("a")]))
+    copy = pickle.loads(pickle.dumps(source))
+    assert [found.case_id for _, found in copy.cases()] == ["a"]
+
+
+def test_suite_that_changes_while_it_is_read_is_not_evaluated(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", [case("a")])
+    source = open_suite(path)
+    write(path, [case("a"), case("b")])
+    with pytest.raises(NotEvaluable, match="changed while"):
+        list(source.cases())
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl", "s.yaml"])
+def test_missing_file_and_directory_are_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(InvalidInput, match="no such file"):
+        open_suite(path)
+    path.mkdir()
+    with pytest.raises(InvalidInput, match=r"directory|regular file"):
+        open_suite(path)
+
+
+def test_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidInput, match="not a regular file"):
+        open_suite(path)
+
+
+def test_unknown_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "suite.csv"
+    path.write_text("a,b")
+    with pytest.raises(InvalidInput, match=r"must end in one of \.json, \.jsonl") as caught:
+        open_suite(path)
+    assert caught.value.remedy
+
+
+def test_line_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_eval.suites.jsonlines.MAX_LINE_BYTES", 100)
+    path = write(tmp_path / "s.jsonl", [case("x" * 200)])
+    with pytest.raises(InvalidInput, match="longer than 100 bytes"):
+        open_suite(path)
+
+
+def test_failing_disk_is_a_storage_error() -> None:
+    class BrokenDisk(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(StorageError, match=r"s\.jsonl: Input/output error"):
+        list(_lines(io.BufferedReader(BrokenDisk()), Path("s.jsonl")))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_payload_is_the_whole_suite_as_plain_data(tmp_path: Path, name: str) -> None:
+    cases = [case("a", surprise=1), case("a")]
+    assert read_payload(write(tmp_path / name, cases)) == {**HEADER, "cases": cases}
+
+
+def test_payload_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text("[]")
+    with pytest.raises(InvalidInput, match="must be an object"):
+        read_payload(path)
+    path.write_text('{"dataset_id": "d"}')
+    with pytest.raises(InvalidInput, match="cases is missing"):
+        read_payload(path)

@@ -1,0 +1,183 @@
+"""`schema validate`: everything wrong with a suite, by place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidInput
+from agent_eval.suites import validate_suite
+from agent_eval.suites.validate import LISTED_PROBLEMS
+
+EVENT = {"idx": 0, "ts": None, "actor": "agent", "type": "message", "output": "x"}
+
+
+def suite(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "dataset_id": "demo",
+        "metadata": {"schema_version": "1.1.0"},
+        "cases": [{"case_id": "a", "input": "hi", "trace": [EVENT]}],
+    }
+    return {**whole, **changes}
+
+
+def write(path: Path, payload: Any) -> Path:
+    if path.suffix == ".jsonl":
+        header = {name: value for name, value in payload.items() if name != "cases"}
+        path.write_text("\n".join(json.dumps(line) for line in [header, *payload["cases"]]))
+    else:
+        path.write_text(json.dumps(payload))
+    return path
+
+
+def errors(path: Path, **options: Any) -> list[tuple[str, str]]:
+    return [(problem.place, problem.message) for problem in validate_suite(path, **options).errors]
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl", "s.yaml"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_correct_suite_passes(tmp_path: Path, name: str, strict: bool) -> None:
+    report = validate_suite(write(tmp_path / name, suite()), strict=strict, require_version="1.1.0")
+    assert report.passed
+    assert report.to_json() == {
+        "input": str(tmp_path / name),
+        "passed": True,
+        "schema_version": "1.1.0",
+        "case_count": 1,
+        "error_count": 0,
+        "warning_count": 0,
+        "errors": [],
+        "warnings": [],
+    }
+
+
+def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
+    payload = suite(
+        owner="x",
+        cases=[
+            {
+                "case_id": "a",
+                "note": 1,
+                "trace": [EVENT, {**EVENT, "tokens": 3}],
+                "tool_contracts": {"t": {"require": []}},
+                "policy": {"forbiden_tools": []},
+                "metadata": {"anything": 1},
+            }
+        ],
+    )
+    path = write(tmp_path / "s.jsonl", payload)
+    assert validate_suite(path).passed
+    report = validate_suite(path, strict=True)
+    assert [problem.place for problem in report.errors] == [
+        "$.owner",
+        "$.cases[0].note",
+        "$.cases[0].trace[1].tokens",
+        "$.cases[0].tool_contracts.t.require",
+        "$.cases[0].policy.forbiden_tools",
+    ]
+    assert [(problem.case_id, problem.line) for problem in report.errors[:2]] == [(None, 1), ("a", 2)]
+    assert all(problem.remedy for problem in report.errors)
+
+
+def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.json", suite(metadata={}))
+    lax, strict = validate_suite(path), validate_suite(path, strict=True)
+    missing = ("$.metadata.schema_version", "metadata.schema_version is missing")
+    assert lax.passed
+    assert [(problem.place, problem.message) for problem in lax.warnings] == [missing]
+    assert [(problem.place, problem.message) for problem in strict.errors] == [missing]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"schema_version": "1.0.0"}])
+def test_required_version_must_be_stated(tmp_path: Path, metadata: dict[str, Any]) -> None:
+    path = write(tmp_path / "s.json", suite(metadata=metadata))
+    ((place, message),) = errors(path, require_version="1.1.0", strict=True)
+    assert place == "$.metadata.schema_version"
+    assert 'must be "1.1.0"' in message
+
+
+def test_version_at_the_top_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.json", suite(metadata={}, schema_version="1.1.0"))
+    assert validate_suite(path, strict=True, require_version="1.1.0").passed
+
+
+def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
+    cases = [{"case_id": ""}, 5, {"case_id": "b", "trace": [{}, EVENT]}, {"case_id": "c"}, {"case_id": "c"}]
+    assert errors(write(tmp_path / "s.json", suite(dataset_id=7, cases=cases))) == [
+        ("$.dataset_id", "dataset_id must be a string, not 7"),
+        ("$.cases[0].case_id", 'case_id must be a non-empty string, not ""'),
+        ("$.cases[1]", "it must be an object, not 5"),
+        ("$.cases[2].trace[0].idx", "trace[0].idx is missing"),
+        ("$.cases[2].trace[0].actor", "trace[0].actor is missing"),
+        ("$.cases[2].trace[0].type", "trace[0].type is missing"),
+        ("$.cases[4].case_id", 'case_id "c" stands twice: cases[3] and cases[4]'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "messages"),
+    [
+        ([], ["the suite must be an object, not []"]),
+        ({"dataset_id": "d"}, ["cases is missing"]),
+        ({"dataset_id": "d", "cases": 1}, ["cases must be an array, not 1"]),
+        ({"dataset_id": "d", "metadata": 1, "cases": []}, ["metadata must be an object, not 1"]),
+        (
+            {"dataset_id": "d", "schema_version": "3", "cases": []},
+            ['schema_version "3" is not a version this program reads (0.1.0, 1.0.0, 1.1.0)'],
+        ),
+    ],
+)
+def test_broken_structure_is_said(tmp_path: Path, payload: Any, messages: list[str]) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(payload))
+    report = validate_suite(path)
+    assert [problem.message for problem in report.errors] == messages
+    assert not report.passed
+
+
+def test_suite_without_cases_is_warned_of(tmp_path: Path) -> None:
+    report = validate_suite(write(tmp_path / "s.json", suite(cases=[])), strict=True)
+    assert report.passed
+    assert [problem.message for problem in report.warnings] == ["the suite has no cases"]
+
+
+def test_old_names_are_warned_of(tmp_path: Path) -> None:
+    cases = [{"case_id": "a", "expected": 1, "regex": [], "tool_contracts": {"t": {"required": ["x"]}}}]
+    report = validate_suite(write(tmp_path / "s.json", suite(cases=cases)), strict=True)
+    assert report.passed
+    assert [problem.message for problem in report.warnings] == [
+        "expected is the old name of expected_output",
+        "regex is the old name of regex_patterns",
+        "tool_contracts.t.required is the old name of required_args",
+    ]
+
+
+def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
+    cases = [{"case_id": f"c{n}", "x": 1, "regex": []} for n in range(LISTED_PROBLEMS + 5)]
+    report = validate_suite(write(tmp_path / "s.json", suite(cases=cases)), strict=True)
+    assert (report.error_count, len(report.errors)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
+    assert (report.warning_count, len(report.warnings)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
+    assert not report.passed
+
+
+def test_broken_syntax_is_an_error_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"dataset_id": "d"}\n{"case_id": "a"\n')
+    with pytest.raises(InvalidInput, match="line 2"):
+        validate_suite(path)
+
+
+def test_problem_says_where_in_plain_data(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", suite(cases=[{"case_id": "a", "trace": 3}]))
+    assert validate_suite(path).to_json()["errors"] == [
+        {
+            "place": "$.cases[0].trace",
+            "message": "trace must be an array, not 3",
+            "remedy": "Write it as an array, for example [].",
+            "case_id": "a",
+            "line": 2,
+        }
+    ]
