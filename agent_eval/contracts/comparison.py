@@ -34,16 +34,21 @@ class RunReference(Contract):
 
 
 class CompatibilityCheck(Contract):
-    """One condition under which two runs may be compared, and the values that broke it."""
+    """One condition under which two runs may be compared, and the values that broke it.
+
+    What is not `enforced` (another set of judges, another configuration) is worth knowing but does not
+    stop a comparison.
+    """
 
     name: StrictStr
     passed: bool
+    enforced: bool = True
     message: StrictStr
     details: dict[str, Any] = Field(default_factory=dict)
 
 
 class Compatibility(Contract):
-    """All conditions; `failures` repeats those that do not hold."""
+    """All conditions. `passed`: every enforced one holds; `failures` repeats those that do not."""
 
     passed: bool
     checks: list[CompatibilityCheck]

@@ -1,0 +1,127 @@
+"""Failures grouped by judge and by what the reason says once its particulars are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agent_eval.comparison.hints import hint
+from agent_eval.comparison.regressions import cut
+from agent_eval.contracts import CaseResultRow, Cluster, FailureClusters, Triage
+
+REASON_LIMIT = 300
+"""Characters of a reason that decide its cluster."""
+CASES_PER_CLUSTER = 10
+RANKED = 25
+COUNTED = 200
+"""Clusters listed by count for each run; what is beyond them is summed up."""
+TRIAGED = 5
+REST = "(other failures)"
+
+# Quoted parts, then words that hold a digit (numbers, ids, digests, dates), joined by id punctuation.
+_PARTICULARS = re.compile(
+    r"""(?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` | “[^”\n]*” | \b[\w.:/@-]*\d[\w.:/@-]*""",
+    re.VERBOSE,
+)
+_SPACE = re.compile(r"\s+")
+
+
+def normalise(reason: str) -> str:
+    """A reason without numbers, ids and quoted parts: equal for failures of the same kind."""
+    return _SPACE.sub(" ", _PARTICULARS.sub("…", cut(reason, REASON_LIMIT))).strip()
+
+
+@dataclass(slots=True)
+class _Found:
+    judge_id: str
+    reason: str
+    failure: str | None
+    case_ids: dict[str, None] = field(default_factory=dict)
+
+
+def failure_clusters(
+    failing_before: Iterable[str],
+    failing_now: Iterable[str],
+    baseline: Mapping[str, CaseResultRow],
+    candidate: Mapping[str, CaseResultRow],
+) -> FailureClusters:
+    """Cluster the failed and error verdicts of both runs, ranked by growth.
+
+    Args:
+        failing_before: Ids of compared cases with a failed or error verdict in the baseline.
+        failing_now: The same for the candidate.
+        baseline: Results of the baseline by case id.
+        candidate: Results of the candidate by case id.
+
+    A cluster counts cases, not verdicts. Its cases that were not in it before come first.
+    """
+    before = _collect(failing_before, baseline)
+    now = _collect(failing_now, candidate)
+    ranked = sorted(
+        before.keys() | now.keys(),
+        key=lambda name: (_size(before, name) - _size(now, name), -_size(now, name), name),
+    )
+    return FailureClusters(
+        baseline=_counts(before),
+        candidate=_counts(now),
+        delta_ranked=[_cluster(name, before.get(name), now.get(name)) for name in ranked[:RANKED]],
+    )
+
+
+def triage(clusters: FailureClusters) -> Triage:
+    """What to look at first: the clusters that grew most, else the largest that remain."""
+    grown = [one for one in clusters.delta_ranked if one.delta > 0]
+    remaining = sorted(
+        (one for one in clusters.delta_ranked if one.delta <= 0 < one.candidate_count),
+        key=lambda one: (-one.candidate_count, one.cluster),
+    )
+    top = (grown or remaining)[:TRIAGED]
+    return Triage(top_clusters=top, suggested_fixes_count=sum(one.suggested_fix is not None for one in top))
+
+
+def _collect(case_ids: Iterable[str], results: Mapping[str, CaseResultRow]) -> dict[str, _Found]:
+    found: dict[str, _Found] = {}
+    names: dict[tuple[str, str], str] = {}
+    for case_id in case_ids:
+        for verdict in results[case_id]["verdicts"]:
+            if verdict["failure"] is None:
+                continue
+            key = (verdict["judge_id"], verdict["reason"])
+            name = names.get(key)
+            if name is None:
+                name = names[key] = f"{key[0]}: {normalise(key[1])}"
+            cluster = found.get(name)
+            if cluster is None:
+                cluster = found[name] = _Found(*key, verdict["failure"])
+            cluster.case_ids[case_id] = None
+    return found
+
+
+def _size(found: Mapping[str, _Found], name: str) -> int:
+    return len(found[name].case_ids) if name in found else 0
+
+
+def _counts(found: Mapping[str, _Found]) -> dict[str, int]:
+    ranked = sorted(found, key=lambda name: (-_size(found, name), name))
+    counts = {name: _size(found, name) for name in ranked[:COUNTED]}
+    rest = sum(_size(found, name) for name in ranked[COUNTED:])
+    return counts | ({REST: rest} if rest else {})
+
+
+def _cluster(name: str, before: _Found | None, now: _Found | None) -> Cluster:
+    shown = now or before
+    assert shown is not None
+    was_there = before.case_ids if before else {}
+    is_there = now.case_ids if now else {}
+    ordered = sorted(is_there, key=lambda case_id: (case_id in was_there, case_id))
+    return Cluster(
+        cluster=name,
+        judge_id=shown.judge_id,
+        reason=cut(shown.reason, REASON_LIMIT),
+        baseline_count=len(was_there),
+        candidate_count=len(is_there),
+        delta=len(is_there) - len(was_there),
+        case_ids=ordered[:CASES_PER_CLUSTER],
+        suggested_fix=hint(shown.judge_id, shown.failure),
+    )

@@ -1,0 +1,165 @@
+"""Whether two runs evaluated the same thing, and which of their cases may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agent_eval.comparison.facts import RunFacts
+from agent_eval.comparison.view import RunView
+from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.errors import IncompatibleRuns, NothingMeasured
+
+Changed = Literal["refuse", "exclude", "include"]
+"""What to do about cases that are not the same on both sides.
+
+`refuse`: any difference stops the comparison. `exclude`: compare the cases whose definition is unchanged
+and list the others. `include`: compare every case id that both runs have.
+"""
+
+EXAMPLES = 20
+"""How many case ids a check names; it always gives the number of all of them."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How the cases of two runs relate, each sorted by id."""
+
+    common: list[str]
+    changed: list[str]
+    new: list[str]
+    removed: list[str]
+
+
+def partition(baseline: RunView, candidate: RunView) -> Partition:
+    """Sort the case ids of both runs into common, changed (also common), new and removed."""
+    common = sorted(baseline.index.keys() & candidate.index.keys())
+    return Partition(
+        common=common,
+        changed=[
+            case_id
+            for case_id in common
+            if baseline.index[case_id]["definition_digest"] != candidate.index[case_id]["definition_digest"]
+        ],
+        new=sorted(candidate.index.keys() - baseline.index.keys()),
+        removed=sorted(baseline.index.keys() - candidate.index.keys()),
+    )
+
+
+def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Changed) -> Compatibility:
+    """Every condition for comparing two runs.
+
+    With `exclude` the case set and the definitions are not enforced: the cases that differ stay out.
+    """
+    same_cases_needed = changed != "exclude"
+    checks = [
+        _dataset(baseline, candidate),
+        _case_set(parts, enforced=same_cases_needed),
+        _definitions(parts, enforced=same_cases_needed),
+        _judges(baseline.config.judges, candidate.config.judges),
+        _judge_configs(baseline.config.judge_configs, candidate.config.judge_configs),
+    ]
+    return Compatibility(
+        passed=all(one.passed for one in checks if one.enforced),
+        checks=checks,
+        failures=[one for one in checks if not one.passed],
+    )
+
+
+def select(
+    compatibility: Compatibility, parts: Partition, baseline: RunFacts, changed: Changed
+) -> tuple[list[str], CaseSets]:
+    """The ids to compare, sorted, and how the case sets relate.
+
+    Raises:
+        IncompatibleRuns: An enforced condition does not hold and `changed` is not `include`.
+        NothingMeasured: `include` was asked for and the runs share no case.
+    """
+    broken = [one for one in compatibility.failures if one.enforced]
+    if broken and changed != "include":
+        raise IncompatibleRuns(
+            "baseline and candidate cannot be compared: " + "; ".join(one.message for one in broken),
+            remedy="Evaluate both on the same suite; --allow-incompatible compares what they share.",
+            checks=[{"name": one.name, "message": one.message, **one.details} for one in broken],
+        )
+    if changed == "include" and not parts.common:
+        raise NothingMeasured(
+            "baseline and candidate share no case id, so there is nothing to compare",
+            remedy="Compare runs of the same suite.",
+        )
+    left_out = set(parts.changed) if changed == "exclude" else set()
+    compared = [case_id for case_id in parts.common if case_id not in left_out]
+    sets = CaseSets(
+        compared=len(compared),
+        new=parts.new,
+        changed=parts.changed,
+        removed=parts.removed,
+        removed_failing=[case_id for case_id in parts.removed if not baseline.cases[case_id].passed],
+    )
+    return compared, sets
+
+
+def _dataset(baseline: RunView, candidate: RunView) -> CompatibilityCheck:
+    before, now = baseline.config.dataset_id, candidate.config.dataset_id
+    return CompatibilityCheck(
+        name="dataset_id_match",
+        passed=before == now,
+        message="same dataset" if before == now else "the datasets differ",
+        details={"baseline_dataset_id": before, "candidate_dataset_id": now},
+    )
+
+
+def _case_set(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
+    differ = bool(parts.new or parts.removed)
+    message = f"{len(parts.new)} cases are only in the candidate, {len(parts.removed)} only in the baseline"
+    return CompatibilityCheck(
+        name="case_id_set_match",
+        passed=not differ,
+        enforced=enforced,
+        message=message if differ else "same cases",
+        details={
+            "missing_in_baseline": parts.new[:EXAMPLES],
+            "missing_in_baseline_count": len(parts.new),
+            "missing_in_candidate": parts.removed[:EXAMPLES],
+            "missing_in_candidate_count": len(parts.removed),
+        },
+    )
+
+
+def _definitions(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
+    count = len(parts.changed)
+    return CompatibilityCheck(
+        name="case_definition_match",
+        passed=not count,
+        enforced=enforced,
+        message=f"{count} cases are defined differently" if count else "same definition of every common case",
+        details={"changed": parts.changed[:EXAMPLES], "changed_count": count},
+    )
+
+
+def _judges(before: list[str], now: list[str]) -> CompatibilityCheck:
+    added = sorted(set(now) - set(before))
+    dropped = sorted(set(before) - set(now))
+    said = [f"{', '.join(dropped)} judged only the baseline"] * bool(dropped)
+    said += [f"{', '.join(added)} judged only the candidate"] * bool(added)
+    return CompatibilityCheck(
+        name="judges_match",
+        passed=not said,
+        enforced=False,
+        message="; ".join(said) or "same judges",
+        details={"only_in_baseline": dropped, "only_in_candidate": added},
+    )
+
+
+def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> CompatibilityCheck:
+    differ = sorted(
+        name for name in before.keys() | now.keys() if digest(before.get(name)) != digest(now.get(name))
+    )
+    return CompatibilityCheck(
+        name="judge_config_match",
+        passed=not differ,
+        enforced=False,
+        message=f"{', '.join(differ)} configured differently" if differ else "same configuration of judges",
+        details={"changed": differ},
+    )

@@ -1,0 +1,149 @@
+"""What the verdicts of a run say, recomputed from the verdicts alone.
+
+Most cases of a run share their pattern of verdicts, so the pattern is worked out once: that is what
+makes comparing tens of thousands of cases cheap without trusting any figure that was stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from agent_eval.comparison.view import RunView
+from agent_eval.contracts import REPLAY_CONTRACT, CaseResultRow, Outcome
+from agent_eval.errors import InvalidInput
+
+Pattern = tuple[tuple[str, str, bool], ...]
+"""(judge id, outcome, hard) of every verdict on a case, in order."""
+
+FAILURES = frozenset({Outcome.FAILED.value, Outcome.ERROR.value})
+
+_pattern_of = itemgetter("judge_id", "outcome", "hard")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """What a pattern of verdicts amounts to. `judges` maps a judge to its (worst) outcome."""
+
+    outcome: str
+    passed: bool
+    hard_failed: bool
+    failing: bool
+    judges: dict[str, str]
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """The facts of every case, and how often each pattern occurs."""
+
+    cases: dict[str, CaseFacts] = field(default_factory=dict)
+
+
+def run_facts(view: RunView) -> RunFacts:
+    """Work out every case of a run from its verdicts.
+
+    Raises:
+        InvalidInput: A stored case result or the stored summary contradicts the verdicts, or index and
+            results do not name the same cases.
+    """
+    if view.index.keys() != view.results.keys():
+        only = sorted(view.index.keys() ^ view.results.keys())
+        raise InvalidInput(
+            f"run {view.config.run_id!r}: index and verdicts do not name the same cases",
+            remedy="Evaluate the run again; its evidence is not whole.",
+            case_id=only[0],
+        )
+    known: dict[Pattern, CaseFacts] = {}
+    facts = RunFacts()
+    patterns: Counter[Pattern] = Counter()
+    for case_id, row in view.results.items():
+        pattern: Pattern = tuple(map(_pattern_of, row["verdicts"]))
+        case = known.get(pattern)
+        if case is None:
+            case = known[pattern] = facts_of(pattern)
+        if case.outcome != row["outcome"] or case.passed != row["passed"]:
+            raise _contradiction(view, row, "outcome", case.outcome, row["outcome"])
+        if case.hard_failed != row["hard_failed"]:
+            raise _contradiction(view, row, "hard_failed", case.hard_failed, row["hard_failed"])
+        facts.cases[case_id] = case
+        patterns[pattern] += 1
+    _check_summary(view, patterns, known)
+    return facts
+
+
+def facts_of(pattern: Iterable[tuple[str, str, bool]]) -> CaseFacts:
+    """What one case's verdicts amount to, by the rule of `contracts.combine`."""
+    judges: dict[str, str] = {}
+    measured = hard_failed = False
+    for judge_id, outcome, hard in pattern:
+        if judges.get(judge_id) not in FAILURES:
+            judges[judge_id] = outcome
+        measured |= judge_id != REPLAY_CONTRACT and outcome != Outcome.SKIPPED.value
+        hard_failed |= hard and outcome in FAILURES
+    seen = set(judges.values())
+    outcome = Outcome.PASSED.value if measured else Outcome.SKIPPED.value
+    for worst in (Outcome.ERROR.value, Outcome.FAILED.value, Outcome.INCONCLUSIVE.value):
+        if worst in seen:
+            outcome = worst
+            break
+    return CaseFacts(
+        outcome=outcome,
+        passed=outcome == Outcome.PASSED.value,
+        hard_failed=hard_failed,
+        failing=bool(seen & FAILURES),
+        judges=judges,
+    )
+
+
+def _check_summary(view: RunView, patterns: Counter[Pattern], known: dict[Pattern, CaseFacts]) -> None:
+    passed = hard_failed = 0
+    judges: Counter[tuple[str, str]] = Counter()
+    for pattern, count in patterns.items():
+        passed += count * known[pattern].passed
+        hard_failed += count * known[pattern].hard_failed
+        for judge_id, outcome, _ in pattern:
+            judges[judge_id, outcome] += count
+    total = patterns.total()
+    stated = view.summary
+    figures = [
+        ("total_cases", stated.total_cases, total),
+        ("passed_cases", stated.passed_cases, passed),
+        ("hard_fail_cases", stated.hard_fail_cases, hard_failed),
+        ("pass_rate", stated.pass_rate, passed / total if total else 0.0),
+        ("hard_fail_rate", stated.hard_fail_rate, hard_failed / total if total else 0.0),
+        ("judge_counts", _stated_judges(view), dict(judges)),
+    ]
+    for name, says, follows in figures:
+        if says != follows:
+            raise InvalidInput(
+                f"run {view.config.run_id!r}: its summary disagrees with its verdicts in {name}",
+                remedy="Evaluate the run again; a summary is never edited by hand.",
+                field=name,
+                stated=says if isinstance(says, int | float) else None,
+                recomputed=follows if isinstance(follows, int | float) else None,
+            )
+
+
+def _stated_judges(view: RunView) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for judge_id, judge in view.summary.judge_counts.items():
+        for outcome in Outcome:
+            count = getattr(judge, outcome.value)
+            if count:
+                counts[judge_id, outcome.value] = count
+    return counts
+
+
+def _contradiction(
+    view: RunView, row: CaseResultRow, name: str, follows: object, says: object
+) -> InvalidInput:
+    return InvalidInput(
+        f"run {view.config.run_id!r}: the result of a case disagrees with its verdicts",
+        remedy="Evaluate the run again; a result is never edited by hand.",
+        case_id=row["case_id"],
+        field=name,
+        stated=says,
+        recomputed=follows,
+    )

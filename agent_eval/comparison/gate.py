@@ -1,0 +1,152 @@
+"""The gate: hold a comparison, or a first run, against thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+
+from pydantic import ValidationError
+
+from agent_eval.comparison.rules import Measured, apply_rules, measure, measure_run
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult, RunReference, Thresholds
+from agent_eval.errors import UsageError
+
+
+def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
+    """Thresholds from flags or a file; a rule that is not named, or None, is not set.
+
+    Raises:
+        UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    unknown = sorted(given.keys() - Thresholds.model_fields.keys())
+    if unknown:
+        raise UsageError(
+            f"there is no rule called {unknown[0]!r}",
+            remedy=f"The rules are {', '.join(Thresholds.model_fields)}.",
+            field=unknown[0],
+        )
+    try:
+        return Thresholds.model_validate(given)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        raise _bad_threshold(field, given[field]) from None
+
+
+def decide(
+    comparison: Comparison,
+    thresholds: Thresholds,
+    *,
+    generated_at: str,
+    comparison_sha256: str | None = None,
+) -> GateDecision:
+    """Decide on a candidate that was compared with a baseline.
+
+    `min_pass_rate` and `max_hard_fail_rate` are held against the candidate's whole run, the other four
+    against the compared cases. With no case compared none of these four can hold.
+
+    Args:
+        comparison: From `compare`, perhaps read back from a file.
+        thresholds: At least one rule.
+        generated_at: ISO 8601 time that the decision carries.
+        comparison_sha256: Digest of the file the comparison was read from.
+
+    Raises:
+        UsageError: No rule is set, or a threshold is no number.
+        InvalidInput: The comparison contradicts itself.
+        NothingMeasured: The candidate has no case.
+    """
+    _check(thresholds)
+    if not thresholds.any_set:
+        raise UsageError(
+            "the gate has no rule, so it cannot say yes or no",
+            remedy="Set at least one of --min-pass-rate, --max-hard-fail-rate, --max-pass-rate-drop, "
+            "--max-hard-fail-increase, --max-regressed-cases, --max-new-hard-fail-cases.",
+        )
+    measured = measure(comparison)
+    rules = apply_rules(thresholds, measured)
+    return _decision(
+        thresholds,
+        rules,
+        measured,
+        status=GateStatus.PASSED if all(rule.passed for rule in rules) else GateStatus.FAILED,
+        generated_at=generated_at,
+        candidate=comparison.candidate,
+        baseline=comparison.baseline,
+        comparison_sha256=comparison_sha256,
+    )
+
+
+def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
+    """Decide on a first run: the two absolute rules apply, the others are listed as not applied.
+
+    Without an absolute rule the status is `no-baseline`, which is not a pass.
+
+    Raises:
+        UsageError: A threshold is no number.
+        NothingMeasured: The run has no case.
+    """
+    _check(thresholds)
+    measured = measure_run(run)
+    rules = apply_rules(thresholds, measured)
+    applied = [rule for rule in rules if rule.applied]
+    status = GateStatus.NO_BASELINE
+    if applied:
+        status = GateStatus.PASSED if all(rule.passed for rule in applied) else GateStatus.FAILED
+    return _decision(
+        thresholds,
+        rules,
+        measured,
+        status=status,
+        generated_at=generated_at,
+        candidate=run,
+        baseline=None,
+        comparison_sha256=None,
+    )
+
+
+def _decision(
+    thresholds: Thresholds,
+    rules: list[RuleResult],
+    measured: Measured,
+    *,
+    status: GateStatus,
+    generated_at: str,
+    candidate: RunReference,
+    baseline: RunReference | None,
+    comparison_sha256: str | None,
+) -> GateDecision:
+    change = measured.pass_rate_change
+    return GateDecision(
+        generated_at=generated_at,
+        gate_status=status,
+        passed=status is GateStatus.PASSED,
+        regression_delta=None if change is None else float(change),
+        rules=rules,
+        failures=[rule.message for rule in rules if rule.applied and not rule.passed],
+        thresholds=thresholds,
+        regressed_cases_considered=measured.regressed,
+        new_hard_fail_cases_considered=measured.new_hard_fails,
+        baseline_run_id=baseline.run_id if baseline else None,
+        candidate_run_id=candidate.run_id,
+        baseline_manifest_sha256=baseline.manifest_sha256 if baseline else None,
+        candidate_manifest_sha256=candidate.manifest_sha256,
+        comparison_sha256=comparison_sha256,
+    )
+
+
+def _check(thresholds: Thresholds) -> None:
+    """Refuse what is no number: a model can be built without validation, and NaN beats every rule."""
+    for name in Thresholds.model_fields:
+        value = getattr(thresholds, name)
+        if value is not None and not isfinite(value):
+            raise _bad_threshold(name, value)
+
+
+def _bad_threshold(name: str, value: object) -> UsageError:
+    wanted = "a whole number from 0 on" if name.endswith("_cases") else "a share from 0 to 1"
+    return UsageError(
+        f"{name} must be {wanted}, not {value!r}",
+        remedy=f"Give --{name.replace('_', '-')} {wanted}, or leave it out.",
+        field=name,
+    )
