@@ -99,7 +99,7 @@ def make_result(
     judges: Sequence[str] = DEFAULT_JUDGES,
 ) -> CaseResult:
     """A case's result: every judge passed, except those named. `replay_contract` comes first."""
-    outcome_of = {judge_id: "passed" for judge_id in (REPLAY_CONTRACT, *judges)}
+    outcome_of = dict.fromkeys((REPLAY_CONTRACT, *judges), "passed")
     for outcome, named in (("failed", failed), ("error", error), ("skipped", skipped)):
         for judge_id in [named] if isinstance(named, str) else named:
             outcome_of[judge_id] = outcome
