@@ -30,6 +30,11 @@ _MARK = {
     Outcome.INCONCLUSIVE: "❔",
     Outcome.SKIPPED: "➖",
 }
+_SAYS = {
+    Outcome.ERROR: "could not judge",
+    Outcome.INCONCLUSIVE: "cannot tell",
+    Outcome.SKIPPED: "has nothing to judge",
+}
 
 
 def in_full(case: CaseRegression, change: BehaviourChange | None, command: str, detail: Detail) -> list[str]:
@@ -79,13 +84,13 @@ def behaviour_lines(change: BehaviourChange, detail: Detail) -> list[str]:
         lines.append(_calls(change, detail))
         lines += _arguments(change, detail)
     if change.output_changed:
-        lines.append(_output(change, detail))
+        lines += _output(change, detail)
     if change.model_changed:
         before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
         lines.append(f"Model: {_became(before, after, detail)}")
     moved = [_amount(metric) for metric in change.metrics if metric.name in AMOUNTS]
     if moved:
-        lines.append(f"Moved: {'; '.join(moved)}")
+        lines.append(f"Usage: {'; '.join(moved)}")
     return lines
 
 
@@ -97,8 +102,8 @@ def _judge_line(judge: JudgeChange, detail: Detail) -> str:
         line += " no longer judges this case"
     elif after is Outcome.PASSED:
         line += f" passes now, was {judge.baseline.value if judge.baseline else 'absent'}"
-    elif after is not Outcome.FAILED:
-        line += f" is {after.value} now"
+    elif after in _SAYS:
+        line += f" {_SAYS[after]}"
     if judge.reason and after is not Outcome.PASSED:
         line += f": {_reason(judge.reason, detail)}"
     return line
@@ -142,20 +147,19 @@ def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
         for path, (before, after) in (step.arguments or {}).items()
     ]
     for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
-        place = f"{code_span(tool, limit=detail.name)} argument {code_span(path, limit=detail.name)}"
+        place = f"{code_span(tool, limit=detail.name)} {code_span(path, limit=detail.name)}"
         yield f"{place}: {_became(_short(before), _short(after), detail)}"
     if len(changed) > _ARGUMENTS_SHOWN:
         yield f"and {len(changed) - _ARGUMENTS_SHOWN:,} more arguments changed"
 
 
-def _output(change: BehaviourChange, detail: Detail) -> str:
+def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:
     if change.baseline_output is None and change.candidate_output is None:
-        return "Output changed"
-    before, after = (
-        "nothing" if output is None else output
-        for output in (change.baseline_output, change.candidate_output)
-    )
-    return f"Output: {_became(before, after, detail)}"
+        yield "Output changed"
+        return
+    for when, output in (("before", change.baseline_output), ("now", change.candidate_output)):
+        said = "nothing" if output is None else code_span(output, limit=detail.quote)
+        yield f"Output {when}: {said}"
 
 
 def _short(value: Any) -> str:

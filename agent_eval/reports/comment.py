@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite_section
-from agent_eval.reports.blocks import bullets, document, folded
+from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.detail import COMMENT, Detail, characters, fit
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.wording import ICONS, WORDS, joined, overall, why
@@ -106,6 +106,3 @@ def _pointers(report: EvaluationReport, detail: Detail) -> str:
         name = code_span(report.evidence_name, limit=detail.name)
         parts.append(f"Evidence: {link(name, report.evidence_url)}")
     return " · ".join(parts)
-
-
-__all__ = ["COMMENT_LIMIT", "body", "folded", "render_comment"]

@@ -18,19 +18,19 @@ def verb(number: int, singular: str, plural: str) -> str:
 
 
 def percent(share: float | None, *, decimals: int = 1) -> str:
-    """A share from 0 to 1 as `87.5 %`. Only exactly all is `100 %` and only exactly none `0 %`."""
+    """A share from 0 to 1 as `87.5%`. Only exactly all is `100%` and only exactly none `0%`."""
     if share is None:
         return "–"
     if share in (0.0, 1.0):
-        return f"{share * 100:.0f} %"
+        return f"{share * 100:.0f}%"
     while decimals < _MAX_DECIMALS and float(f"{share * 100:.{decimals}f}") in (0.0, 100.0):
         decimals += 1
-    return f"{share * 100:.{decimals}f} %"
+    return f"{share * 100:.{decimals}f}%"
 
 
 def allowed(share: float) -> str:
-    """A threshold as the user wrote it, in per cent: `90 %`, `2.5 %`."""
-    return f"{share * 100:.6g} %"
+    """A threshold as the user wrote it, in per cent: `90%`, `2.5%`."""
+    return f"{share * 100:.6g}%"
 
 
 def points(difference: float | None) -> str:
@@ -49,6 +49,21 @@ def distance(difference: float) -> str:
     while decimals < _MAX_DECIMALS and float(f"{size:.{decimals}f}") == 0:
         decimals += 1
     return f"{size:.{decimals}f}"
+
+
+def drop(difference: float) -> str:
+    """A difference where only one direction is bad: `4.5 pts`, negative for the better."""
+    return f"{'−' if difference < 0 else ''}{distance(difference) if difference else '0'} pts"
+
+
+def whole(number: float) -> str:
+    """A number of things."""
+    return f"{number:,.0f}"
+
+
+def plain_figure(number: float) -> str:
+    """A figure of unknown kind."""
+    return f"{number:.6g}"
 
 
 def pair(metric: Metric) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from agent_eval.contracts import (
     RunReference,
 )
 
-REPRODUCE = "agent-eval run --suite {suite} --case {case} --out evidence/reproduce"
+REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """How a case is judged again on a developer's machine."""
 
 # Worst first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agent_eval.contracts import (
     CaseRegression,
@@ -11,14 +11,13 @@ from agent_eval.contracts import (
     GateDecision,
     Metric,
     RunReference,
-    Thresholds,
 )
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import AMOUNTS, allowed, amount, count, pair, percent, points, verb
+from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.wording import ICONS, passing
+from agent_eval.reports.wording import passing
 from agent_eval.text.markdown import code_span, link, plain, prose
 
 _SHA = 7
@@ -39,9 +38,10 @@ def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> s
             parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
         told = [plain(baseline.how, limit=detail.name)]
         if baseline.age:
-            told.append(f"{plain(baseline.age, limit=30)} old")
+            told.append(f"{prose(baseline.age, limit=30)} old")
         if baseline.run_url and detail.links:
-            told.append(link("its run", baseline.run_url))
+            name = f"run {plain(baseline.run_id, limit=30)}" if baseline.run_id else "its run"
+            told.append(link(name, baseline.run_url))
         parts.append(f"({', '.join(told)})")
     return f"{' '.join(parts)}. {note}".strip()
 
@@ -75,7 +75,7 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
     if comparison is None:
         return ""
     said = comparison.behaviour.notices[: detail.sentences]
-    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said)
+    return "\n\n".join(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said)
 
 
 def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
@@ -83,12 +83,14 @@ def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
     comparison = suite.comparison
     if comparison is None:
         return []
-    rates = [("Pass rate", "pass_rate"), ("Hard-fail rate", "hard_fail_rate")]
-    rows = [(label, *pair(comparison.metrics[key])) for label, key in rates if key in comparison.metrics]
+    rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
+    rows = [(label, *_moved(comparison.metrics[key])) for label, key in rates if key in comparison.metrics]
     moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
     moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
-    rows += [(code_span(metric.name, limit=detail.name), *pair(metric)) for metric in moved[: detail.judges]]
-    blocks = [table(("", "Baseline", "Now", "Change"), (":--", "--:", "--:", "--:"), rows)]
+    rows += [
+        (code_span(metric.name, limit=detail.name), *_moved(metric)) for metric in moved[: detail.judges]
+    ]
+    blocks = [table(("", "Change", "Baseline → now"), (":--", "--:", ":--"), rows)]
     overview = comparison.overview
     same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
     told = (
@@ -98,6 +100,12 @@ def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
     if comparison.cases.new or comparison.cases.changed:
         told += f" Whole suite: {passing(suite)}"
     return [*blocks, told]
+
+
+def _moved(metric: Metric) -> tuple[str, str]:
+    before, now, difference = pair(metric)
+    # On a phone a row has some thirty characters: the unit once is enough, and no line break before it.
+    return difference, f"{before.removesuffix('%')} → {now}".replace(" ", "\u00a0")
 
 
 def regressed(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
@@ -204,33 +212,27 @@ def _judges(suite: SuiteReport, detail: Detail) -> str:
     return f"{shown}\n\nand {hidden:,} more judges" if hidden else shown
 
 
-_RULE_NAMES = {name: name.replace("_", " ").capitalize() for name in Thresholds.model_fields}
-_COUNTED = frozenset({"max_regressed_cases", "max_new_hard_fail_cases"})
+_RULES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "min_pass_rate": ("Pass rate, at least", percent),
+    "max_hard_fail_rate": ("Hard-fail rate, at most", percent),
+    "max_pass_rate_drop": ("Pass-rate drop, at most", drop),
+    "max_hard_fail_increase": ("Hard-fail increase, at most", drop),
+    "max_regressed_cases": ("Regressed cases, at most", whole),
+    "max_new_hard_fail_cases": ("New hard fails, at most", whole),
+}
 
 
 def _rules(decision: GateDecision, detail: Detail) -> str:
     rows = []
     for rule in decision.rules[: detail.sentences]:
-        known = rule.rule in _RULE_NAMES
-        show = (lambda value: f"{value:,.0f}") if rule.rule in _COUNTED or not known else allowed
+        name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), plain_figure))
         if not rule.applied:
             state = "➖ no baseline"
-        elif rule.value is None:
-            state = "❌ unknown" if not rule.passed else "✅"
         else:
-            measured = (
-                points(rule.value)
-                if rule.rule.endswith(("drop", "increase"))
-                else _measured(rule.rule, rule.value)
-            )
+            measured = "unknown" if rule.value is None else show(rule.value)
             state = f"{'✅' if rule.passed else '❌'} {measured}"
-        name = _RULE_NAMES[rule.rule] if known else plain(rule.rule, limit=detail.name)
         rows.append((name, show(rule.threshold), state))
-    return table(("Rule", "Allowed", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
-
-
-def _measured(rule: str, value: float) -> str:
-    return percent(value) if rule.endswith("rate") else f"{value:,.0f}"
+    return table(("Rule", "Limit", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
 
 
 def _provenance(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
@@ -269,15 +271,3 @@ def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
         for metric in shifts
         if metric.name in AMOUNTS
     ]
-
-
-__all__ = [
-    "ICONS",
-    "behind_a_click",
-    "case_set",
-    "compared_with",
-    "failing",
-    "notices",
-    "numbers",
-    "regressed",
-]

@@ -18,7 +18,7 @@ WORDS = {
     GateStatus.PASSED: "passed",
     GateStatus.FAILED: "failed",
     GateStatus.INCONCLUSIVE: "inconclusive",
-    GateStatus.NO_BASELINE: "no baseline yet",
+    GateStatus.NO_BASELINE: "no baseline",
 }
 
 Quote = Callable[[str], str]
@@ -108,15 +108,22 @@ def why(suite: SuiteReport, quote: Quote) -> list[str]:
 def _without_reasons(suite: SuiteReport) -> str:
     status = suite.status
     if status is GateStatus.NO_BASELINE:
-        return f"This is the first run: nothing to compare with, no absolute rule set. {passing(suite)}"
+        return f"{_no_baseline(suite)}, and no absolute rule is set: nothing was decided. {passing(suite)}"
     if status is not GateStatus.PASSED:
         return f"The gate gave no reason. {passing(suite)}"
     if suite.comparison is None:
-        return f"This is the first run: nothing to compare with. {passing(suite)}"
+        return f"{_no_baseline(suite)}; the absolute rules hold. {passing(suite)}"
     regressed = suite.comparison.overview.regressed_cases
     if not regressed:
         return f"No case regressed. {passing(suite)}"
     return f"{count(regressed, 'case')} regressed, which the rules allow. {passing(suite)}"
+
+
+def _no_baseline(suite: SuiteReport) -> str:
+    # Whoever looked and found nothing usable says so in the note.
+    return (
+        "There is no baseline" if suite.baseline_note else "This run is the first: there is no baseline yet"
+    )
 
 
 def passing(suite: SuiteReport) -> str:
@@ -146,7 +153,7 @@ def overall(report: EvaluationReport) -> str:
     number = sum(suite.status is status for suite in report.suites)
     total = len(report.suites)
     if status is GateStatus.NO_BASELINE:
-        return f"{number} of {count(total, 'suite')} {verb(number, 'has', 'have')} no baseline yet."
+        return f"{number} of {count(total, 'suite')} {verb(number, 'has', 'have')} no baseline."
     word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
         status, WORDS[status]
     )

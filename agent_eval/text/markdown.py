@@ -16,10 +16,11 @@ _BACKTICKS = re.compile(r"`+")
 
 # Words, and punctuation that means nothing to markdown where it stands.
 _WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*[,;:.?)]{0,2}"
-_TITLE = re.compile(rf"(?=[^\W\d_]){_WORD}(?: (?:{_WORD}|[-–—→]))*")
-_IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|[+−–-]?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
 # At the start of a line a number with a dot would open a list.
-_FIRST = re.compile(rf"(?=[^\W\d_]){_WORD}|\d+(?:[.,]\d+)*%?")
+_STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
+_TITLE = re.compile(rf"{_STARTS}(?: (?:{_WORD}|[-–—→]))*")
+_IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|\(?[+−–-]?\$?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
+_FIRST = re.compile(_STARTS)
 # What GitHub links by itself: web addresses, issue references (GH-1), commits.
 _LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
 # A piece that the writer of a sentence set as code, with its punctuation; or a word.

@@ -327,7 +327,7 @@ def regressed_suite(**more: Any) -> SuiteReport:
         ),
         behaviour=RunBehaviour(
             model_changed=True,
-            notices=["The model changed from gpt-4o to gpt-4o-mini.", "Cost rose by 38 % ($0.42 to $0.58)."],
+            notices=["The model changed from gpt-4o to gpt-4o-mini.", "Cost rose by 38% ($0.42 to $0.58)."],
             shifts=[metric("cost_usd", 0.42, 0.58)],
         ),
         clusters=[
