@@ -6,7 +6,9 @@ packs in bulk uses these; a test holds their fields equal to those of the models
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 
 class VerdictRow(TypedDict):

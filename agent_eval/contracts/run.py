@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.rows import CaseResultRow
 from agent_eval.contracts.verdict import CaseResult, Outcome
 
 
@@ -97,6 +98,15 @@ class Tally:
             self.judges.setdefault(verdict.judge_id, Counter())[verdict.outcome.value] += 1
             if verdict.failure is not None:
                 self.failures[verdict.failure.value] += 1
+
+    def add_row(self, row: CaseResultRow) -> None:
+        """Count one case that is a plain dictionary, already checked."""
+        self.cases[row["outcome"]] += 1
+        self.hard_fail_cases += row["hard_failed"]
+        for verdict in row["verdicts"]:
+            self.judges.setdefault(verdict["judge_id"], Counter())[verdict["outcome"]] += 1
+            if verdict["failure"] is not None:
+                self.failures[verdict["failure"]] += 1
 
     def merge(self, other: Tally) -> None:
         """Add what another tally counted."""
