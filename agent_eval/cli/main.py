@@ -117,8 +117,10 @@ def main(arguments: Sequence[str]) -> int:
         # Outside standalone mode click returns what `ctx.exit` was given, or what the command returned.
         outcome = agent_eval.main(args=list(arguments), prog_name="agent-eval", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has left; whatever is still buffered has nowhere to go.
+    except (BrokenPipeError, SystemExit) as ended:
+        # Click turns a reader that has left into exit code 1, which here would mean that the gate said no.
+        if isinstance(ended, SystemExit) and not isinstance(ended.__context__, BrokenPipeError):
+            raise
         abandon_stdout()
         return BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):

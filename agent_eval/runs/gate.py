@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from agent_eval.comparison.gate import decide
+from agent_eval.comparison.gate import decide, parse_thresholds
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
@@ -68,11 +65,6 @@ def decide_on(
         UsageError: No threshold at all: nothing checked is not a pass.
     """
     rules = read_thresholds(limits, config)
-    if not rules.any_set:
-        raise UsageError(
-            "the gate has no threshold to check",
-            remedy="Give at least one, such as --max-regressed-cases 0, or a --config file.",
-        )
     read = read_comparison(comparison)
     decision = decide(
         read.comparison, rules, generated_at=clock.timestamp(environ), comparison_sha256=read.sha256
@@ -87,31 +79,31 @@ def read_thresholds(limits: Mapping[str, float | int | None], config: Path | Non
 
     Raises:
         InvalidInput: The file has an unknown name or a value out of range.
+        UsageError: A flag is out of range.
     """
-    stated: dict[str, Any] = {}
-    if config is not None:
-        stated = read_settings(config)
-        _check_names(stated, config)
-    stated.update({name: value for name, value in limits.items() if value is not None})
-    try:
-        return Thresholds.model_validate(stated, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(step) for step in first["loc"])
-        raise InvalidInput(
-            f"{config or 'thresholds'}: {field} is {first['input']!r}: {first['msg']}",
-            remedy="Rates are shares from 0 to 1, counts are whole numbers from 0.",
-            file=str(config) if config else None,
-            field=field,
-        ) from None
+    stated = _from_file(config) if config is not None else {}
+    return parse_thresholds(
+        {**stated, **{name: limit for name, limit in limits.items() if limit is not None}}
+    )
 
 
-def _check_names(stated: Mapping[str, Any], config: Path) -> None:
-    known = list(Thresholds.model_fields)
-    for name in stated:
-        if name not in known:
-            nearest = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {nearest[0]}?" if nearest else f"Known names: {', '.join(known)}."
+def _from_file(config: Path) -> dict[str, Any]:
+    stated = read_settings(config)
+    for name, value in stated.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidInput(
-                f"{config}: {name!r} is not a threshold", remedy=hint, file=str(config), field=name
+                f"{config}: {name} must be a number, not {value!r}",
+                remedy="Write it without quotes.",
+                file=str(config),
+                field=name,
             )
+    try:
+        parse_thresholds(stated)
+    except UsageError as error:
+        raise InvalidInput(
+            f"{config}: {error.message}",
+            remedy=error.remedy,
+            file=str(config),
+            field=error.details.get("field"),
+        ) from None
+    return stated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from agent_eval.contracts import RunConfig, RunSummary
 from agent_eval.engine.score import JudgePlan, score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.runs import clock
 from agent_eval.runs.environment import git_commit, pinned_environment
 from agent_eval.runs.select import select_cases
@@ -75,8 +75,8 @@ def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
     source = open_suite(request.suite)
     if request.cases:
         source = select_cases(source, request.cases)
-    names = list(dict.fromkeys(request.judges)) or list(DEFAULT_JUDGES)
-    configs = read_judge_configs(request.judge_config) if request.judge_config else {}
+    names = list(request.judges) or list(DEFAULT_JUDGES)
+    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     config = _run_config(request, source, names, configs, environ)
     plan = JudgePlan(names=names, configs=configs)
     summary = score_suite(source, plan, config, request.out, layout=request.layout, workers=request.workers)
@@ -85,21 +85,19 @@ def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
     return RunResult(config, summary, request.out)
 
 
-def read_judge_configs(path: Path) -> dict[str, Any]:
-    """Judge name to configuration, from a JSON or YAML file.
+def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Judge name to configuration, from a JSON or YAML file, tried on the judges that will be used.
 
     Raises:
-        InvalidInput: It cannot be read, or it is not an object.
+        InvalidInput: It cannot be read, or a judge or its configuration is wrong; names the file.
     """
     configs = read_settings(path)
-    for name, value in configs.items():
-        if not isinstance(value, dict):
-            raise InvalidInput(
-                f"{path}: the configuration of judge {name!r} must be an object",
-                remedy=f'Write {{"{name}": {{}}}} for the defaults.',
-                file=str(path),
-                field=name,
-            )
+    try:
+        load_judges(names, configs)
+    except InvalidInput as error:
+        if str(error.details.get("field", "")).startswith("judge_configs"):
+            error.details.setdefault("file", str(path))
+        raise
     return configs
 
 

@@ -1,0 +1,286 @@
+"""The front door: help, version, errors, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from agent_eval import __version__
+from agent_eval.cli import main as front
+from agent_eval.cli.main import COMMANDS, main
+from agent_eval.errors import InvalidInput, StorageError
+
+PROGRAM = [sys.executable, "-m", "agent_eval"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    error = json.loads(printed.err)["error"]
+    assert set(error) == {"code", "message", "details"}
+    return dict(error)
+
+
+def test_help__lists_every_command_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, entry in COMMANDS.items():
+        assert name in shown
+        assert entry.summary in shown
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help__every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"agent-eval {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_has_a_help_text(name: str) -> None:
+    context = click.Context(front.agent_eval, info_name="agent-eval")
+    command = front.agent_eval.get_command(context, name)
+    assert command is not None
+    commands = command.commands.values() if isinstance(command, click.Group) else [command]
+    for one in commands:
+        assert one.help
+        for option in one.params:
+            assert isinstance(option, click.Option)
+            assert option.help, (name, option.name)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"agent-eval {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "needs a command"),
+        (["pack"], "needs a command"),
+        (["runn"], "Did you mean 'run'?"),
+        (["zzz"], "No such command 'zzz'."),
+        (["--wrong"], "--wrong"),
+        (["run"], "--suite"),
+        (["run", "--suite", "a.json", "--out", "b", "--run-id", " "], "--run-id"),
+        (["run", "--suite", "a.json", "--out", "b", "--run-id", "a\x1b[2J"], "--run-id"),
+        (["run", "--suite", "a.json", "--out", "b", "--workers", "0"], "--workers"),
+        (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
+        (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),
+        (["gate", "--compare", "a.json", "--max-pass-rate-drop", "-0.1"], "--max-pass-rate-drop"),
+        (["gate", "--compare", "a.json", "--max-hard-fail-increase", "1.01"], "--max-hard-fail-increase"),
+        (["gate", "--compare", "a.json", "--max-regressed-cases", "-1"], "--max-regressed-cases"),
+        (["gate", "--compare", "a.json", "--max-new-hard-fail-cases", "0.5"], "--max-new-hard-fail-cases"),
+    ],
+)
+def test_a_wrong_command_line_is_one_json_object_and_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    error = error_of(capsys)
+    assert error["code"] == "usage_error"
+    assert words in error["message"]
+    assert "--help" in error["details"]["remedy"]
+
+
+def test_a_wrong_value_names_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["gate", "--compare", "a.json", "--min-pass-rate", "2"])
+    details = error_of(capsys)["details"]
+    assert (details["command"], details["field"]) == ("agent-eval gate", "--min-pass-rate")
+
+
+def failing_with(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def callback() -> None:
+        raise problem
+
+    entry = front.Entry("failing_command:command", "Fails.")
+    monkeypatch.setitem(COMMANDS, "fail", entry)
+    monkeypatch.setitem(sys.modules, "failing_command", type(sys)("failing_command"))
+    command = click.command()(click.option("--format")(lambda format: callback()))  # noqa: A006
+    sys.modules["failing_command"].command = command  # type: ignore[attr-defined]
+
+
+def test_our_errors_carry_their_code_and_details(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(InvalidInput("bad", remedy="Fix it.", file="a.json", line=3), monkeypatch)
+    assert main(["fail"]) == 2
+    assert error_of(capsys) == {
+        "code": "validation_error",
+        "message": "bad",
+        "details": {"file": "a.json", "line": 3, "remedy": "Fix it."},
+    }
+
+
+def test_a_full_disk_is_exit_4(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_with(StorageError("full"), monkeypatch)
+    assert main(["fail"]) == 4
+    assert error_of(capsys)["code"] == "storage_error"
+
+
+def test_an_unexpected_error_shows_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENT_EVAL_DEBUG", raising=False)
+    failing_with(ZeroDivisionError("1/0"), monkeypatch)
+    assert main(["fail"]) == 4
+    error = error_of(capsys)
+    assert error["code"] == "internal_error"
+    assert "ZeroDivisionError: 1/0" in error["message"]
+
+
+def test_an_unexpected_error_shows_its_traceback_on_request(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
+    failing_with(ZeroDivisionError("1/0"), monkeypatch)
+    assert main(["fail"]) == 4
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_on_a_terminal_errors_are_prose(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_with(
+        InvalidInput("a.json: bad\x1b[2J", remedy="Fix it.", file="a.json", line=3, case_id="c"), monkeypatch
+    )
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert main(["fail"]) == 2
+    assert screen.getvalue() == "Error: a.json: bad[2J\n  line: 3\n  case id: c\n  Fix it.\n"
+
+
+@pytest.mark.parametrize("arguments", [["fail", "--format", "text"], ["fail", "--format=text"]])
+def test_prose_can_be_asked_for(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(InvalidInput("bad"), monkeypatch)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "Error: bad\n"
+
+
+def test_json_can_be_asked_for_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_with(InvalidInput("bad"), monkeypatch)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert main(["fail", "--format", "json"]) == 2
+    assert json.loads(screen.getvalue())["error"]["message"] == "bad"
+
+
+@pytest.mark.parametrize("command", ["ci", "demo"])
+def test_commands_that_write_logs_speak_prose(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--no-such-flag"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: ")
+
+
+def test_a_usage_error_in_prose_shows_the_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert main(["gate"]) == 2
+    assert screen.getvalue().startswith("Usage: agent-eval gate [OPTIONS]\nError: Missing option '--compare'")
+
+
+def test_without_a_command_a_person_sees_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert main([]) == 2
+    assert "Commands:" in screen.getvalue()
+
+
+def test_ctrl_c_is_exit_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_with(KeyboardInterrupt(), monkeypatch)
+    assert main(["fail"]) == 130
+    assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+def test_a_table_row_that_names_no_command_is_an_internal_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMMANDS, "fail", front.Entry("agent_eval.errors:ExitCode", "Wrong."))
+    assert main(["fail"]) == 4
+    assert error_of(capsys)["code"] == "internal_error"
+
+
+def test_python_dash_m_is_the_same_program() -> None:
+    done = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"agent-eval {__version__}\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run([*PROGRAM, "--help"], stdout=write, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(write)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_output_survives_a_locale_without_the_characters(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*PROGRAM, "run", "--suite", "ünïcode.json", "--out", str(tmp_path / "o"), "--format", "text"],
+        env=environ,
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert b"\\xfcn\\xefcode.json" in done.stderr
+
+
+def test_sigterm_leaves_through_the_cleaning_up(tmp_path: Path) -> None:
+    program = (
+        "import sys, time, agent_eval.cli.main as front, click\n"
+        "def wait():\n"
+        "    try:\n"
+        "        print('ready', flush=True); time.sleep(60)\n"
+        "    finally:\n"
+        "        open(sys.argv[1], 'w').close()\n"
+        "sys.modules['waiting'] = module = type(sys)('waiting')\n"
+        "module.command = click.command()(wait)\n"
+        "front.COMMANDS['wait'] = front.Entry('waiting:command', '')\n"
+        "marker, sys.argv = sys.argv[1], [sys.argv[0], 'wait', *sys.argv[1:]]\n"
+        "sys.argv = ['agent-eval', 'wait']; sys.argv_marker = marker\n"
+        "front.entry()\n"
+    ).replace("open(sys.argv[1], 'w')", "open(sys.argv_marker, 'w')")
+    marker = tmp_path / "cleaned"
+    child = subprocess.Popen([sys.executable, "-c", program, str(marker)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(timeout=30) == 143
+    child.stdout.close()
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["gate", "--min-pass-rate", "nan"], ["gate", "--help"]])
+def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -> None:
+    program = (
+        "import sys, runpy\n"
+        f"sys.argv = ['agent-eval', *{arguments!r}]\n"
+        "try:\n"
+        "    runpy.run_module('agent_eval', run_name='__main__')\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print('\\n'.join(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.splitlines())
+    ours = {name for name in loaded if name.startswith("agent_eval.")}
+    assert all(name.startswith("agent_eval.cli") or name == "agent_eval.errors" for name in ours), ours
+    heavy = {"pydantic", "orjson", "yaml", "requests", "openai", "anthropic", "rich", "jinja2"}
+    assert not loaded & (heavy | {"jsonschema", "cryptography", "importlib.metadata", "difflib"})
