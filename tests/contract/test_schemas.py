@@ -1,0 +1,103 @@
+"""The committed JSON Schemas, the contracts and the bulk-reading rows say the same thing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, TypeAdapter
+
+import agent_eval
+from agent_eval import contracts
+from agent_eval.contracts import schema_export
+from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
+
+DIRECTORY = Path(agent_eval.__file__).parent / "schemas"
+FILES = schema_export.schema_files()
+
+
+def test_the_directory_holds_exactly_the_generated_schemas():
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        DIRECTORY.mkdir(exist_ok=True)
+        for stale in DIRECTORY.glob("*.json"):
+            stale.unlink()
+        for name, data in FILES.items():
+            (DIRECTORY / name).write_bytes(data)
+    committed = {path.name: path.read_bytes() for path in DIRECTORY.glob("*.json")}
+    assert sorted(committed) == sorted(FILES)
+    differing = [name for name in FILES if committed[name] != FILES[name]]
+    assert not differing, f"the contracts changed: `make schemas` writes {differing} anew"
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_every_schema_is_a_valid_schema_that_needs_no_other_file(name):
+    schema = json.loads(FILES[name])
+    Draft202012Validator.check_schema(schema)
+    references = [value for key, value in _pairs(schema) if key == "$ref"]
+    assert all(str(reference).startswith("#/$defs/") for reference in references)
+    assert contracts.SCHEMA_VERSION in schema["$id"]
+
+
+def test_every_contract_that_is_a_file_has_a_schema():
+    files = {model for model in vars(contracts).values() if _carries_a_schema_version(model)}
+    exported = {*schema_export.READ.values(), *schema_export.WRITTEN.values()}
+    assert files <= exported
+
+
+@pytest.mark.parametrize(
+    ("row", "model"),
+    [
+        (VerdictRow, contracts.Verdict),
+        (CaseResultRow, contracts.CaseResult),
+        (CaseIndexRow, contracts.CaseIndex),
+    ],
+)
+def test_rows_for_bulk_reading_have_the_fields_of_their_model(row, model):
+    assert set(get_type_hints(row)) == set(model.model_fields)
+
+
+def test_what_a_model_writes_reads_as_its_row():
+    verdict = contracts.Verdict(judge_id="regex", case_id="a", outcome="passed", passed=True, reason="")
+    result = contracts.case_result("a", [verdict])
+    index = contracts.CaseIndex(case_id="a", definition_digest="0" * 64, calls=[("search", "1f")])
+    assert TypeAdapter(CaseResultRow).validate_python(result.to_json(), strict=True)
+    assert TypeAdapter(CaseIndexRow).validate_python(index.to_json(), strict=True)
+
+
+def test_a_case_written_by_hand_fits_its_schema_and_a_broken_one_does_not():
+    validator = Draft202012Validator(schema_export.schema("case"))
+    validator.validate({"case_id": "a", "trace": [{"idx": 0, "actor": "agent", "type": "message"}]})
+    assert not validator.is_valid({"case_id": ""})
+    assert not validator.is_valid({"case_id": "a", "trace": [{"idx": "0"}]})
+
+
+def test_a_decision_without_its_status_does_not_fit_its_schema():
+    validator = Draft202012Validator(schema_export.schema("gate_decision"))
+    decision = contracts.GateDecision(
+        generated_at="2026-01-01T00:00:00Z",
+        gate_status="passed",
+        passed=True,
+        thresholds=contracts.Thresholds(min_pass_rate=0.9),
+        candidate_run_id="candidate",
+    ).to_json()
+    validator.validate(decision)
+    del decision["gate_status"]
+    assert not validator.is_valid(decision)
+
+
+def _carries_a_schema_version(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseModel) and "schema_version" in thing.model_fields
+
+
+def _pairs(value: object):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, inner
+            yield from _pairs(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _pairs(inner)
