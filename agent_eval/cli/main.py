@@ -6,6 +6,7 @@ is used, so that `agent-eval --help` and a mistyped flag answer at once.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,11 @@ import click
 from agent_eval import __version__
 from agent_eval.cli.failures import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
 from agent_eval.cli.streams import abandon_stdout, replace_unprintable
+from agent_eval.errors import ExitCode
+
+PROGRAM = "agent-eval"
+COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
+"""Set by the shell when it asks click for completions."""
 
 
 class Entry(NamedTuple):
@@ -82,7 +88,7 @@ def _no_such_command(name: str) -> str:
 
 def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        click.echo(f"agent-eval {__version__}")
+        click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()
 
 
@@ -114,21 +120,30 @@ def main(arguments: Sequence[str]) -> int:
         The exit code. Every error has been printed on stderr.
     """
     try:
-        # Outside standalone mode click returns what `ctx.exit` was given, or what the command returned.
-        outcome = agent_eval.main(args=list(arguments), prog_name="agent-eval", standalone_mode=False)
+        outcome = _invoke(list(arguments))
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as ended:
-        # Click turns a reader that has left into exit code 1, which here would mean that the gate said no.
-        if isinstance(ended, SystemExit) and not isinstance(ended.__context__, BrokenPipeError):
-            raise
+    except BrokenPipeError:
+        # The reader of our output has left; whatever is still buffered has nowhere to go.
         abandon_stdout()
         return BROKEN_PIPE
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
     except Exception as error:
         return report(error, arguments)
-    return outcome if isinstance(outcome, int) else 0
+    return outcome if isinstance(outcome, int) else int(ExitCode.OK)
+
+
+def _invoke(arguments: list[str]) -> object:
+    """What the command returned, or the code it left with."""
+    if COMPLETION_VARIABLE in os.environ:
+        agent_eval.main(args=arguments, prog_name=PROGRAM)
+    # Click's own `main` makes a reader that has left exit code 1, which here means that the gate said no.
+    try:
+        with agent_eval.make_context(PROGRAM, arguments) as context:
+            return agent_eval.invoke(context)
+    except click.exceptions.Exit as left:
+        return left.exit_code
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
