@@ -1,0 +1,128 @@
+"""Where things stand in an evidence pack, and the bytes of what can be derived from something else.
+
+`files` has a folder a case, `compact` keeps `SHARD_CASES` cases a file. Both hold the same values, so one
+converts into the other byte for byte; what only `files` has (`run/events.jsonl`, `judges/`) follows from
+trajectories and verdicts by the functions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_eval.contracts import REPLAY_CONTRACT
+from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.names import safe_name
+
+Layout = Literal["files", "compact"]
+
+COMPACT_BEYOND = 2_000
+"""Cases beyond which the layout `auto` is compact."""
+
+MANIFEST = "manifest.json"
+DERIVED = "derived.json"
+CONFIG = "run/config.json"
+SUMMARY = "run/summary.json"
+INDEX = "run/index.jsonl"
+EVENTS = "run/events.jsonl"
+JUDGES = "judges"
+CASES = "cases"
+COMPARE = "compare"
+ATTESTATIONS = "attestations"
+
+TRAJECTORY = "trajectory.json"
+VERDICTS = "verdicts.json"
+ARTIFACTS = "artifacts"
+
+
+def choose_layout(layout: Literal["auto", "files", "compact"], case_count: int) -> Layout:
+    """What `auto` means for this many cases; the others mean themselves."""
+    if layout == "auto":
+        return "compact" if case_count > COMPACT_BEYOND else "files"
+    return layout
+
+
+def case_directory(case_id: str) -> str:
+    """Name of a case's directory below `cases/`: safe, and different for different ids."""
+    return safe_name(case_id)
+
+
+def trajectory_file(directory: str) -> str:
+    """Path of a trajectory in the files layout."""
+    return f"{CASES}/{directory}/{TRAJECTORY}"
+
+
+def verdicts_file(directory: str) -> str:
+    """Path of a case's verdicts in the files layout."""
+    return f"{CASES}/{directory}/{VERDICTS}"
+
+
+def judge_file(judge_id: str) -> str:
+    """Path of a judge's verdicts in the files layout."""
+    return f"{JUDGES}/{safe_name(judge_id)}.json"
+
+
+def trajectories_shard(shard: int) -> str:
+    """Path of a shard of trajectories in the compact layout."""
+    return f"{CASES}/trajectories-{shard:05d}.jsonl"
+
+
+def verdicts_shard(shard: int) -> str:
+    """Path of a shard of verdicts in the compact layout."""
+    return f"{CASES}/verdicts-{shard:05d}.jsonl"
+
+
+def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:
+    """A case's lines of `run/events.jsonl`.
+
+    Args:
+        run_id: The run.
+        dataset_id: Its dataset.
+        case: A trajectory as plain JSON. What its events say of run, dataset or case gives way.
+    """
+    owner = {"run_id": run_id, "dataset_id": dataset_id, "case_id": case["case_id"]}
+    for event in case.get("trace", ()):
+        yield dumps({**event, **owner}) + b"\n"
+
+
+def judge_order(judge_ids: Iterable[str]) -> list[str]:
+    """Judges in the order in which a pack's files of verdicts are made; any order gives the same bytes."""
+    return sorted(judge_ids, key=lambda judge_id: (judge_id != REPLAY_CONTRACT, judge_id))
+
+
+class IndentedList:
+    """The bytes of `dumps(list, indent=True)`, produced item by item.
+
+    `separator` is what goes before the next item, `end` what goes after the last.
+    """
+
+    def __init__(self) -> None:
+        self._empty = True
+
+    def item(self, value: Any) -> bytes:
+        """The next item's bytes, with what separates it from the one before."""
+        return self.separator() + indented_item(value)
+
+    def separator(self) -> bytes:
+        """What stands before the next item."""
+        first, self._empty = self._empty, False
+        return b"[\n" if first else b",\n"
+
+    def end(self) -> bytes:
+        """What stands after the last item."""
+        return b"[]\n" if self._empty else b"\n]\n"
+
+
+def indented_item(value: Any) -> bytes:
+    """A value as it stands in an indented list: two spaces deeper, no separator.
+
+    JSON strings hold no raw line feed, so every line feed is one between lines.
+    """
+    return b"  " + dumps(value, indent=True)[:-1].replace(b"\n", b"\n  ")
+
+
+def parent_directories(paths: Iterable[str]) -> list[Path]:
+    """Every directory that holds one of the paths, parents first."""
+    found = {parent for path in paths for parent in Path(path).parents if parent != Path()}
+    return sorted(found)
