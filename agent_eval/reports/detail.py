@@ -24,6 +24,7 @@ class Detail:
         commands: Whether the command that reproduces a case is shown.
         links: Whether links are shown.
         sentences: Reasons, notices and warnings shown, each.
+        elsewhere: Where what is left out can be read.
     """
 
     suites: int
@@ -39,6 +40,7 @@ class Detail:
     commands: bool = True
     links: bool = True
     sentences: int = 10
+    elsewhere: str = "see the job summary"
 
 
 COMMENT = (

@@ -42,10 +42,19 @@ def points(difference: float | None) -> str:
     return f"{'+' if difference > 0 else '−'}{distance(difference)} pts"
 
 
-def distance(difference: float) -> str:
+def apart(value: float, limit: float) -> int:
+    """Decimals with which a measured share in per cent does not look like a limit it is not equal to."""
+    decimals = 1
+    while (
+        decimals < _MAX_DECIMALS and value != limit and round(value * 100, decimals) == round(limit * 100, 9)
+    ):
+        decimals += 1
+    return decimals
+
+
+def distance(difference: float, *, decimals: int = 1) -> str:
     """The size of a difference of two shares in points, without its sign: `4.5`."""
     size = abs(difference) * 100
-    decimals = 1
     while decimals < _MAX_DECIMALS and float(f"{size:.{decimals}f}") == 0:
         decimals += 1
     return f"{size:.{decimals}f}"

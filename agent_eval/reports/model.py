@@ -13,6 +13,7 @@ from agent_eval.contracts import (
     GateStatus,
     Outcome,
     RunReference,
+    RunSummary,
 )
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
@@ -74,14 +75,7 @@ class SuiteReport:
     @property
     def case_counts(self) -> dict[Outcome, int]:
         """How many of the candidate's cases came to each outcome; together all cases."""
-        summary = self.candidate.summary
-        counted = {
-            Outcome.PASSED: summary.passed_cases,
-            Outcome.INCONCLUSIVE: summary.inconclusive_cases,
-            Outcome.ERROR: summary.error_cases,
-            Outcome.SKIPPED: summary.skipped_cases,
-        }
-        return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
+        return case_counts(self.candidate.summary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +121,17 @@ class EvaluationReport:
     def reproduce_command(self, suite: SuiteReport, case_id: str) -> str:
         """The shell command that judges `case_id` again; empty when there is none."""
         return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
+
+
+def case_counts(summary: RunSummary) -> dict[Outcome, int]:
+    """How many cases came to each outcome; together all cases."""
+    counted = {
+        Outcome.PASSED: summary.passed_cases,
+        Outcome.INCONCLUSIVE: summary.inconclusive_cases,
+        Outcome.ERROR: summary.error_cases,
+        Outcome.SKIPPED: summary.skipped_cases,
+    }
+    return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
 
 
 def shell_word(text: str) -> str:

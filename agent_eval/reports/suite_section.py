@@ -16,11 +16,12 @@ from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
-from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.wording import passing
 from agent_eval.text.markdown import code_span, link, plain, prose
 
 _SHA = 7
+NBSP = "\u00a0"
 
 
 def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> str:
@@ -44,6 +45,16 @@ def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> s
             told.append(link(name, baseline.run_url))
         parts.append(f"({', '.join(told)})")
     return f"{' '.join(parts)}. {note}".strip()
+
+
+def compared_runs(comparison: Comparison, detail: Detail) -> str:
+    """Which run was compared with which, where nobody knows how the baseline was found."""
+    candidate, baseline = (
+        f"{code_span(run.run_id, limit=detail.name)}"
+        + (f" (commit {code_span(run.git_commit[:_SHA])})" if run.git_commit else "")
+        for run in (comparison.candidate, comparison.baseline)
+    )
+    return f"Run {candidate} compared with {baseline}."
 
 
 def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Detail) -> str:
@@ -78,19 +89,22 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
     return "\n\n".join(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said)
 
 
-def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
+def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
     """The change in numbers: rates, judges that moved, and what became of the cases."""
-    comparison = suite.comparison
     if comparison is None:
         return []
     rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
-    rows = [(label, *_moved(comparison.metrics[key])) for label, key in rates if key in comparison.metrics]
+    rows = [
+        (label.replace(" ", NBSP), *_moved(comparison.metrics[key]))
+        for label, key in rates
+        if key in comparison.metrics
+    ]
     moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
     moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
     rows += [
         (code_span(metric.name, limit=detail.name), *_moved(metric)) for metric in moved[: detail.judges]
     ]
-    blocks = [table(("", "Change", "Baseline → now"), (":--", "--:", ":--"), rows)]
+    blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
     overview = comparison.overview
     same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
     told = (
@@ -98,19 +112,26 @@ def numbers(suite: SuiteReport, detail: Detail) -> list[str]:
         f"{overview.improved_cases:,} improved, {same:,} as before."
     )
     if comparison.cases.new or comparison.cases.changed:
-        told += f" Whole suite: {passing(suite)}"
+        told += f" Whole suite: {passing(comparison.candidate.summary)}"
     return [*blocks, told]
 
 
 def _moved(metric: Metric) -> tuple[str, str]:
     before, now, difference = pair(metric)
     # On a phone a row has some thirty characters: the unit once is enough, and no line break before it.
-    return difference, f"{before.removesuffix('%')} → {now}".replace(" ", "\u00a0")
+    return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
 
 
-def regressed(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
-    """The regressed cases: some in full, more on one line each, the rest as a number."""
-    comparison = suite.comparison
+def regressed(
+    comparison: Comparison | None, command: Callable[[str], str] | None, detail: Detail
+) -> list[str]:
+    """The regressed cases: some in full, more on one line each, the rest as a number.
+
+    Args:
+        comparison: None without a baseline.
+        command: The shell command that reproduces a case, by its id.
+        detail: How much to say.
+    """
     if comparison is None:
         return []
     rows = [row for row in comparison.case_regressions if row.regressed]
@@ -120,8 +141,8 @@ def regressed(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
     changes = cases.changes_by_case(comparison)
     blocks = [f"### {count(total, 'regressed case')}"]
     for row in rows[: detail.cases]:
-        command = report.reproduce_command(suite, row.case_id) if detail.commands else ""
-        blocks += cases.in_full(row, changes.get(row.case_id), command, detail)
+        again = command(row.case_id) if command and detail.commands else ""
+        blocks += cases.in_full(row, changes.get(row.case_id), again, detail)
     rest = rows[detail.cases : detail.cases + detail.listed]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:
@@ -130,7 +151,7 @@ def regressed(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         blocks.append(lines)
     hidden = total - len(rows[: detail.cases]) - len(rest)
     if hidden:
-        blocks.append(f"… and {hidden:,} more, see the full report.")
+        blocks.append(f"… and {hidden:,} more, {detail.elsewhere}.")
     return blocks
 
 
@@ -144,25 +165,35 @@ def failing(suite: SuiteReport, detail: Detail) -> list[str]:
     summary = suite.candidate.summary
     total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
     hidden = total - min(len(rows), detail.cases + detail.listed)
-    more = f"… and {hidden:,} more, see the full report." if hidden else ""
+    more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
     if suite.comparison is None:
         return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
     return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
 
 
-def behind_a_click(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+def behind_a_click(
+    candidate: RunReference,
+    comparison: Comparison | None,
+    decision: GateDecision | None,
+    detail: Detail,
+    *,
+    suite_path: str = "",
+    tool_version: str = "",
+) -> list[str]:
     """Everything a reader may want next, each part folded."""
     blocks = []
-    comparison = suite.comparison
     if comparison is not None:
         clusters = comparison.triage.top_clusters[: detail.clusters]
         blocks.append(folded("Where to look first", [bullets(_cluster(item, detail) for item in clusters)]))
         better = [row for row in comparison.case_regressions if row.improved]
         blocks.append(_improved(better, comparison, detail))
     if detail.folded:
-        blocks.append(folded("Judges", [_judges(suite, detail)]))
-        blocks.append(folded("Rules", [_rules(suite.decision, detail)]))
-        blocks.append(folded("Provenance", [_provenance(suite, report, detail)]))
+        blocks.append(folded("Judges", [_judges(candidate, detail)]))
+        blocks.append(folded("Rules", [_rules(decision, detail)]))
+        rows = [("Suite", code_span(suite_path, limit=detail.name))] if suite_path else []
+        rows += _provenance(candidate, comparison, decision, detail)
+        rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
+        blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
     return blocks
 
 
@@ -194,8 +225,8 @@ def _improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: De
     return folded(count(total, "improved case"), [bullets(lines)])
 
 
-def _judges(suite: SuiteReport, detail: Detail) -> str:
-    counts = sorted(suite.candidate.summary.judge_counts.items())
+def _judges(candidate: RunReference, detail: Detail) -> str:
+    counts = sorted(candidate.summary.judge_counts.items())
     rows = [
         (
             code_span(judge_id, limit=detail.name),
@@ -222,7 +253,9 @@ _RULES: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-def _rules(decision: GateDecision, detail: Detail) -> str:
+def _rules(decision: GateDecision | None, detail: Detail) -> str:
+    if decision is None:
+        return ""
     rows = []
     for rule in decision.rules[: detail.sentences]:
         name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), plain_figure))
@@ -235,17 +268,16 @@ def _rules(decision: GateDecision, detail: Detail) -> str:
     return table(("Rule", "Limit", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
 
 
-def _provenance(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
-    rows = [("Suite", code_span(suite.suite_path, limit=detail.name))]
-    rows += _run_rows("Candidate", suite.candidate, detail)
-    if suite.comparison is not None:
-        rows += _run_rows("Baseline", suite.comparison.baseline, detail)
-        rows += _shift_rows(suite.comparison.behaviour.shifts)
-    if suite.decision.comparison_sha256:
-        rows.append(("Comparison", code_span(suite.decision.comparison_sha256)))
-    if report.tool_version:
-        rows.append(("agent-eval", code_span(report.tool_version)))
-    return bullets(f"{label}: {value}" for label, value in rows)
+def _provenance(
+    candidate: RunReference, comparison: Comparison | None, decision: GateDecision | None, detail: Detail
+) -> list[tuple[str, str]]:
+    rows = _run_rows("Candidate", candidate, detail)
+    if comparison is not None:
+        rows += _run_rows("Baseline", comparison.baseline, detail)
+        rows += _shift_rows(comparison.behaviour.shifts)
+    if decision is not None and decision.comparison_sha256:
+        rows.append(("Comparison", code_span(decision.comparison_sha256, limit=64)))
+    return rows
 
 
 def _run_rows(label: str, run: RunReference, detail: Detail) -> list[tuple[str, str]]:

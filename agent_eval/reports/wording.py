@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from agent_eval.contracts import GateDecision, GateStatus, Outcome, RuleResult
-from agent_eval.reports.figures import allowed, count, distance, percent, verb
-from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
+from agent_eval.reports.figures import allowed, apart, count, distance, percent, verb
+from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -26,20 +26,24 @@ Quote = Callable[[str], str]
 
 
 def _min_pass_rate(rule: RuleResult, value: float) -> str:
-    return f"the pass rate is {percent(value)}, at least {allowed(rule.threshold)} is required"
+    share = percent(value, decimals=apart(value, rule.threshold))
+    return f"the pass rate is {share}, at least {allowed(rule.threshold)} is required"
 
 
 def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
-    return f"{percent(value)} of cases fail hard, {_at_most(allowed(rule.threshold), rule.threshold, 'is')}"
+    share = percent(value, decimals=apart(value, rule.threshold))
+    return f"{share} of cases fail hard, {_at_most(allowed(rule.threshold), rule.threshold, 'is')}"
 
 
 def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
-    moved = f"fell by {distance(value)}" if value > 0 else f"rose by {distance(value)}"
+    size = distance(value, decimals=apart(value, rule.threshold))
+    moved = f"fell by {size}" if value > 0 else f"rose by {size}"
     return f"the pass rate {moved} points, {_at_most_points(rule.threshold)}"
 
 
 def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
-    moved = f"rose by {distance(value)}" if value > 0 else f"fell by {distance(value)}"
+    size = distance(value, decimals=apart(value, rule.threshold))
+    moved = f"rose by {size}" if value > 0 else f"fell by {size}"
     return f"the hard-fail rate {moved} points, {_at_most_points(rule.threshold)}"
 
 
@@ -93,43 +97,60 @@ def broken_rules(decision: GateDecision) -> list[RuleResult]:
     return sorted(broken, key=lambda rule: _ORDER.index(rule.rule) if rule.rule in _ORDER else len(_ORDER))
 
 
-def why(suite: SuiteReport, quote: Quote) -> list[str]:
-    """Why the gate decided so: one sentence for each reason, the weightiest first; never empty."""
-    decision = suite.decision
+def why(
+    decision: GateDecision,
+    summary: RunSummary,
+    comparison: Comparison | None,
+    quote: Quote,
+    *,
+    note: bool = False,
+) -> list[str]:
+    """Why the gate decided so: one sentence for each reason, the weightiest first; never empty.
+
+    Args:
+        decision: What the gate decided.
+        summary: Of the candidate.
+        comparison: What it decided on, None without a baseline.
+        quote: See `Quote`.
+        note: Whether a note elsewhere explains why there is no baseline.
+    """
     broken = broken_rules(decision)
     told = {rule.message for rule in broken}
     reasons = [rule_sentence(rule, quote) for rule in broken]
     reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
     if decision.gate_status is GateStatus.PASSED or not reasons:
-        return [_without_reasons(suite)]
+        return [_without_reasons(decision.gate_status, summary, comparison, note=note)]
     return [f"{_capital(reason)}." for reason in reasons]
 
 
-def _without_reasons(suite: SuiteReport) -> str:
-    status = suite.status
-    if status is GateStatus.NO_BASELINE:
-        return f"{_no_baseline(suite)}, and no absolute rule is set: nothing was decided. {passing(suite)}"
-    if status is not GateStatus.PASSED:
-        return f"The gate gave no reason. {passing(suite)}"
-    if suite.comparison is None:
-        return f"{_no_baseline(suite)}; the absolute rules hold. {passing(suite)}"
-    regressed = suite.comparison.overview.regressed_cases
-    if not regressed:
-        return f"No case regressed. {passing(suite)}"
-    return f"{count(regressed, 'case')} regressed, which the rules allow. {passing(suite)}"
-
-
-def _no_baseline(suite: SuiteReport) -> str:
-    # Whoever looked and found nothing usable says so in the note.
-    return (
-        "There is no baseline" if suite.baseline_note else "This run is the first: there is no baseline yet"
+def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
+    """`why` for one suite of an evaluation."""
+    return why(
+        suite.decision, suite.candidate.summary, suite.comparison, quote, note=bool(suite.baseline_note)
     )
 
 
-def passing(suite: SuiteReport) -> str:
-    """How many cases of the candidate pass, and what became of the rest where it is not just a failure."""
-    summary = suite.candidate.summary
-    counts = suite.case_counts
+def _without_reasons(
+    status: GateStatus, summary: RunSummary, comparison: Comparison | None, *, note: bool
+) -> str:
+    # Whoever looked and found nothing usable says so in the note.
+    alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
+    if status is GateStatus.NO_BASELINE:
+        reason = f"{alone}, and no absolute rule is set: nothing was decided"
+    elif status is not GateStatus.PASSED:
+        reason = "The gate gave no reason"
+    elif comparison is None:
+        reason = f"{alone}; the absolute rules hold"
+    elif comparison.overview.regressed_cases:
+        reason = f"{count(comparison.overview.regressed_cases, 'case')} regressed, which the rules allow"
+    else:
+        reason = "No case regressed"
+    return f"{reason}. {passing(summary)}"
+
+
+def passing(summary: RunSummary) -> str:
+    """How many cases pass, and what became of the rest where it is not just a failure."""
+    counts = case_counts(summary)
     rest = [
         f"{counts[outcome]:,} {words}"
         for outcome, words in (
@@ -160,16 +181,6 @@ def overall(report: EvaluationReport) -> str:
     if number == total:
         return f"All {total} suites {word}."
     return f"{number} of {count(total, 'suite')} {word}."
-
-
-def heading(status: GateStatus, name: str) -> str:
-    """`❌ Agent evaluation: failed`."""
-    return f"{ICONS[status]} {name}: {WORDS[status]}"
-
-
-def joined(sentences: Sequence[str]) -> str:
-    """Sentences in one paragraph."""
-    return " ".join(sentences)
 
 
 def _capital(sentence: str) -> str:

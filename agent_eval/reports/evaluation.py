@@ -1,0 +1,90 @@
+"""Markdown of a whole evaluation, as the comment and the job summary share it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from agent_eval.contracts import GateStatus
+from agent_eval.reports import suite_section
+from agent_eval.reports.blocks import bullets
+from agent_eval.reports.detail import Detail
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.wording import ICONS, WORDS, overall, suite_why
+from agent_eval.text.markdown import code_span, link, plain, prose
+
+
+def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
+    """A report as blocks: heading, warnings, and each suite, worst first."""
+    if len(report.suites) == 1:
+        suite = report.suites[0]
+        return [
+            f"## {heading(suite.status, report.title, detail)}",
+            _warnings(report, detail),
+            *_sections(suite, report, detail),
+        ]
+    shown = report.worst_first[: detail.suites]
+    # The room for cases is shared, so that one suite's cases do not bury the next suite.
+    cases = max(1, detail.cases // max(1, len(shown))) if detail.cases else 0
+    blocks = [
+        f"## {heading(report.status, report.title, detail)}",
+        f"**{overall(report)}**",
+        _warnings(report, detail),
+        _suite_list(report, detail),
+    ]
+    for suite in shown:
+        blocks.append(f"## {heading(suite.status, suite.slug, detail)}")
+        blocks += _sections(suite, report, replace(detail, cases=cases))
+    return blocks
+
+
+def heading(status: GateStatus, name: str, detail: Detail) -> str:
+    """`❌ Agent evaluation: failed`."""
+    return f"{ICONS[status]} {plain(name, limit=detail.name)}: {WORDS[status]}"
+
+
+def evidence(report: EvaluationReport, detail: Detail) -> str:
+    """Where the evidence is; empty when unknown."""
+    if not report.evidence_name:
+        return ""
+    return f"Evidence: {link(code_span(report.evidence_name, limit=detail.name), report.evidence_url)}"
+
+
+def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    comparison = suite.comparison
+    reasons = " ".join(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
+    failing = [row["case_id"] for row in suite.failing]
+    return [
+        reasons if suite.status is GateStatus.PASSED else f"**{reasons}**",
+        suite_section.compared_with(suite, report.head_sha, detail),
+        suite_section.case_set(comparison, failing, detail),
+        suite_section.notices(comparison, detail),
+        *suite_section.numbers(comparison, detail),
+        *suite_section.regressed(comparison, partial(report.reproduce_command, suite), detail),
+        *suite_section.failing(suite, detail),
+        *suite_section.behind_a_click(
+            suite.candidate,
+            comparison,
+            suite.decision,
+            detail,
+            suite_path=suite.suite_path,
+            tool_version=report.tool_version,
+        ),
+    ]
+
+
+def _suite_list(report: EvaluationReport, detail: Detail) -> str:
+    quote = partial(prose, limit=detail.quote)
+    lines = [
+        f"{ICONS[suite.status]} {code_span(suite.slug, limit=detail.name)}: {suite_why(suite, quote)[0]}"
+        for suite in report.worst_first[: detail.suite_lines]
+    ]
+    hidden = len(report.suites) - len(lines)
+    if hidden:
+        lines.append(f"and {hidden:,} more suites, {detail.elsewhere}")
+    return bullets(lines)
+
+
+def _warnings(report: EvaluationReport, detail: Detail) -> str:
+    shown = report.warnings[: detail.sentences]
+    return "\n>\n".join(f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in shown)

@@ -1,0 +1,83 @@
+"""A markdown file about one comparison: `report markdown`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.reports import suite_section
+from agent_eval.reports.blocks import bullets, document, folded
+from agent_eval.reports.detail import FULL, Detail
+from agent_eval.reports.evaluation import heading
+from agent_eval.reports.figures import count
+from agent_eval.reports.wording import why
+from agent_eval.text.markdown import code_span, plain, prose
+
+_DETAIL = replace(FULL[0], elsewhere="see the comparison")
+
+
+def render_markdown(
+    comparison: Comparison,
+    decision: GateDecision | None,
+    *,
+    title: str,
+    replay: Mapping[str, Any] | None = None,
+) -> str:
+    """A report of a comparison as markdown.
+
+    Args:
+        comparison: What changed.
+        decision: What the gate decided on it, None when nobody asked the gate.
+        title: Its heading.
+        replay: The report that `replay` wrote about the candidate, as JSON.
+    """
+    detail = _DETAIL
+    return document(
+        [
+            *_opening(comparison, decision, title, detail),
+            suite_section.compared_runs(comparison, detail),
+            _incompatible(comparison, detail),
+            suite_section.case_set(comparison, (), detail),
+            suite_section.notices(comparison, detail),
+            *suite_section.numbers(comparison, detail),
+            *suite_section.regressed(comparison, None, detail),
+            *_replay(replay, detail),
+            *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),
+        ]
+    )
+
+
+def _opening(
+    comparison: Comparison, decision: GateDecision | None, title: str, detail: Detail
+) -> Sequence[str]:
+    if decision is None:
+        return [f"## {plain(title, limit=detail.name)}"]
+    quote = partial(prose, limit=2 * detail.quote)
+    reasons = " ".join(why(decision, comparison.candidate.summary, comparison, quote))
+    opening = f"## {heading(decision.gate_status, title, detail)}"
+    return [opening, reasons if decision.gate_status is GateStatus.PASSED else f"**{reasons}**"]
+
+
+def _incompatible(comparison: Comparison, detail: Detail) -> str:
+    broken = comparison.compatibility.failures
+    if not broken:
+        return ""
+    lines = bullets(prose(check.message, limit=2 * detail.quote) for check in broken)
+    return f"⚠️ **The runs did not evaluate the same thing:**\n\n{lines}"
+
+
+def _replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
+    if replay is None:
+        return []
+    held = replay.get("replay_passed") is True
+    blocks = ["### Replay", f"{'✅ The replay gave the same results.' if held else '❌ The replay differs.'}"]
+    for key, noun in (("case_mismatches", "case"), ("env_mismatches", "difference in the environment")):
+        found = replay.get(key)
+        if isinstance(found, list) and found:
+            title = count(len(found), noun, noun.replace("difference", "differences") if " " in noun else "")
+            lines = [code_span(str(item), limit=detail.quote) for item in found[: detail.cases]]
+            blocks.append(folded(title, [bullets(lines)]))
+    return blocks
