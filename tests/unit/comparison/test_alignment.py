@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.comparison import alignment
+from agent_eval.comparison.alignment import Step, align
+
+calls = st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("12")), max_size=7)
+
+
+def kinds(before: str, now: str) -> list[str]:
+    """`kinds("a1 b1", "a1 b2")`: a letter is a tool, a digit its arguments."""
+    steps = align(*([(call[0], call[1]) for call in side.split()] for side in (before, now)))
+    return [f"{step.kind} {step.tool}" for step in steps]
+
+
+def test_an_extra_call_at_the_end_is_one_added_call() -> None:
+    assert kinds("l1 r1", "l1 r1 e1") == ["same l", "same r", "added e"]
+
+
+def test_an_extra_call_in_front_does_not_make_the_others_differ() -> None:
+    assert kinds("l1 r1", "v1 l1 r1") == ["added v", "same l", "same r"]
+
+
+def test_a_missing_call_stands_where_it_was() -> None:
+    assert kinds("l1 v1 r1", "l1 r1") == ["same l", "removed v", "same r"]
+
+
+def test_the_same_tool_with_other_arguments_keeps_its_place() -> None:
+    assert kinds("l1 r1", "l1 r2") == ["same l", "arguments r"]
+
+
+def test_equal_arguments_decide_between_equally_long_alignments() -> None:
+    assert kinds("s1 s2", "s2") == ["removed s", "same s"]
+
+
+def test_calls_that_changed_places_moved() -> None:
+    assert kinds("a1 b1", "b1 a1") in (["moved b", "same a"], ["same b", "moved a"])
+
+
+def test_a_call_elsewhere_with_other_arguments_did_not_move() -> None:
+    assert Counter(kinds("a1 b1", "b1 a2")) == Counter(["same b", "removed a", "added a"])
+
+
+def test_nothing_called_before_or_now() -> None:
+    assert kinds("", "") == []
+    assert kinds("", "a1") == ["added a"]
+    assert kinds("a1", "") == ["removed a"]
+
+
+@pytest.mark.parametrize("cells", [alignment.OPTIMAL_CELLS, 0])
+@given(before=calls, now=calls)
+def test_the_steps_tell_both_lists(
+    cells: int, before: list[tuple[str, str]], now: list[tuple[str, str]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment, "OPTIMAL_CELLS", cells)
+        steps = align(before, now)
+    assert [step.candidate for step in steps if step.kind != "removed"] == list(range(len(now)))
+    assert sorted(place(step) for step in steps if step.kind != "added") == list(range(len(before)))
+    in_place = [place(step) for step in steps if step.kind in ("same", "arguments", "removed")]
+    assert in_place == sorted(in_place)
+    for step in steps:
+        if step.baseline is not None:
+            assert before[step.baseline][0] == step.tool
+        if step.candidate is not None:
+            assert now[step.candidate][0] == step.tool
+        if step.kind in ("same", "moved"):
+            assert before[place(step)] == now[step.candidate or 0]
+        if step.kind == "arguments":
+            assert before[place(step)] != now[step.candidate or 0]
+
+
+@given(before=calls, now=calls)
+def test_no_alignment_keeps_more_calls_in_place(
+    before: list[tuple[str, str]], now: list[tuple[str, str]]
+) -> None:
+    steps = align(before, now)
+    kept = sum(step.kind in ("same", "arguments") for step in steps)
+    same = sum(step.kind == "same" for step in steps)
+    assert (kept, same) == best(before, now)
+
+
+@given(calls)
+def test_a_list_aligned_with_itself_is_all_the_same(both: list[tuple[str, str]]) -> None:
+    assert {step.kind for step in align(both, both)} <= {"same"}
+
+
+def place(step: Step) -> int:
+    assert step.baseline is not None
+    return step.baseline
+
+
+def best(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> tuple[int, int]:
+    """The most calls that can keep their place, and how many of them with equal arguments: by trying all."""
+    found = (0, 0)
+    for size in range(1, min(len(before), len(now)) + 1):
+        for left in combinations(before, size):
+            for right in combinations(now, size):
+                if all(one[0] == other[0] for one, other in zip(left, right, strict=True)):
+                    same = sum(one == other for one, other in zip(left, right, strict=True))
+                    found = max(found, (size, same))
+    return found

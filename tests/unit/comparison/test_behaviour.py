@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.comparison.arguments import ABSENT, PLACES, argument_diff
+from agent_eval.comparison.behaviour import behaviour_change
+from agent_eval.comparison.compare import compare
+from agent_eval.comparison.view import RunView
+from agent_eval.contracts import Case, Comparison, digest
+from tests.factories import make_event, make_index_row
+from tests.unit.comparison.views import index_row, view
+
+
+def case_with(*calls: tuple[str, Any], output: Any = "done") -> dict[str, Any]:
+    trace = [
+        make_event(number, type="tool_call", tool=tool, input=given)
+        for number, (tool, given) in enumerate(calls)
+    ]
+    return {"case_id": "a", "trace": [*trace, make_event(len(calls), output=output)]}
+
+
+def change(before: dict[str, Any], now: dict[str, Any]) -> Any:
+    rows = [index_row(**{**make_index_row(case), "definition_digest": "d"}) for case in (before, now)]
+    return behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
+
+
+def test_a_call_that_was_added_is_told_with_both_sequences() -> None:
+    found = change(
+        case_with(("lookup_order", {"id": 1}), ("refund", {"id": 1})),
+        case_with(("lookup_order", {"id": 1}), ("refund", {"id": 1}), ("escalate", {})),
+    )
+    assert " → ".join(found.baseline_calls) == "lookup_order → refund"
+    assert " → ".join(found.candidate_calls) == "lookup_order → refund → escalate"
+    assert [(step.kind, step.tool) for step in found.calls] == [
+        ("same", "lookup_order"),
+        ("same", "refund"),
+        ("added", "escalate"),
+    ]
+    assert not found.output_changed
+
+
+def test_changed_arguments_are_told_place_by_place() -> None:
+    found = change(
+        case_with(("refund", {"id": 1, "amount": 10, "why": {"code": "late"}})),
+        case_with(("refund", {"id": 1, "amount": 12, "why": {"code": "lost"}, "urgent": True})),
+    )
+    assert found.calls[0].arguments == {
+        "$.amount": (10, 12),
+        "$.urgent": (ABSENT, True),
+        "$.why.code": ("late", "lost"),
+    }
+
+
+def test_both_outputs_are_shown_when_they_differ_and_cut_when_long() -> None:
+    found = change(case_with(output="yes"), case_with(output={"text": "n" * 5_000}))
+    assert found.baseline_output == "yes"
+    assert found.candidate_output.startswith('{"text":"nnn')
+    assert len(found.candidate_output) == 2_000
+
+
+def test_saying_nothing_differs_from_saying_something() -> None:
+    found = change(case_with(output="yes"), {"case_id": "a", "trace": []})
+    assert found.output_changed
+    assert found.candidate_output is None
+
+
+def test_arguments_are_left_out_where_trace_and_index_disagree() -> None:
+    before, now = case_with(("refund", {"id": 1})), case_with(("refund", {"id": 2}))
+    rows = [index_row(**{**make_index_row(case), "definition_digest": "d"}) for case in (before, now)]
+    for other in (case_with(("refund", {"id": 3})), case_with(("pay", {"id": 1})), case_with()):
+        found = behaviour_change(*rows, (Case.model_validate(other), Case.model_validate(now)))
+        assert found.calls[0].kind == "arguments"
+        assert found.calls[0].arguments is None
+
+
+def test_a_result_that_nothing_called_does_not_disturb_the_arguments() -> None:
+    orphan = make_event(7, actor="tool", type="tool_result", tool="ghost", output=1)
+    before, now = case_with(("refund", {"id": 1})), case_with(("refund", {"id": 2}))
+    before["trace"].append(orphan)
+    rows = [index_row("a", calls=[["refund", digest({"id": number})[:16]]]) for number in (1, 2)]
+    found = behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
+    assert found.calls[0].arguments == {"$.id": (1, 2)}
+
+
+def test_an_index_that_lists_orphan_results_as_calls_is_read_too() -> None:
+    before = case_with(("refund", {"id": 1}))
+    before["trace"].append(make_event(7, actor="tool", type="tool_result", tool="ghost", output=1))
+    now = case_with(("refund", {"id": 2}))
+    rows = [
+        index_row("a", calls=[["refund", digest({"id": 1})[:16]], ["ghost", digest(None)[:16]]]),
+        index_row("a", calls=[["refund", digest({"id": 2})[:16]]]),
+    ]
+    found = behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
+    assert [(step.kind, step.tool) for step in found.calls] == [("arguments", "refund"), ("removed", "ghost")]
+    assert found.calls[0].arguments == {"$.id": (1, 2)}
+
+
+def test_figures_that_moved_are_told_and_unknown_is_not_zero() -> None:
+    before = index_row("a", input_tokens=100, output_tokens=100, cost_usd=None, latency_ms=0.0)
+    now = index_row("a", input_tokens=105, output_tokens=140, cost_usd=1.0, latency_ms=5.0)
+    moved = behaviour_change(before, now, None).metrics
+    assert [(one.name, one.baseline, one.candidate, one.delta) for one in moved] == [
+        ("output_tokens", 100, 140, 40),
+        ("latency_ms", 0, 5, 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed"),
+    [(["a"], ["b"], True), (["a", "b"], ["b", "a"], False), ([], ["b"], False), (["a"], [], False)],
+)
+def test_the_model_changed_only_where_both_traces_name_one(
+    before: list[str], now: list[str], changed: bool
+) -> None:
+    found = behaviour_change(index_row("a", models=before), index_row("a", models=now), None)
+    assert found.model_changed is changed
+
+
+def test_cases_whose_result_changed_come_first_then_calls_then_model_then_output() -> None:
+    names = ["call", "fail", "model", "output", "quiet"]
+    before = view(dict.fromkeys(names, "passed"), index={"model": {"models": ["old"]}})
+    now = view(
+        {name: "failed" if name == "fail" else "passed" for name in names},
+        index={
+            "call": {"calls": [["t", "1"]]},
+            "model": {"models": ["new"]},
+            "output": {"output_digest": "other"},
+        },
+    )
+    found = compare(before, now, changed="refuse", generated_at="now")
+    assert [one.case_id for one in found.behaviour_changes] == ["fail", "call", "model", "output"]
+
+
+def over_the_run(before: list[dict[str, Any]], now: list[dict[str, Any]], **config: Any) -> Comparison:
+    runs: list[RunView] = []
+    for rows in (before, now):
+        index = {f"c{number}": row for number, row in enumerate(rows)}
+        runs.append(view(dict.fromkeys(index, "passed"), index=index))
+    return compare(*runs, changed="refuse", generated_at="now")
+
+
+def test_a_change_of_model_is_said_once_for_the_run() -> None:
+    found = over_the_run([{"models": ["gpt-4o"]}] * 9, [{"models": ["gpt-4o-mini"]}] * 9).behaviour
+    assert found.notices == ["The model changed from gpt-4o to gpt-4o-mini."]
+    assert found.model_changed
+
+
+def test_a_model_named_by_hand_is_compared_only_with_one_named_by_hand() -> None:
+    traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o-2024-08-06"]}}, model="gpt-4o")
+    typed = view({"a": "passed"}, model="gpt-4o")
+    assert compare(typed, traced, changed="refuse", generated_at="now").behaviour.notices == []
+    other = view({"a": "passed"}, model="claude")
+    assert compare(typed, other, changed="refuse", generated_at="now").behaviour.notices == [
+        "The model changed from gpt-4o to claude."
+    ]
+    unknown = view({"a": "passed"})
+    assert not compare(unknown, other, changed="refuse", generated_at="now").behaviour.model_changed
+
+
+def test_a_shift_of_cost_over_the_run_is_said_once() -> None:
+    found = over_the_run([{"cost_usd": 0.01}] * 10, [{"cost_usd": 0.02}] * 10).behaviour
+    assert found.notices == ["Cost rose by 100% in total: 0.1000 USD became 0.2000 USD over 10 cases."]
+
+
+def test_a_shift_caused_by_few_cases_says_so() -> None:
+    found = over_the_run(
+        [{"input_tokens": 100}] * 10, [{"input_tokens": 100}] * 9 + [{"input_tokens": 900}]
+    ).behaviour
+    assert found.notices == [
+        "Input tokens rose by 80% in total: 1,000 became 1,800 over 10 cases; a few cases cause it, "
+        "the median case moved by +0%."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ([{"latency_ms": 100.0}] * 10, [{"latency_ms": 115.0}] * 10),
+        ([{"cost_usd": 0.01}] * 4, [{"cost_usd": 9.0}] * 4),
+        ([{"cost_usd": None}] * 9, [{"cost_usd": 9.0}] * 9),
+        ([{"latency_ms": 0.0}] * 9, [{"latency_ms": 9.0}] * 9),
+        ([{"latency_ms": 1.7e308}] * 9, [{"latency_ms": 1.0}] * 9),
+        ([{"latency_ms": -1.7e308}] * 9, [{"latency_ms": 1.7e308}] * 9),
+    ],
+    ids=["within noise", "too few cases", "unknown before", "from nothing", "overflow", "opposite overflow"],
+)
+def test_no_sentence_without_a_shift_worth_saying(before: list[Any], now: list[Any]) -> None:
+    assert over_the_run(before, now).behaviour.notices == []
+
+
+def test_totals_are_over_the_cases_that_both_runs_know() -> None:
+    found = over_the_run(
+        [{"input_tokens": 10}, {"input_tokens": 20}, {}], [{"input_tokens": 11}, {}, {"input_tokens": 30}]
+    ).behaviour
+    assert [(one.name, one.baseline, one.candidate) for one in found.shifts] == [("input_tokens", 10, 11)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        (1, True, {"$": (1, True)}),
+        (1, 1, {}),
+        (None, {}, {"$": (None, "{}")}),
+        ([1, 2], [1, 3], {"$[1]": (2, 3)}),
+        ([1], [1, 2], {"$": ("[1]", "[1,2]")}),
+        ({"a": None}, {}, {"$.a": (None, ABSENT)}),
+    ],
+)
+def test_argument_differences(before: Any, now: Any, found: Any) -> None:
+    assert repr(argument_diff(before, now)) == repr(found)
+
+
+def test_argument_differences_are_bounded() -> None:
+    deep: Any = 1
+    other: Any = 2
+    for _ in range(50):
+        deep, other = {"d": deep}, {"d": other}
+    assert list(argument_diff(deep, other)) == ["$" + ".d" * 6]
+    many = argument_diff({f"k{number:03}": "x" * 999 for number in range(99)}, {})
+    assert len(many) == PLACES
+    assert all(len(value[0]) == 200 for value in many.values())

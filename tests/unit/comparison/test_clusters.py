@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.comparison.clusters import COUNTED, RANKED, REST, normalise
+from agent_eval.comparison.compare import compare
+from agent_eval.contracts import Comparison
+from agent_eval.errors import FailureKind
+from tests.unit.comparison.views import result, view
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("called 3 times", "called 12 times"),
+        ("argument 'order_id' is missing", "argument 'amount' is missing"),
+        ('expected "yes"', 'expected "no, thanks"'),
+        ("order ord-81f3 not found", "order ord-99aa1 not found"),
+        ("at 2026-01-01T10:00:00Z it stopped", "at 2025-11-30T23:59:59Z it stopped"),
+        ("`refund` was called", "`delete_all` was called"),
+    ],
+)
+def test_reasons_that_differ_in_particulars_are_one_kind(one: str, other: str) -> None:
+    assert normalise(one) == normalise(other)
+
+
+def test_reasons_that_say_different_things_stay_apart() -> None:
+    assert normalise("the tool isn't allowed") != normalise("the tool wasn't called")
+    assert normalise("it's missing and that's bad") == "it's missing and that's bad"
+
+
+@given(st.text(max_size=400))
+def test_normalising_twice_changes_nothing(reason: str) -> None:
+    assert normalise(normalise(reason)) == normalise(reason)
+
+
+def clustered(before: dict[str, str], now: dict[str, str]) -> Comparison:
+    """Case id to the reason it failed for; an empty reason passed."""
+    runs = [
+        view(
+            {
+                name: result(name, "failed" if why else "passed", reason=why or None)
+                for name, why in side.items()
+            }
+        )
+        for side in (before, now)
+    ]
+    return compare(*runs, changed="refuse", generated_at="now")
+
+
+def test_clusters_are_ranked_by_growth_with_the_cases_that_are_new_in_them() -> None:
+    found = clustered(
+        {"a": "slow by 1 s", "b": "", "c": "", "d": "wrong 'x'", "e": "wrong 'y'"},
+        {"a": "slow by 2 s", "b": "slow by 9 s", "c": "slow by 7 s", "d": "", "e": "wrong 'z'"},
+    )
+    slow, wrong = found.failure_clusters.delta_ranked
+    assert (slow.cluster, slow.baseline_count, slow.candidate_count, slow.delta) == (
+        "policy: slow by … s",
+        1,
+        3,
+        2,
+    )
+    assert slow.case_ids == ["b", "c", "a"]
+    assert (wrong.cluster, wrong.delta, wrong.case_ids) == ("policy: wrong …", -1, ["e"])
+    assert found.failure_clusters.baseline == {"policy: slow by … s": 1, "policy: wrong …": 2}
+    assert found.triage.top_clusters == [slow]
+    assert found.triage.suggested_fixes_count == 1
+    assert slow.suggested_fix
+
+
+def test_without_growth_triage_shows_what_still_fails() -> None:
+    found = clustered({"a": "wrong", "b": "slow", "c": "slow"}, {"a": "wrong", "b": "slow", "c": "slow"})
+    assert [cluster.cluster for cluster in found.triage.top_clusters] == ["policy: slow", "policy: wrong"]
+
+
+def test_a_cluster_that_is_gone_keeps_its_reason_and_names_no_case() -> None:
+    (gone,) = clustered({"a": "wrong"}, {"a": ""}).failure_clusters.delta_ranked
+    assert (gone.reason, gone.case_ids, gone.delta) == ("wrong", [], -1)
+
+
+def test_many_different_reasons_are_bounded_and_the_rest_is_counted() -> None:
+    def word(number: int) -> str:
+        return "".join(chr(ord("a") + int(digit)) for digit in f"{number:04}")
+
+    names = [f"c{number}" for number in range(COUNTED + 50)]
+    found = clustered(dict.fromkeys(names, ""), {name: word(place) for place, name in enumerate(names)})
+    assert len(found.failure_clusters.delta_ranked) == RANKED
+    assert found.failure_clusters.candidate[REST] == 50
+    assert sum(found.failure_clusters.candidate.values()) == len(names)
+
+
+@pytest.mark.parametrize("failure", list(FailureKind))
+def test_every_kind_of_failure_has_a_hint_even_from_a_judge_nobody_knows(failure: FailureKind) -> None:
+    verdict = result("a", {"my_judge": "failed"})
+    verdict.verdicts[1].failure = failure
+    found = compare(
+        view({"a": {"my_judge": "passed"}}), view({"a": verdict}), changed="refuse", generated_at="now"
+    )
+    assert found.triage.top_clusters[0].suggested_fix
+
+
+def test_where_it_could_not_be_judged_the_hint_is_about_that() -> None:
+    verdict = result("a", {"policy": "error"})
+    verdict.verdicts[1].failure = FailureKind.TIMEOUT
+    found = compare(view({"a": "passed"}), view({"a": verdict}), changed="refuse", generated_at="now")
+    assert "time limit" in (found.triage.top_clusters[0].suggested_fix or "")

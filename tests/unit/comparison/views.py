@@ -1,0 +1,81 @@
+"""Runs for comparison tests, written as what each judge said of each case.
+
+view({"a": "passed", "b": {"policy": "failed"}}, run_id="baseline")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_eval.comparison.view import RunView
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome, Verdict, case_result, digest, summarize
+from tests.factories import make_config
+
+Said = str | Mapping[str, str]
+"""One outcome (of the judge `policy`), or outcomes by judge."""
+
+
+def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[str, ...] = ()) -> Any:
+    by_judge = {"policy": said} if isinstance(said, str) else said
+    verdicts = []
+    for judge_id, outcome in {"replay_contract": "passed", **by_judge}.items():
+        failing = outcome in ("failed", "error")
+        verdicts.append(
+            Verdict(
+                judge_id=judge_id,
+                case_id=case_id,
+                outcome=Outcome(outcome),
+                passed=outcome == "passed",
+                score=1.0 if outcome == "passed" else None,
+                reason=reason if reason is not None and failing else f"{judge_id} {outcome}",
+                hard=judge_id not in soft,
+                failure="policy_violation" if failing else None,
+                evidence_refs=[2] if failing else [],
+            )
+        )
+    return case_result(case_id, verdicts)
+
+
+def index_row(case_id: str, **fields: Any) -> CaseIndexRow:
+    row: dict[str, Any] = {
+        "case_id": case_id,
+        "definition_digest": "same",
+        "output_digest": digest("done"),
+        "calls": [],
+        "models": [],
+        "input_tokens": None,
+        "output_tokens": None,
+        "cost_usd": None,
+        "latency_ms": None,
+    }
+    return {**row, **fields}  # type: ignore[return-value]
+
+
+def view(
+    cases: Mapping[str, Said | Any],
+    *,
+    index: Mapping[str, Mapping[str, Any]] | None = None,
+    soft: tuple[str, ...] = (),
+    **config: Any,
+) -> RunView:
+    """A run.
+
+    Args:
+        cases: Case id to what judges said, or to a finished case result.
+        index: Case id to index fields that differ from an empty trace's.
+        soft: Judges whose failures are not hard.
+    """
+    settings = make_config(**config)
+    results = [
+        result(case_id, said, soft=soft) if isinstance(said, str | Mapping) else said
+        for case_id, said in cases.items()
+    ]
+    rows: dict[str, CaseResultRow] = {one.case_id: one.to_json() for one in results}  # type: ignore[misc]
+    return RunView(
+        config=settings,
+        summary=summarize(settings.run_id, settings.dataset_id, results),
+        manifest_sha256="0" * 64,
+        index={case_id: index_row(case_id, **(index or {}).get(case_id, {})) for case_id in rows},
+        results=rows,
+    )
