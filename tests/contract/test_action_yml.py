@@ -1,0 +1,90 @@
+"""action.yml, the table of inputs and outputs, the entrypoint and the Dockerfile belong together."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.errors import ExitCode
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / "action.yml"
+HEAD = {
+    "name": "Agent evaluation",
+    "description": (
+        "Judge your agent's recorded traces, compare with the last good run, "
+        "gate the pull request and say why in one comment."
+    ),
+    "author": "The agent-eval authors",
+}
+TAIL = {
+    "runs": {"using": "docker", "image": "Dockerfile"},
+    "branding": {"icon": "check-circle", "color": "green"},
+}
+
+
+def described() -> dict[str, Any]:
+    """action.yml as the table has it."""
+    inputs: dict[str, Any] = {}
+    for row in INPUTS:
+        inputs[row.name] = {"description": row.description, "required": False}
+        if row.action_default:
+            inputs[row.name]["default"] = row.action_default
+    outputs = {row.name: {"description": row.description} for row in OUTPUTS}
+    return {**HEAD, "inputs": inputs, "outputs": outputs, **TAIL}
+
+
+def test_action_yml_says_what_the_table_says():
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        text = yaml.safe_dump(described(), sort_keys=False, width=108, allow_unicode=True)
+        heading = (
+            "# Inputs and outputs come from agent_eval/ci/inputs.py; `make generated` writes this file anew."
+        )
+        ACTION.write_text(f"{heading}\n{text}", encoding="utf-8")
+    committed = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    assert committed == described(), "the table changed: `make generated` writes action.yml anew"
+
+
+def test_no_input_but_the_token_has_a_default_that_would_hide_the_configuration_file():
+    committed = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    assert [name for name, row in committed["inputs"].items() if "default" in row] == ["github-token"]
+
+
+def test_the_entrypoint_can_be_executed_and_is_no_shell_script():
+    first = (ROOT / "entrypoint").read_text(encoding="utf-8").splitlines()[0]
+    assert os.access(ROOT / "entrypoint", os.X_OK)
+    assert re.fullmatch(r"#!/opt/agent-eval/bin/python3( -P)?", first), (
+        "sh would drop INPUT_MAX-PASS-RATE-DROP"
+    )
+
+
+def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert 'ENTRYPOINT ["/entrypoint"]' in text
+    assert re.search(r"^ARG BASE=\S+:\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", INPUTS, ids=lambda row: row.name)
+def test_every_input_arrives_in_the_real_entrypoint_under_the_name_the_runner_gives_it(row, tmp_path):
+    environ = {name: value for name, value in os.environ.items() if name.startswith(("PATH", "COVERAGE"))}
+    environ[row.runner_variable] = "a\abell"
+    done = subprocess.run(
+        [sys.executable, "-P", str(ROOT / "entrypoint")],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == ExitCode.WRONG_REQUEST
+    assert row.name in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
