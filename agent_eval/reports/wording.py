@@ -120,7 +120,7 @@ def why(
     reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
     if decision.gate_status is GateStatus.PASSED or not reasons:
         return [_without_reasons(decision.gate_status, summary, comparison, note=note)]
-    return [f"{_capital(reason)}." for reason in reasons]
+    return [f"{capital(reason)}." for reason in reasons]
 
 
 def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
@@ -183,5 +183,6 @@ def overall(report: EvaluationReport) -> str:
     return f"{number} of {count(total, 'suite')} {word}."
 
 
-def _capital(sentence: str) -> str:
+def capital(sentence: str) -> str:
+    """`sentence` with a capital at its start."""
     return sentence[:1].upper() + sentence[1:]

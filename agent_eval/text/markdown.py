@@ -40,7 +40,10 @@ def code_span(text: str, *, limit: int = 200) -> str:
     """
     shown = one_line(text, limit=limit).replace("|", "¦")
     ticks = "`" * (1 + _longest_run(shown))
-    return f"{ticks} {shown.strip() or '∅'} {ticks}"
+    shown = shown.strip() or "∅"
+    # A backtick at an end would count as one of the delimiter's.
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
 
 
 def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json"] = "text") -> str:

@@ -1,0 +1,195 @@
+"""What commands say to a person at a terminal: prose of at most 80 columns, in colour when asked."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
+from agent_eval.reports.figures import count, pair, percent, verb
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.wording import (
+    WORDS,
+    broken_rules,
+    capital,
+    overall,
+    passing,
+    rule_sentence,
+    suite_why,
+)
+from agent_eval.text.terminal import clean
+
+WIDTH = 80
+_CASES_SHOWN = 10
+_IDS_SHOWN = 5
+_LINES_OF_A_GATE = 10
+
+_GREEN, _RED, _YELLOW, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
+_COLOURS = {
+    GateStatus.PASSED: _GREEN,
+    GateStatus.FAILED: _RED,
+    GateStatus.INCONCLUSIVE: _YELLOW,
+    GateStatus.NO_BASELINE: _YELLOW,
+}
+
+
+def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
+    """What `run` says: how many cases pass, which judges object, where the evidence is."""
+    lines = [_paint(passing(summary), _BOLD, colour)]
+    if summary.hard_fail_cases:
+        lines.append(
+            f"{count(summary.hard_fail_cases, 'case')} {verb(summary.hard_fail_cases, 'fails', 'fail')} hard "
+            f"({percent(summary.hard_fail_rate)})."
+        )
+    objecting = [
+        (name, counts) for name, counts in summary.judge_counts.items() if counts.judged > counts.passed
+    ]
+    for name, counts in sorted(objecting, key=lambda item: (item[1].passed - item[1].judged, item[0])):
+        lines.append(f"  {_name(name, 40)}: {counts.passed:,} of {counts.judged:,} passed")
+    lines.append(f"Evidence: {_name(pack, 1000)}")
+    return _text(lines)
+
+
+def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:
+    """What `compare` says: what moved, which cases regressed, where the comparison is."""
+    overview = comparison.overview
+    lines = [
+        _paint(
+            f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
+            f"{overview.improved_cases:,} improved.",
+            _RED if overview.regressed_cases else _GREEN,
+            colour,
+        ),
+        *_wrapped(clean(notice) for notice in comparison.behaviour.notices),
+        *_rates(comparison),
+        *_case_set(comparison),
+        *_regressed(comparison, _CASES_SHOWN),
+        f"Comparison: {_name(path, 1000)}",
+    ]
+    return _text(lines)
+
+
+def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
+    """What `gate` says, in at most ten lines: the decision, each rule with its figure, where it is."""
+    lines = [_paint(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
+    broken = broken_rules(decision)
+    for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
+        mark = "--" if not rule.applied else "ok" if rule.passed else "NO"
+        said = clean(rule.message, limit=300) if not rule.applied else capital(rule_sentence(rule, clean))
+        lines += _wrapped([said.rstrip(".") + "."], first=f"  {mark} ", rest="     ")
+    told = {rule.message for rule in decision.rules}
+    other = [clean(failure, limit=300) for failure in decision.failures if failure not in told]
+    lines += _wrapped(other, first="  NO ", rest="     ")
+    if len(lines) > _LINES_OF_A_GATE - 1:
+        lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
+    return _text([*lines, f"Decision: {_name(path, 1000)}"])
+
+
+def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
+    """What `ci` and `demo` say: each suite's decision and why, what regressed, where the evidence is."""
+    lines: list[str] = []
+    if len(report.suites) > 1:
+        lines += [_paint(overall(report), _COLOURS[report.status], colour), ""]
+    for suite in report.worst_first:
+        lines += [*_suite(suite, colour), ""]
+    lines += _wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")
+    if report.evidence_name:
+        lines.append(f"Evidence: {_name(report.evidence_name, 1000)}")
+    return _text(lines)
+
+
+def _suite(suite: SuiteReport, colour: bool) -> list[str]:
+    title = f"{_name(suite.slug, 60)}: {WORDS[suite.status]}"
+    lines = [_paint(title, _COLOURS[suite.status], colour)]
+    lines += _wrapped(suite_why(suite, clean), first="  ", rest="  ")
+    if suite.baseline_note:
+        lines += _wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
+    if suite.comparison is not None:
+        inside = [
+            *_wrapped(clean(notice) for notice in suite.comparison.behaviour.notices),
+            *_rates(suite.comparison),
+            *_case_set(suite.comparison),
+            *_regressed(suite.comparison, _CASES_SHOWN),
+        ]
+        lines += [f"  {line}" for line in inside]
+    else:
+        lines += _failing(suite)
+    return lines
+
+
+def _failing(suite: SuiteReport) -> list[str]:
+    lines = []
+    for row in suite.failing[:_CASES_SHOWN]:
+        lines.append(f"    {_name(row['case_id'], 70)}")
+        objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
+        said = [f"{_name(one['judge_id'], 40)}: {clean(one['reason'], limit=200)}" for one in objections[:1]]
+        lines += _wrapped(said, first="      ", rest="      ")
+    if len(suite.failing) > _CASES_SHOWN:
+        lines.append(f"    and {len(suite.failing) - _CASES_SHOWN:,} more")
+    return ["  Not passed:", *lines] if lines else []
+
+
+def _rates(comparison: Comparison) -> list[str]:
+    named = [("Pass rate", "pass_rate"), ("Hard-fail rate", "hard_fail_rate")]
+    rows = [(label, comparison.metrics[key]) for label, key in named if key in comparison.metrics]
+    moved: list[Metric] = [metric for metric in comparison.judge_metrics.values() if metric.delta]
+    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
+    rows += [(_name(metric.name, 24), metric) for metric in moved[:_CASES_SHOWN]]
+    width = max((len(label) for label, _ in rows), default=0)
+    lines = []
+    for label, metric in rows:
+        before, now, difference = pair(metric)
+        lines.append(f"  {label:<{width}}  {before} → {now} ({difference})")
+    return lines
+
+
+def _case_set(comparison: Comparison) -> list[str]:
+    sets = comparison.cases
+    kinds: Sequence[tuple[str, Sequence[str]]] = (
+        ("new", sets.new),
+        ("changed", sets.changed),
+        ("removed", sorted(set(sets.removed) - set(sets.removed_failing))),
+        ("removed that failed in the baseline", sets.removed_failing),
+    )
+    lines = []
+    for word, ids in kinds:
+        if ids:
+            shown = ", ".join(_name(case_id, 30) for case_id in ids[:_IDS_SHOWN])
+            more = f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
+            lines += _wrapped([f"Not compared, {len(ids):,} {word}: {shown}{more}"], rest="  ")
+    return lines
+
+
+def _regressed(comparison: Comparison, shown: int) -> list[str]:
+    rows = [row for row in comparison.case_regressions if row.regressed]
+    lines = []
+    for row in rows[:shown]:
+        said = f"{row.baseline_outcome.value} → {row.candidate_outcome.value}"
+        if row.judges:
+            said = f"{_name(row.judges[0].judge_id, 40)}: {clean(row.judges[0].reason, limit=200)}"
+        lines.append(f"  {_name(row.case_id, 70)}")
+        lines += _wrapped([said], first="    ", rest="    ", width=WIDTH - 2)
+    if len(rows) > shown:
+        lines.append(f"  and {len(rows) - shown:,} more")
+    return ["Regressed:", *lines] if lines else []
+
+
+def _wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    lines: list[str] = []
+    for paragraph in paragraphs:
+        lines += textwrap.wrap(
+            paragraph, width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        )
+    return lines
+
+
+def _name(text: str, limit: int) -> str:
+    return clean(text, limit=limit) or "∅"
+
+
+def _paint(text: str, colour: str, wanted: bool) -> str:
+    return f"{colour}{text}{_PLAIN}" if wanted else text
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines)
