@@ -1,0 +1,434 @@
+"""A GitHub on localhost: a real HTTP server that keeps runs, artifacts, pull requests and comments.
+
+It answers with GitHub's own example objects (`github_shapes.json`, from GitHub's OpenAPI description, MIT),
+with the fields that matter filled in. Given a `Contract`, it checks every request and every answer against
+that description; what differs is in `violations`. Artifacts are served by a second server on another
+port, which, like GitHub's storage, refuses a request that carries the token.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.fakes.github_contract import Contract
+
+TOKEN = "ghs_" + "S3cretToken" * 3
+BOT = "github-actions[bot]"
+REPOSITORY = "acme/shop"
+REPOSITORY_ID = 4242
+FORK_ID = 6666
+WORKFLOW_ID = 77
+ALL_PERMISSIONS = frozenset({"actions: read", "pull-requests: write"})
+_SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.json").read_text())
+
+
+def sha(seed: str) -> str:
+    """A commit id made of a word."""
+    return hashlib.sha1(seed.encode()).hexdigest()
+
+
+@dataclass
+class Fault:
+    """An answer that comes instead of the right one, `times` times. `carried_out`: after doing the work."""
+
+    method: str
+    path: str
+    status: int
+    times: int = 1
+    headers: dict[str, str] = field(default_factory=dict)
+    message: str = "fault"
+    carried_out: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    authorized: bool
+    body: Any
+
+
+@dataclass
+class Reply:
+    """An answer before it is sent."""
+
+    status: int
+    value: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class FakeGitHub:
+    """Use as a context manager; `url` is the API's address.
+
+    Args:
+        contract: GitHub's description, to check against; None checks nothing.
+        prefix: Where the API lives below the host; `/api/v3` on GitHub Enterprise Server.
+    """
+
+    def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
+        self.contract = contract
+        self.prefix = prefix
+        self.violations: list[str] = []
+        self.requests: list[Seen] = []
+        self.downloads: list[Seen] = []
+        self.faults: list[Fault] = []
+        self.permissions = set(ALL_PERMISSIONS)
+        self.viewer: str | None = BOT
+        self.runs: dict[int, dict[str, Any]] = {}
+        self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
+        self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.pulls: dict[int, dict[str, Any]] = {}
+        self.merge_base = sha("merge base")
+        self.on_create: Callable[[], None] | None = None
+        self._lock = threading.RLock()
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def __enter__(self) -> FakeGitHub:
+        self._servers = [_serve(self._api_request), _serve(self._storage_request)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    @property
+    def host(self) -> str:
+        return f"http://127.0.0.1:{self._servers[0].server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.host}{self.prefix}"
+
+    @property
+    def storage_url(self) -> str:
+        return f"http://127.0.0.1:{self._servers[1].server_address[1]}"
+
+    # What tests prepare
+
+    def add_run(self, run_id: int, *, fork: bool = False, **fields: Any) -> int:
+        """A finished push run on main, unless `fields` say otherwise."""
+        run = copy.deepcopy(_SHAPES["workflow_run"])
+        run |= {
+            "id": run_id,
+            "workflow_id": WORKFLOW_ID,
+            "event": "push",
+            "status": "completed",
+            "conclusion": "success",
+            "head_branch": "main",
+            "head_sha": sha(f"commit {run_id}"),
+            "run_number": run_id,
+            "created_at": "2026-11-19T08:00:00Z",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}",
+            **fields,
+        }
+        run["repository"]["id"] = REPOSITORY_ID
+        run["head_repository"]["id"] = FORK_ID if fork else REPOSITORY_ID
+        self.runs[run_id] = run
+        return run_id
+
+    def add_artifact(
+        self,
+        run_id: int,
+        data: bytes,
+        *,
+        name: str = "agent-eval-evidence",
+        expired: bool = False,
+        digest: str | None = None,
+        size: int | None = None,
+    ) -> int:
+        """An artifact of a run; its digest is right unless given."""
+        artifact_id = 9000 + len(self.artifacts)
+        run = self.runs[run_id]
+        row = copy.deepcopy(_SHAPES["artifact"]) | {
+            "id": artifact_id,
+            "name": name,
+            "size_in_bytes": len(data) if size is None else size,
+            "expired": expired,
+            "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "workflow_run": {
+                "id": run_id,
+                "repository_id": REPOSITORY_ID,
+                "head_repository_id": run["head_repository"]["id"],
+                "head_branch": run["head_branch"],
+                "head_sha": run["head_sha"],
+            },
+        }
+        self.artifacts[artifact_id] = (run_id, row, data)
+        return artifact_id
+
+    def add_comment(self, number: int, body: str, *, author: str = BOT) -> int:
+        """A comment on a pull request."""
+        comment_id = 100 + len(self.comments)
+        row = copy.deepcopy(_SHAPES["issue_comment"])
+        row |= {
+            "id": comment_id,
+            "body": body,
+            "html_url": f"https://github.com/{REPOSITORY}/pull/{number}#issuecomment-{comment_id}",
+        }
+        row["user"]["login"] = author
+        self.comments[comment_id] = (number, row)
+        return comment_id
+
+    def add_pull(self, number: int, head_sha: str) -> int:
+        """A pull request into main."""
+        row = copy.deepcopy(_SHAPES["pull_request"])
+        row["number"] = number
+        row["head"]["sha"] = head_sha
+        self.pulls[number] = row
+        return number
+
+    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
+        """Answer requests whose path matches the regular expression with `status`."""
+        self.faults.append(Fault(method, path, status, times, **fields))
+
+    # What tests look at
+
+    def bodies(self, number: int) -> list[str]:
+        """The comments on a pull request, the oldest first."""
+        return [row["body"] for owner, row in self.comments.values() if owner == number]
+
+    def count(self, method: str, path: str) -> int:
+        """How many requests matched."""
+        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
+
+    # The servers
+
+    def _api_request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        authorized = handler.headers.get("Authorization") == f"Bearer {TOKEN}"
+        path = parts.path.removeprefix(self.prefix)
+        with self._lock:
+            value = json.loads(body) if body else None
+            self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
+            reply = self._faulty(handler.command, path, dict(query), value, authorized)
+            data = b"" if reply.value is None else json.dumps(reply.value).encode()
+            graphql = parts.path.endswith("/graphql")
+            if self.contract is not None and not graphql:
+                self.violations += self.contract.problems(
+                    handler.command, path, query, body, reply.status, data or b"{}", reply.headers
+                )
+        _send(
+            handler, reply.status, data, {"Content-Type": "application/json; charset=utf-8", **reply.headers}
+        )
+
+    def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
+        for fault in self.faults:
+            if fault.times > 0 and fault.method == method and re.search(fault.path, path):
+                fault.times -= 1
+                if fault.carried_out:
+                    self._answer(method, path, query, value, authorized)
+                return _error(fault.status, fault.message, fault.headers)
+        return self._answer(method, path, query, value, authorized)
+
+    def _answer(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
+        if not authorized:
+            return _error(401, "Bad credentials")
+        if path.endswith("/graphql"):
+            return self._graphql(value)
+        if not path.startswith(f"/repos/{REPOSITORY}"):
+            return _error(404, "Not Found")
+        place = path.removeprefix(f"/repos/{REPOSITORY}")
+        for wanted, pattern, answer in self._routes():
+            found = re.fullmatch(pattern, place)
+            if wanted == method and found:
+                reply: Reply = answer(query, value, *found.groups())
+                return reply
+        return _error(404, "Not Found")
+
+    def _routes(self) -> list[tuple[str, str, Callable[..., Reply]]]:
+        return [
+            ("GET", r"", self._repository),
+            ("GET", r"/actions/runs/(\d+)", self._run),
+            ("GET", r"/actions/workflows/([^/]+)/runs", self._workflow_runs),
+            ("GET", r"/actions/runs/(\d+)/artifacts", self._run_artifacts),
+            ("GET", r"/actions/artifacts/(\d+)/zip", self._artifact_zip),
+            ("GET", r"/compare/(.+)", self._compare),
+            ("GET", r"/pulls/(\d+)", self._pull),
+            ("GET", r"/issues/(\d+)/comments", self._list_comments),
+            ("POST", r"/issues/(\d+)/comments", self._create_comment),
+            ("PATCH", r"/issues/comments/(\d+)", self._update_comment),
+            ("DELETE", r"/issues/comments/(\d+)", self._delete_comment),
+        ]
+
+    def _graphql(self, value: Any) -> Reply:
+        if (
+            not isinstance(value, dict)
+            or set(value) - {"query", "variables"}
+            or "viewer" not in value["query"]
+        ):
+            self.violations.append(f"GraphQL request of an unknown shape: {value!r}")
+        if self.viewer is None:
+            return Reply(200, {"errors": [{"message": "Resource not accessible by integration"}]})
+        return Reply(200, {"data": {"viewer": {"login": self.viewer}}})
+
+    def _repository(self, query: dict[str, str], value: Any) -> Reply:
+        return Reply(200, _SHAPES["repository"] | {"id": REPOSITORY_ID, "default_branch": "main"})
+
+    def _run(self, query: dict[str, str], value: Any, run_id: str) -> Reply:
+        if "actions: read" not in self.permissions:
+            return _not_accessible()
+        run = self.runs.get(int(run_id))
+        return Reply(200, run) if run else _error(404, "Not Found")
+
+    def _workflow_runs(self, query: dict[str, str], value: Any, workflow: str) -> Reply:
+        if "actions: read" not in self.permissions:
+            return _not_accessible()
+        if workflow not in (str(WORKFLOW_ID), "nightly.yml"):
+            return _error(404, "Not Found")
+        wanted = {
+            "head_sha": query.get("head_sha"),
+            "head_branch": query.get("branch"),
+            "event": query.get("event"),
+            "status": query.get("status"),
+        }
+        found = [
+            run
+            for run in sorted(self.runs.values(), key=lambda run: -int(run["id"]))
+            if all(value is None or run[name] == value for name, value in wanted.items())
+        ]
+        page = _page(found, query)
+        return Reply(200, {"total_count": len(found), "workflow_runs": page})
+
+    def _run_artifacts(self, query: dict[str, str], value: Any, run_id: str) -> Reply:
+        found = [
+            row
+            for owner, row, _ in self.artifacts.values()
+            if owner == int(run_id) and query.get("name") in (None, row["name"])
+        ]
+        return Reply(200, {"total_count": len(found), "artifacts": _page(found, query)})
+
+    def _artifact_zip(self, query: dict[str, str], value: Any, artifact_id: str) -> Reply:
+        if int(artifact_id) not in self.artifacts:
+            return _error(404, "Not Found")
+        if self.artifacts[int(artifact_id)][1]["expired"]:
+            return _error(410, "Artifact has expired")
+        return Reply(302, headers={"Location": f"{self.storage_url}/blob/{artifact_id}?sig=SignedQuery"})
+
+    def _compare(self, query: dict[str, str], value: Any, basehead: str) -> Reply:
+        if "..." not in unquote(basehead):
+            return _error(404, "Not Found")
+        row = copy.deepcopy(_SHAPES["commit_comparison"])
+        row["merge_base_commit"]["sha"] = self.merge_base
+        return Reply(200, row)
+
+    def _pull(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        row = self.pulls.get(int(number))
+        return Reply(200, row) if row else _error(404, "Not Found")
+
+    def _list_comments(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        found = [row for owner, row in self.comments.values() if owner == int(number)]
+        size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
+        headers = {}
+        if page * size < len(found):
+            following = (
+                f"{self.url}/repos/{REPOSITORY}/issues/{number}/comments?per_page={size}&page={page + 1}"
+            )
+            headers["Link"] = f'<{following}>; rel="next", <{self.url}/last>; rel="last"'
+        return Reply(200, _page(found, query), headers)
+
+    def _create_comment(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        refused = self._refuses_body(value)
+        if refused:
+            return refused
+        if self.on_create is not None:
+            act, self.on_create = self.on_create, None
+            act()
+        comment_id = self.add_comment(int(number), value["body"], author=self.viewer or BOT)
+        return Reply(201, self.comments[comment_id][1])
+
+    def _update_comment(self, query: dict[str, str], value: Any, comment_id: str) -> Reply:
+        refused = self._refuses_body(value)
+        if refused:
+            return refused
+        if int(comment_id) not in self.comments:
+            return _error(404, "Not Found")
+        row = self.comments[int(comment_id)][1]
+        row["body"] = value["body"]
+        return Reply(200, row)
+
+    def _delete_comment(self, query: dict[str, str], value: Any, comment_id: str) -> Reply:
+        self.comments.pop(int(comment_id), None)
+        return Reply(204)
+
+    def _refuses_body(self, value: Any) -> Reply | None:
+        if "pull-requests: write" not in self.permissions:
+            return _not_accessible()
+        if len(value["body"]) > 65_536:
+            return _error(422, "Validation Failed: body is too long (maximum is 65536 characters)")
+        return None
+
+    def _storage_request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        authorized = handler.headers.get("Authorization") is not None
+        with self._lock:
+            self.downloads.append(
+                Seen(handler.command, parts.path, dict(parse_qsl(parts.query)), authorized, None)
+            )
+        if authorized or "sig=SignedQuery" not in parts.query:
+            self.violations.append("the storage was sent credentials, or lost the signature")
+            return _send(handler, 400, b"", {})
+        data = self.artifacts[int(parts.path.rpartition("/")[2])][2]
+        return _send(handler, 200, data, {"Content-Type": "application/zip"})
+
+
+def _page(rows: list[Any], query: dict[str, str]) -> list[Any]:
+    size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
+    return rows[(page - 1) * size : page * size]
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
+    value: dict[str, Any] = {
+        "message": message,
+        "documentation_url": "https://docs.github.com/rest",
+        "status": str(status),
+    }
+    return Reply(status, value, headers or {})
+
+
+def _not_accessible() -> Reply:
+    return _error(403, "Resource not accessible by integration")
+
+
+def _send(handler: BaseHTTPRequestHandler, status: int, data: bytes, headers: dict[str, str]) -> None:
+    try:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+
+
+def _serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _handle(self) -> None:
+            answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    return server

@@ -1,0 +1,99 @@
+"""Holds a fake GitHub to GitHub's own OpenAPI description: requests, answers and query parameters."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from openapi_core import OpenAPI
+from openapi_core.testing import MockRequest, MockResponse
+
+HOST = "https://api.github.com"
+
+
+class Contract:
+    """GitHub's description. A faulty description would say nothing, so `check` also says when no path fits."""
+
+    def __init__(self, path: Path) -> None:
+        self._spec: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+        self._spec["servers"] = [{"url": HOST}]
+        self._api = OpenAPI.from_dict(self._spec)
+
+    def problems(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        body: bytes,
+        status: int,
+        answer: bytes,
+        headers: dict[str, str],
+    ) -> list[str]:
+        """Everything in which a request and its answer differ from what GitHub documents."""
+        place = f"{method} {path} -> {status}"
+        request = MockRequest(HOST, method, path, args=dict(query), data=body or None)
+        found = self._request_problems(request, place)
+        operation = self._operation(method, path)
+        if operation is None:
+            return [*found, f"{place}: no such operation"]
+        found += self._query_problems(operation, query, place)
+        if str(status) in operation["responses"]:
+            response = MockResponse(answer, status, headers)
+            if self._documents_content(operation["responses"][str(status)]):
+                found += _caught(lambda: self._api.validate_response(request, response), f"{place} answer")
+        elif status < 400:
+            found.append(f"{place}: GitHub does not document this status")
+        elif not isinstance(json.loads(answer).get("message"), str):
+            found.append(f"{place}: an error without a message")
+        return found
+
+    def _request_problems(self, request: MockRequest, place: str) -> list[str]:
+        return _caught(lambda: self._api.validate_request(request), place)
+
+    def _operation(self, method: str, path: str) -> dict[str, Any] | None:
+        parts = path.strip("/").split("/")
+        best: tuple[int, dict[str, Any]] | None = None
+        for template, operations in self._spec["paths"].items():
+            wanted = template.strip("/").split("/")
+            fits = len(wanted) == len(parts) and all(
+                want.startswith("{") or want == part for want, part in zip(wanted, parts, strict=True)
+            )
+            literal = sum(not want.startswith("{") for want in wanted)
+            if fits and method.lower() in operations and (best is None or literal > best[0]):
+                best = (literal, operations[method.lower()])
+        return best[1] if best else None
+
+    def _query_problems(
+        self, operation: dict[str, Any], query: list[tuple[str, str]], place: str
+    ) -> list[str]:
+        """openapi-core lets unknown query parameters pass, as GitHub does: silently ignored."""
+        known = {
+            parameter["name"]
+            for parameter in map(self._resolved, operation.get("parameters", []))
+            if parameter["in"] == "query"
+        }
+        return [f"{place}: unknown query parameter {name!r}" for name, _ in query if name not in known]
+
+    def _documents_content(self, response: dict[str, Any]) -> bool:
+        return bool(self._resolved(response).get("content"))
+
+    def _resolved(self, value: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" not in value:
+            return value
+        found: Any = self._spec
+        for key in value["$ref"].removeprefix("#/").split("/"):
+            found = found[key]
+        return found  # type: ignore[no-any-return]
+
+
+def _caught(check: Any, place: str) -> list[str]:
+    try:
+        check()
+    except Exception as error:
+        causes = [f"{type(error).__name__}: {error}"]
+        for detail in getattr(error.__cause__, "schema_errors", None) or [error.__cause__]:
+            causes.append(str(detail)[:300])
+        return [f"{place}: {'; '.join(causes)}"]
+    return []
