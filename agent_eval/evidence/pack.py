@@ -1,0 +1,281 @@
+"""Reading an evidence pack. Opening one verifies all of it; nothing unverified is ever returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import (
+    Case,
+    CaseIndexRow,
+    CaseResultRow,
+    DerivedManifest,
+    FileEntry,
+    Manifest,
+    RunConfig,
+    RunSummary,
+    Tally,
+)
+from agent_eval.errors import InvalidInput
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.rows import first_problem, index_rows, parse_json, parse_lines, result_rows
+from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
+from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
+from agent_eval.storage.archive import ZipArchive
+from agent_eval.storage.json_writer import dumps
+
+
+def open_pack(where: Path | ZipArchive | PackSource, *, prefix: str = "") -> Pack:
+    """Open and verify a pack.
+
+    Checked are: both manifests; that exactly the listed files are there, regular, reached without
+    links, with the listed sizes and digests; that configuration, summary, index and verdicts belong
+    together, case by case; that every outcome follows from its verdicts and the summary from all of
+    them. Trajectories are hashed here and read again, and hashed again, when asked for.
+
+    Args:
+        where: The pack's directory, an archive that holds it, or another source of its files.
+        prefix: For an archive: the path of the pack within it, empty or ending in a slash.
+
+    Raises:
+        InvalidPack: Naming the file and what is wrong with it.
+    """
+    if isinstance(where, ZipArchive):
+        source: PackSource = ArchiveSource(where, prefix)
+    else:
+        source = DirectorySource(where) if isinstance(where, Path) else where
+    with source.shared():
+        seal = read_seal(source)
+        contents = _Contents(source.name, seal.manifest)
+        verify_files(source, seal, contents)
+    return Pack(source, seal, contents)
+
+
+class _Contents:
+    """Collects what comparison needs while the files of a pack are verified."""
+
+    def __init__(self, pack: str, manifest: Manifest) -> None:
+        self._pack = pack
+        self._layout = manifest.layout
+        self._strings: dict[str, str] = {}
+        self.small: dict[str, bytes] = {}
+        self.results: dict[str, list[CaseResultRow]] = {}
+        self.line_counts: dict[str, int] = {}
+
+    def wants(self, path: str) -> bool:
+        """See `verify.Keeper`."""
+        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
+            return True
+        parts = path.split("/")
+        if parts[0] != at.CASES:
+            return False
+        return self._layout == "compact" or (len(parts) == 3 and parts[2] == at.VERDICTS)
+
+    def take(self, path: str, data: bytes) -> None:
+        """See `verify.Keeper`."""
+        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
+            self.small[path] = data
+        elif path.startswith(_TRAJECTORIES):
+            if data and not data.endswith(b"\n"):
+                raise invalid_pack(self._pack, path, "does not end with a line feed")
+            self.line_counts[path] = data.count(b"\n")
+        else:
+            self.results[path] = self._rows(path, data)
+
+    def _rows(self, path: str, data: bytes) -> list[CaseResultRow]:
+        if self._layout == "compact":
+            rows = parse_lines(data, pack=self._pack, path=path)
+        else:
+            rows = [parse_json(data, pack=self._pack, path=path)]
+        return result_rows(rows, pack=self._pack, path=path, same=self._same)
+
+    def _same(self, text: str) -> str:
+        return self._strings.setdefault(text, text)
+
+
+_TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
+
+
+class Pack:
+    """A verified pack. Made by `open_pack`.
+
+    Attributes:
+        name: What errors call it: its path.
+        manifest: The run manifest.
+        manifest_sha256: Digest of the bytes of `manifest.json`: this pack's identity.
+        derived: What was written into it after the run, None where nothing was.
+        config: The run's configuration.
+        summary: The run's summary; it follows from the verdicts.
+    """
+
+    def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
+        self._source = source
+        self._seal = seal
+        self.name = source.name
+        self.manifest: Manifest = seal.manifest
+        self.manifest_sha256 = seal.manifest_sha256
+        self.derived: DerivedManifest | None = seal.derived
+        small = contents.small
+        self.config = parse_contract(RunConfig, small[at.CONFIG], pack=self.name, path=at.CONFIG)
+        self.summary = parse_contract(RunSummary, small[at.SUMMARY], pack=self.name, path=at.SUMMARY)
+        self._index = index_rows(small[at.INDEX], pack=self.name, path=at.INDEX)
+        self._check_run()
+        self._positions = {row["case_id"]: number for number, row in enumerate(self._index)}
+        self._shards = self._shard_starts(contents.line_counts)
+        self._results = self._ordered(contents)
+        self._check_summary()
+        self._last_shard: tuple[str, list[bytes]] = ("", [])
+
+    def index(self) -> list[CaseIndexRow]:
+        """A row for every case, in suite order."""
+        return self._index
+
+    def results(self) -> list[CaseResultRow]:
+        """Every case's verdicts, in suite order: the same cases as `index`."""
+        return self._results
+
+    def case_ids(self) -> list[str]:
+        """Ids of all cases, in suite order."""
+        return list(self._positions)
+
+    def files(self) -> list[FileEntry]:
+        """Every file but the manifests: those of the run, then those written later."""
+        return [*self._seal.run_files.values(), *self._seal.derived_files.values()]
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a listed file, verified again.
+
+        Raises:
+            InvalidInput: The pack has no such file.
+            InvalidPack: It changed since the pack was opened.
+        """
+        entry = self._seal.run_files.get(path) or self._seal.derived_files.get(path)
+        if entry is None:
+            raise InvalidInput(f"{self.name}: no file {path[:300]!r}", file=path, pack=self.name)
+        return read_verified(self._source, entry, self._seal)
+
+    def trajectory(self, case_id: str) -> Case:
+        """A case with its trace, as it was judged.
+
+        Raises:
+            InvalidInput: No such case.
+            InvalidPack: The file changed since the pack was opened, or does not hold this case.
+        """
+        raw, path = self._raw_trajectory(case_id)
+        try:
+            return Case.model_validate(raw)
+        except ValidationError as error:
+            what = f"case {case_id[:200]!r}: {first_problem(error)}"
+            raise invalid_pack(self.name, path, what) from error
+
+    def raw_trajectory(self, case_id: str) -> dict[str, Any]:
+        """`trajectory` as the JSON that stands in the pack, fields that no contract knows included."""
+        return self._raw_trajectory(case_id)[0]
+
+    def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
+        position = self._positions.get(case_id)
+        if position is None:
+            remedy = "List the cases with the pack's run/index.jsonl."
+            raise InvalidInput(f"{self.name}: no case {case_id[:200]!r}", remedy=remedy, case_id=case_id)
+        if self.manifest.layout == "compact":
+            path, line = self._shard_line(position)
+            data = self._shard_lines(path)[line]
+            raw = parse_json(data, pack=self.name, path=path, first_line=line + 1)
+        else:
+            path = at.trajectory_file(self.manifest.case_directories[case_id])
+            raw = parse_json(self.read(path), pack=self.name, path=path)
+        if not isinstance(raw, dict) or raw.get("case_id") != case_id:
+            what = f"does not hold case {case_id[:200]!r} where the index has it"
+            raise invalid_pack(self.name, path, what)
+        return raw, path
+
+    def trajectories(self) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """Every case in suite order: its JSON, and the same as `json_writer.dumps` writes it."""
+        for case_id in self._positions:
+            raw = self.raw_trajectory(case_id)
+            yield raw, dumps(raw)
+
+    def _shard_line(self, position: int) -> tuple[str, int]:
+        for path, start, count in self._shards:
+            if position < start + count:
+                return path, position - start
+        raise AssertionError("every position lies in a shard")  # pragma: no cover - checked on opening
+
+    def _shard_lines(self, path: str) -> list[bytes]:
+        if self._last_shard[0] != path:
+            self._last_shard = (path, self.read(path).split(b"\n"))
+        return self._last_shard[1]
+
+    def _check_run(self) -> None:
+        manifest = self.manifest
+        for path, part in ((at.CONFIG, self.config), (at.SUMMARY, self.summary)):
+            if (part.run_id, part.dataset_id) != (manifest.run_id, manifest.dataset_id):
+                raise invalid_pack(self.name, path, "names another run or dataset than manifest.json")
+        if len(self._index) != manifest.case_count:
+            what = f"has {len(self._index)} cases, manifest.json says {manifest.case_count}"
+            raise invalid_pack(self.name, at.INDEX, what)
+
+    def _shard_starts(self, line_counts: dict[str, int]) -> list[tuple[str, int, int]]:
+        """`(path, position of its first case, number of cases)` of every shard, in order."""
+        shards, start = [], 0
+        for path in sorted(line_counts):
+            shards.append((path, start, line_counts[path]))
+            start += line_counts[path]
+        if shards and start != len(self._index):
+            what = f"and the other shards have {start} cases, {at.INDEX} has {len(self._index)}"
+            raise invalid_pack(self.name, shards[-1][0], what)
+        return shards
+
+    def _ordered(self, contents: _Contents) -> list[CaseResultRow]:
+        """All results in suite order, each checked to be of the case that the index has there."""
+        if self.manifest.layout == "compact":
+            return self._ordered_shards(contents)
+        directories = self.manifest.case_directories
+        results = []
+        for row in self._index:
+            directory = directories.get(row["case_id"])
+            if directory is None:
+                what = f"has no directory for case {row['case_id'][:200]!r}"
+                raise invalid_pack(self.name, at.MANIFEST, what)
+            path = at.verdicts_file(directory)
+            result = contents.results[path][0]
+            self._check_id(path, result, row)
+            results.append(result)
+        if len(directories) != len(results):
+            raise invalid_pack(
+                self.name, at.MANIFEST, "has directories for cases that the index does not list"
+            )
+        return results
+
+    def _ordered_shards(self, contents: _Contents) -> list[CaseResultRow]:
+        results: list[CaseResultRow] = []
+        for number, (_, start, count) in enumerate(self._shards):
+            path = at.verdicts_shard(number)
+            rows = contents.results[path]
+            if len(rows) != count:
+                what = f"has {len(rows)} cases, its trajectories have {count}"
+                raise invalid_pack(self.name, path, what)
+            for result, row in zip(rows, self._index[start : start + count], strict=True):
+                self._check_id(path, result, row)
+            results += rows
+        if len(results) != len(self._index):
+            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
+        return results
+
+    def _check_id(self, path: str, result: CaseResultRow, row: CaseIndexRow) -> None:
+        if result["case_id"] != row["case_id"]:
+            what = f"has case {result['case_id'][:200]!r} where the index has {row['case_id'][:200]!r}"
+            raise invalid_pack(self.name, path, what)
+
+    def _check_summary(self) -> None:
+        tally = Tally()
+        for row in self._results:
+            tally.add_row(row)
+        expected = tally.summary(self.manifest.run_id, self.manifest.dataset_id)
+        for field in RunSummary.model_fields:
+            if field != "schema_version" and getattr(self.summary, field) != getattr(expected, field):
+                what = f"summary disagrees with verdicts: {field} does not follow from them"
+                raise invalid_pack(self.name, at.SUMMARY, what)

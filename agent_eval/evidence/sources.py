@@ -1,0 +1,260 @@
+"""Where a pack's bytes come from: a directory or an archive. Nothing here trusts a name or a link."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.storage.archive import ZipArchive, check_member_name
+
+MAX_FILE_BYTES = 1 << 30
+"""No file of a pack that is held in memory may be larger."""
+
+_GET_IT_AGAIN = "The pack was changed after it was sealed, or damaged: get it again or run again."
+_DEEPEST = 32
+_CHUNK = 1 << 20
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_IT_AGAIN) -> InvalidPack:
+    """The error for a pack that does not verify.
+
+    Args:
+        pack: What to call the pack.
+        path: File or directory within the pack, where one is to blame.
+        what: What is wrong with it.
+    """
+    place = pack if path is None else f"{pack}: {path[:300]}"
+    return InvalidPack(f"{place}: {what}", remedy=remedy, pack=pack, file=path)
+
+
+class Content(Protocol):
+    """A file of a pack, open for one reading."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes, in pieces of about 1 MiB."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is open."""
+        ...
+
+
+class PackSource(Protocol):
+    """Files by relative POSIX path.
+
+    `name` is what errors call the pack. Every method raises InvalidPack for what is not a regular file,
+    reached without links, with a name that every system can hold.
+    """
+
+    name: str
+
+    def members(self) -> Iterator[tuple[str, Content]]:
+        """Every file with its content, each readable until the next is asked for; also checks the tree."""
+        ...
+
+    def content(self, path: str) -> Content | None:
+        """One file, to be closed by the caller; None where there is none."""
+        ...
+
+    def shared(self) -> AbstractContextManager[None]:
+        """While this holds, nobody adds files to the pack by way of this program."""
+        ...
+
+
+def read_limited(source: PackSource, path: str, limit: int) -> bytes | None:
+    """The bytes of one file, at most `limit` of them, or None where there is no such file."""
+    content = source.content(path)
+    if content is None:
+        return None
+    try:
+        parts = []
+        total = 0
+        for chunk in content.chunks():
+            total += len(chunk)
+            if total > limit:
+                raise invalid_pack(source.name, path, f"is larger than {limit:,} bytes")
+            parts.append(chunk)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        content.close()
+
+
+class _OpenFile:
+    """Content of a regular file by its descriptor."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.descriptor = descriptor
+        self.size = size
+
+    def chunks(self) -> Iterator[bytes]:
+        # The first read asks for one byte more than the file should have: its end shows at once.
+        while chunk := os.read(self.descriptor, min(self.size, _CHUNK) + 1):
+            yield chunk
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class DirectorySource:
+    """A pack in a directory, read through descriptors so that no link in it is ever followed.
+
+    Args:
+        root: The pack's directory; a link at the root itself is followed.
+
+    Raises:
+        InvalidPack: `root` is missing or not a directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.name = str(root)
+        try:
+            self._descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:
+            reason = "no such directory" if isinstance(error, FileNotFoundError) else _reason(error)
+            remedy = "Give the path of an evidence pack: a directory with a manifest.json."
+            raise invalid_pack(self.name, None, reason, remedy=remedy) from error
+        weakref.finalize(self, os.close, self._descriptor)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold a shared lock on the directory where the file system has locks."""
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def members(self) -> Iterator[tuple[str, Content]]:
+        """See `PackSource.members`; in order of path within each directory."""
+        # A descriptor of its own: scandir reads from where the descriptor stands.
+        yield from self._walk(os.open(".", _OPEN_DIRECTORY, dir_fd=self._descriptor), "", 0)
+
+    def _walk(self, descriptor: int, prefix: str, depth: int) -> Iterator[tuple[str, Content]]:
+        try:
+            with os.scandir(descriptor) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            if not entries and prefix:
+                raise invalid_pack(self.name, prefix.rstrip("/"), "is an empty directory")
+            if depth > _DEEPEST:
+                raise invalid_pack(self.name, prefix.rstrip("/"), "lies too deep")
+            for entry in entries:
+                path = self._checked(prefix, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    inner = self._open(entry.name, _OPEN_DIRECTORY, descriptor, path)
+                    yield from self._walk(inner, f"{path}/", depth + 1)
+                    continue
+                if not entry.is_file(follow_symlinks=False):
+                    raise self._not_regular(path, entry.is_symlink())
+                content = self._open_regular(entry.name, descriptor, path)
+                try:
+                    yield path, content
+                finally:
+                    content.close()
+        except OSError as error:
+            raise invalid_pack(self.name, prefix.rstrip("/") or None, _reason(error)) from error
+        finally:
+            os.close(descriptor)
+
+    def content(self, path: str) -> Content | None:
+        """See `PackSource.content`."""
+        *directories, name = path.split("/")
+        if check_member_name(path):
+            raise invalid_pack(self.name, path, "is not a path within the pack")
+        descriptor = os.dup(self._descriptor)
+        try:
+            for directory in directories:
+                inner = self._open(directory, _OPEN_DIRECTORY, descriptor, path)
+                os.close(descriptor)
+                descriptor = inner
+            return self._open_regular(name, descriptor, path)
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _checked(self, prefix: str, name: str) -> str:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            shown = prefix + name.encode("utf-8", "backslashreplace").decode()
+            raise invalid_pack(self.name, shown, "has a name that is not UTF-8") from None
+        path = prefix + name
+        if problem := check_member_name(path):
+            raise invalid_pack(self.name, path, f"{problem}")
+        return path
+
+    def _open(self, name: str, flags: int, descriptor: int, path: str) -> int:
+        try:
+            return os.open(name, flags, dir_fd=descriptor)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise invalid_pack(self.name, path, _reason(error)) from error
+
+    def _open_regular(self, name: str, descriptor: int, path: str) -> _OpenFile:
+        opened = self._open(name, _OPEN_FILE, descriptor, path)
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(opened)
+            raise self._not_regular(path, False)
+        return _OpenFile(opened, status.st_size)
+
+    def _not_regular(self, path: str, link: bool) -> InvalidPack:
+        return invalid_pack(self.name, path, "is a symbolic link" if link else "is not a regular file")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+class _Member:
+    """Content of a file within an archive."""
+
+    def __init__(self, archive: ZipArchive, name: str, source: ArchiveSource, path: str) -> None:
+        self.archive, self.name, self.source, self.path = archive, name, source, path
+
+    def chunks(self) -> Iterator[bytes]:
+        try:
+            yield from self.archive.chunks(self.name)
+        except InvalidInput as error:
+            raise invalid_pack(self.source.name, self.path, error.message) from error
+
+    def close(self) -> None:
+        """Nothing is open between two pieces that `chunks` does not close itself."""
+
+
+class ArchiveSource:
+    """A pack within a zip, below `prefix` (empty, or ending in a slash)."""
+
+    def __init__(self, archive: ZipArchive, prefix: str = "") -> None:
+        self.archive = archive
+        self.prefix = prefix
+        self.name = f"{archive.source}: {prefix.rstrip('/')}" if prefix else archive.source
+        self._paths = {name[len(prefix) :]: name for name in archive.names() if name.startswith(prefix)}
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """An archive in hand does not change."""
+        yield
+
+    def members(self) -> Iterator[tuple[str, Content]]:
+        """See `PackSource.members`. Directories are no members of an archive."""
+        for path, name in self._paths.items():
+            yield path, _Member(self.archive, name, self, path)
+
+    def content(self, path: str) -> Content | None:
+        """See `PackSource.content`."""
+        name = self._paths.get(path)
+        return None if name is None else _Member(self.archive, name, self, path)

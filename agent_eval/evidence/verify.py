@@ -1,0 +1,229 @@
+"""The seal: which files a pack must have, and whether it has exactly those.
+
+One pass over the files: bytes are hashed as they are read, and what is used later is what was hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.rows import first_problem, parse_json
+from agent_eval.evidence.sources import MAX_FILE_BYTES, Content, PackSource, invalid_pack, read_limited
+from agent_eval.storage.archive import check_member_name, same_place
+from agent_eval.storage.digests import sha256_bytes
+
+_MAX_MANIFEST_BYTES = 256 << 20
+_READABLE_MAJOR = "1."
+_DERIVED_REMEDY = (
+    "Remove derived.json and what was written into the pack after the run "
+    "(compare/, attestations/), then make it again; the run itself is sealed separately."
+)
+
+RUN_PARTS = frozenset((at.CASES, at.JUDGES, at.CONFIG.split("/", 1)[0]))
+"""Top-level directories that belong to the run; nothing is written there after the seal."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Both manifests of a pack, checked, and their entries by path."""
+
+    manifest: Manifest
+    manifest_sha256: str
+    derived: DerivedManifest | None
+    run_files: dict[str, FileEntry]
+    derived_files: dict[str, FileEntry]
+
+
+class Keeper(Protocol):
+    """What is done with verified files besides verifying them."""
+
+    def wants(self, path: str) -> bool:
+        """Whether to hand over this file's bytes."""
+        ...
+
+    def take(self, path: str, data: bytes) -> None:
+        """The verified bytes of a file that was wanted."""
+        ...
+
+
+def read_seal(source: PackSource) -> Seal:
+    """Read and check the manifests of a pack; no other file is looked at.
+
+    Raises:
+        InvalidPack: No manifest, a malformed one, one that lists impossible paths, or a derived
+            manifest that belongs to another run.
+    """
+    data = read_limited(source, at.MANIFEST, _MAX_MANIFEST_BYTES)
+    if data is None:
+        remedy = "Give the path of an evidence pack, as `agent-eval run --out` writes it."
+        raise invalid_pack(source.name, None, "no evidence pack: it has no manifest.json", remedy=remedy)
+    manifest = parse_contract(Manifest, data, pack=source.name, path=at.MANIFEST)
+    if not manifest.schema_version.startswith(_READABLE_MAJOR):
+        remedy = "Read it with the version of agent-eval that wrote it."
+        what = f"has schema version {manifest.schema_version[:40]!r}, which this version cannot read"
+        raise invalid_pack(source.name, at.MANIFEST, what, remedy=remedy)
+    run_files = _entries(manifest.files, source.name, at.MANIFEST)
+    _check_layout(manifest, run_files, source.name)
+    sha256 = sha256_bytes(data)
+    derived = _read_derived(source, sha256)
+    derived_files = _entries(derived.files, source.name, at.DERIVED) if derived else {}
+    _check_no_overlap(run_files, derived_files, source.name)
+    return Seal(manifest, sha256, derived, run_files, derived_files)
+
+
+def _read_derived(source: PackSource, manifest_sha256: str) -> DerivedManifest | None:
+    data = read_limited(source, at.DERIVED, _MAX_MANIFEST_BYTES)
+    if data is None:
+        return None
+    derived = parse_contract(DerivedManifest, data, pack=source.name, path=at.DERIVED)
+    if derived.run_manifest_sha256 != manifest_sha256:
+        what = "belongs to another run: it names another manifest.json"
+        raise invalid_pack(source.name, at.DERIVED, what, remedy=_DERIVED_REMEDY)
+    return derived
+
+
+def parse_contract(kind: type[_Model], data: bytes, *, pack: str, path: str) -> _Model:
+    """A file of a pack as a contract; InvalidPack where it is not one."""
+    value = parse_json(data, pack=pack, path=path)
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise invalid_pack(pack, path, first_problem(error)) from error
+
+
+def _entries(files: Iterable[FileEntry], pack: str, manifest: str) -> dict[str, FileEntry]:
+    entries: dict[str, FileEntry] = {}
+    places: set[str] = {same_place(at.MANIFEST), same_place(at.DERIVED)}
+    last = ""
+    for entry in files:
+        if problem := check_member_name(entry.path):
+            raise invalid_pack(pack, manifest, f"lists {entry.path[:200]!r}, which {problem}")
+        if entry.path <= last:
+            raise invalid_pack(pack, manifest, f"lists {entry.path[:200]!r} twice or not in order")
+        place = same_place(entry.path)
+        if place in places:
+            raise invalid_pack(pack, manifest, f"lists {entry.path[:200]!r} under two spellings")
+        places.add(place)
+        entries[entry.path] = entry
+        last = entry.path
+    return entries
+
+
+def _check_no_overlap(run: dict[str, FileEntry], derived: dict[str, FileEntry], pack: str) -> None:
+    for path in derived:
+        if path in run or path.split("/", 1)[0] in RUN_PARTS:
+            what = f"lists {path[:200]!r}, which is part of the run"
+            raise invalid_pack(pack, at.DERIVED, what, remedy=_DERIVED_REMEDY)
+
+
+def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) -> None:
+    """The files that the layout needs are listed, and below `cases/` no others."""
+    expected = set(_compact_files(files) if manifest.layout == "compact" else _case_files(manifest, pack))
+    if manifest.layout == "compact" and manifest.case_directories:
+        raise invalid_pack(pack, at.MANIFEST, "a compact pack has no case directories")
+    for path in (at.CONFIG, at.SUMMARY, at.INDEX, *sorted(expected)):
+        if path not in files:
+            raise invalid_pack(pack, at.MANIFEST, f"does not list {path[:300]}")
+    directories = set(manifest.case_directories.values())
+    for path in files:
+        if path.startswith(f"{at.CASES}/") and path not in expected and not _is_artifact(path, directories):
+            raise invalid_pack(pack, at.MANIFEST, f"lists {path[:300]}, which belongs to no case")
+
+
+def _compact_files(files: Iterable[str]) -> Iterable[str]:
+    prefix = at.trajectories_shard(0)[: -len("00000.jsonl")]
+    shards = sum(1 for path in files if path.startswith(prefix))
+    for shard in range(shards):
+        yield at.trajectories_shard(shard)
+        yield at.verdicts_shard(shard)
+
+
+def _case_files(manifest: Manifest, pack: str) -> Iterable[str]:
+    seen: set[str] = set()
+    for case_id, directory in manifest.case_directories.items():
+        if check_member_name(directory) or "/" in directory:
+            what = f"case {case_id[:200]!r} has the directory {directory[:200]!r}, which is not a plain name"
+            raise invalid_pack(pack, at.MANIFEST, what)
+        if same_place(directory) in seen:
+            raise invalid_pack(pack, at.MANIFEST, f"two cases have the directory {directory[:200]!r}")
+        seen.add(same_place(directory))
+        yield at.trajectory_file(directory)
+        yield at.verdicts_file(directory)
+
+
+def _is_artifact(path: str, directories: set[str]) -> bool:
+    parts = path.split("/")
+    return len(parts) > 3 and parts[1] in directories and parts[2] == at.ARTIFACTS
+
+
+def verify_files(source: PackSource, seal: Seal, keeper: Keeper) -> None:
+    """Read every file once; check that exactly the listed ones are there, unchanged.
+
+    Raises:
+        InvalidPack: A file changed, added or missing; a link, device or empty directory.
+    """
+    expected = {**seal.run_files, **seal.derived_files}
+    seen: set[str] = set()
+    for path, content in source.members():
+        if path in (at.MANIFEST, at.DERIVED):
+            continue
+        entry = expected.get(path)
+        if entry is None:
+            what = "is listed in neither manifest: it was added after the pack was sealed"
+            raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
+        seen.add(path)
+        data = _verified(content, entry, seal, source.name, keep=keeper.wants(path))
+        if data is not None:
+            keeper.take(path, data)
+    for path in expected:
+        if path not in seen:
+            raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
+
+
+def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes | None:
+    if keep and entry.size > MAX_FILE_BYTES:
+        raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
+    hasher = hashlib.sha256()
+    kept: list[bytes] = []
+    size = 0
+    for chunk in content.chunks():
+        size += len(chunk)
+        if size > entry.size:
+            break
+        hasher.update(chunk)
+        if keep:
+            kept.append(chunk)
+    if size != entry.size or hasher.hexdigest() != entry.sha256:
+        what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
+        raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
+    return b"".join(kept) if keep else None
+
+
+def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
+    """The bytes of a file that was verified before, verified again.
+
+    Raises:
+        InvalidPack: It changed in the meantime, or is gone.
+    """
+    content = source.content(entry.path)
+    if content is None:
+        raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
+    try:
+        data = _verified(content, entry, seal, source.name, keep=True)
+    finally:
+        content.close()
+    assert data is not None
+    return data
+
+
+def _remedy(path: str, seal: Seal) -> dict[str, str]:
+    return {"remedy": _DERIVED_REMEDY} if path in seal.derived_files else {}
