@@ -75,7 +75,7 @@ def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
     source = open_suite(request.suite)
     if request.cases:
         source = select_cases(source, request.cases)
-    names = list(request.judges) or list(DEFAULT_JUDGES)
+    names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     config = _run_config(request, source, names, configs, environ)
     plan = JudgePlan(names=names, configs=configs)
@@ -125,7 +125,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 def _run_config(
     request: RunRequest,
     source: SuiteSource,
-    names: list[str],
+    names: tuple[str, ...],
     configs: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> RunConfig:
@@ -136,7 +136,7 @@ def _run_config(
         model=request.model,
         started_at=clock.timestamp(environ),
         seed=request.seed,
-        judges=names,
+        judges=list(names),
         judge_configs={name: configs[name] for name in names if name in configs},
         execution_config={"selected_cases": sorted(set(request.cases))} if request.cases else {},
         pinned_env=pinned_environment(),

@@ -1,0 +1,81 @@
+"""Write docs/reference/cli.md from the command line itself: `python docs/generate_cli.py`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from agent_eval.cli.main import COMMANDS, agent_eval
+
+REFERENCE = Path(__file__).parent / "reference" / "cli.md"
+
+INTRODUCTION = """\
+# Command line
+
+Generated from the commands; `agent-eval COMMAND --help` says the same. `python -m agent_eval` is the same
+program. `ci` has its own page: [the GitHub Action](../guides/github-action.md).
+
+Output is prose on a terminal and JSON when piped; `--format text|json` decides otherwise. `ci` and `demo`
+always speak prose. Errors go to stderr, as prose on a terminal and otherwise as one JSON object:
+
+```json
+{"error": {"code": "validation_error", "message": "…", "details": {"file": "…", "remedy": "…"}}}
+```
+
+| exit code | meaning |
+|---|---|
+| 0 | passed, or everything asked for was done |
+| 1 | the gate or check said no |
+| 2 | the request was wrong: usage or invalid input |
+| 3 | inconclusive, where the policy blocks on it |
+| 4 | it could not be evaluated: disk full, no permission, agent unreachable |
+| 130, 141, 143 | ended by Ctrl-C, by a closed pipe, by SIGTERM |
+
+| variable | meaning |
+|---|---|
+| `AGENT_EVAL_CLOCK` | pins the recorded time, ISO 8601 with an offset |
+| `SOURCE_DATE_EPOCH` | the same in seconds since 1970, where `AGENT_EVAL_CLOCK` is not set |
+| `AGENT_EVAL_RUN_ID` | names runs that `--run-id` does not |
+| `AGENT_EVAL_DEBUG` | `1` shows the traceback of an internal error |
+| `GITHUB_SHA` | recorded as the commit where `--git-commit` is not given; else `.git` is read |
+| `NO_COLOR` | no colour on a terminal |
+"""
+
+ELSEWHERE = {"ci"}
+"""Commands described on pages of their own."""
+
+
+def reference() -> str:
+    """The whole page."""
+    root = click.Context(agent_eval, info_name="agent-eval")
+    sections = [INTRODUCTION]
+    for name in COMMANDS:
+        command = agent_eval.get_command(root, name)
+        if command is not None and name not in ELSEWHERE:
+            sections.extend(_sections(command, f"agent-eval {name}"))
+    return "\n".join(sections)
+
+
+def _sections(command: click.Command, path: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _sections(inner, f"{path} {name}")
+        return
+    # Bars inside a cell would end it.
+    rows = [
+        tuple(text.replace("|", "\\|") for text in record)
+        for option in command.params
+        if (record := option.get_help_record(click.Context(command, info_name=path))) is not None
+    ]
+    table = "\n".join(f"| `{flag}` | {text} |" for flag, text in rows)
+    help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())
+    yield f"## {path}\n\n{help_text}\n\n| option | meaning |\n|---|---|\n{table}\n"
+
+
+if __name__ == "__main__":
+    REFERENCE.parent.mkdir(exist_ok=True)
+    REFERENCE.write_text(reference(), encoding="utf-8")
+    sys.stdout.write(f"Wrote {REFERENCE}\n")
