@@ -1,0 +1,107 @@
+"""Scoring one shard: read, judge, write; what every worker does."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent_eval.contracts import Case, CaseResult, Outcome, Tally, Trace, Verdict, case_result
+from agent_eval.engine.plan import ScoringJob
+from agent_eval.errors import AgentEvalError, FailureKind, NotEvaluable
+from agent_eval.evidence.index import index_row
+from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
+from agent_eval.judges.catalog import judge_case, validate_case
+from agent_eval.judges.protocol import Judge
+from agent_eval.storage.atomic import writing_failed
+from agent_eval.storage.json_writer import dumps
+from agent_eval.suites.cases import RawCase
+from agent_eval.suites.document import Shard
+
+
+@dataclass
+class ShardOutcome:
+    """What became of a shard.
+
+    Attributes:
+        index: Which shard.
+        ids: `id_hash` of every case in suite order, up to the one that failed.
+        tally: Counts over the shard.
+        written: What was written; None when the shard failed.
+        error: Why it failed.
+    """
+
+    index: int
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    tally: Tally = field(default_factory=Tally)
+    written: WrittenShard | None = None
+    error: AgentEvalError | None = None
+
+
+def id_hash(case_id: str) -> int:
+    """64 bits that stand for a case id, so that 100,000 ids can be compared without being kept."""
+    return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8).digest(), "little")
+
+
+def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> ShardOutcome:
+    """Score the cases of a shard and write them.
+
+    Never raises on account of its input or the disk: `ShardOutcome.error` says what went wrong.
+    """
+    outcome = ShardOutcome(shard.index)
+    try:
+        with open_shard(job.target, shard.index) as writer:
+            for found, case in job.suite.read(shard):
+                _score_case(found, case, judges, outcome, writer)
+            outcome.written = writer.finish()
+    except AgentEvalError as error:
+        outcome.error = error
+    except OSError as error:
+        outcome.error = writing_failed(job.target.root, error)
+    except MemoryError:
+        outcome.error = NotEvaluable(
+            f"out of memory while scoring cases {shard.first} to {shard.first + shard.count - 1}",
+            remedy="Give it more memory, or make the cases smaller.",
+        )
+    return outcome
+
+
+def _score_case(
+    found: RawCase, case: Case, judges: Sequence[Judge], outcome: ShardOutcome, writer: ShardWriter
+) -> None:
+    outcome.ids.append(id_hash(case.case_id))
+    validate_case(judges, case)
+    trace = Trace(case.trace)
+    # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
+    trajectory_line = found.encoded()
+    row = index_row(found.raw, case, trace)
+    result, result_line = _encodable(case_result(case.case_id, judge_case(judges, case, trace)))
+    outcome.tally.add(result)
+    writer.add(CaseEvidence(found.raw, trajectory_line, result_row(result), result_line, row))
+
+
+def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:
+    """The result and its line, with an error in place of each verdict that JSON cannot hold."""
+    try:
+        return result, dumps(result_row(result))
+    except TypeError:
+        verdicts = [_encodable_verdict(verdict) for verdict in result.verdicts]
+    checked = case_result(result.case_id, verdicts, trial=result.trial)
+    return checked, dumps(result_row(checked))
+
+
+def _encodable_verdict(verdict: Verdict) -> Verdict:
+    try:
+        dumps({**verdict.__dict__, **(verdict.model_extra or {})})
+    except TypeError as error:
+        return Verdict(
+            judge_id=verdict.judge_id,
+            case_id=verdict.case_id,
+            outcome=Outcome.ERROR,
+            passed=False,
+            reason=f"the judge gave a verdict that is not JSON: {error}",
+            hard=verdict.hard,
+            failure=FailureKind.JUDGE_ERROR,
+        )
+    return verdict

@@ -1,0 +1,61 @@
+"""Whether a directory may be replaced by a new pack."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import DerivedManifest, Manifest
+from agent_eval.errors import InvalidInput, StorageError, UsageError
+from agent_eval.evidence.layout import ATTESTATIONS, CASES, COMPARE, DERIVED, JUDGES, MANIFEST
+from agent_eval.storage.json_reader import read_json
+
+_OWN_NAMES = frozenset({MANIFEST, DERIVED, "run", CASES, JUDGES, COMPARE, ATTESTATIONS})
+
+
+def may_be_replaced(out: Path) -> bool:
+    """Whether `out` is a pack that a new one may take the place of; False when nothing is there.
+
+    A pack is ours to replace when it has our manifest and nothing lies in it that no manifest knows.
+
+    Raises:
+        UsageError: Something else is there, which nobody asked to lose.
+        StorageError: It cannot be looked at.
+    """
+    try:
+        names = set(os.listdir(out))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"{out} cannot be read: {error.strerror}", remedy="Check its permissions.", file=str(out)
+        ) from error
+    if not names:
+        return False
+    try:
+        Manifest.model_validate(read_json(out / MANIFEST))
+    except (InvalidInput, ValidationError):
+        raise UsageError(
+            f"{out} is not empty and is not an evidence pack",
+            remedy="Choose another directory or empty this one.",
+            file=str(out),
+        ) from None
+    strange = sorted(names - _OWN_NAMES - _derived_names(out))
+    if strange:
+        raise UsageError(
+            f"{out} is an evidence pack, but {strange[0]!r} in it is not part of it",
+            remedy="Move it elsewhere, or choose another directory.",
+            file=str(out / strange[0]),
+        )
+    return True
+
+
+def _derived_names(out: Path) -> set[str]:
+    """First path components of what was written into the pack after it was sealed."""
+    try:
+        derived = DerivedManifest.model_validate(read_json(out / DERIVED))
+    except (InvalidInput, ValidationError):
+        return set()
+    return {entry.path.split("/")[0] for entry in derived.files}
