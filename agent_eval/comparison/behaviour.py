@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.comparison.alignment import Step, align
@@ -48,25 +49,35 @@ def models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
     return bool(before["models"] and now["models"]) and set(before["models"]) != set(now["models"])
 
 
-def changed_cases(
-    baseline: RunView, candidate: RunView, compared: Iterable[str], results_changed: Iterable[str]
-) -> list[str]:
-    """Ids of cases whose behaviour or result changed, the ones to look at first in front.
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Ids of the compared cases, in order, whose calls, models or final output differ."""
+
+    calls: list[str]
+    models: list[str]
+    output: list[str]
+
+
+def differences(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Differences:
+    """Look once at every compared case's index rows."""
+    found = Differences([], [], [])
+    for case_id in compared:
+        before, now = baseline.index[case_id], candidate.index[case_id]
+        if calls_differ(before, now):
+            found.calls.append(case_id)
+        if models_differ(before, now):
+            found.models.append(case_id)
+        if output_differs(before, now):
+            found.output.append(case_id)
+    return found
+
+
+def changed_cases(found: Differences, results_changed: Iterable[str]) -> list[str]:
+    """Ids of cases whose behaviour or result changed, each once, the ones to look at first in front.
 
     In this order: result changed (as given), calls changed, model changed, only the output changed.
     """
-    first = list(results_changed)
-    seen = set(first)
-    groups: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for case_id in compared:
-        if case_id in seen:
-            continue
-        before, now = baseline.index[case_id], candidate.index[case_id]
-        for group, differs in zip(groups, (calls_differ, models_differ, output_differs), strict=True):
-            if differs(before, now):
-                group.append(case_id)
-                break
-    return first + groups[0] + groups[1] + groups[2]
+    return list(dict.fromkeys([*results_changed, *found.calls, *found.models, *found.output]))
 
 
 def behaviour_change(

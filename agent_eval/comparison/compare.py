@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.comparison.behaviour import Traces, behaviour_change, changed_cases
+from agent_eval.comparison.behaviour import (
+    Differences,
+    Traces,
+    behaviour_change,
+    changed_cases,
+    differences,
+)
 from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, check, partition, select
 from agent_eval.comparison.deltas import (
@@ -65,6 +71,7 @@ def compare(
     metrics = case_metrics(pairs.values())
     judges = judge_metrics(pairs.values())
     clusters = _clusters(pairs, baseline, candidate)
+    found = differences(baseline, candidate, compared)
     overview = _overview(pairs, rows, baseline, candidate)
     return Comparison(
         generated_at=generated_at,
@@ -92,8 +99,8 @@ def compare(
             regressed=overview.regressed_cases,
             new_hard_fails=overview.new_hard_fail_cases,
         ),
-        behaviour=run_behaviour(baseline, candidate, compared, compatibility),
-        behaviour_changes=_behaviour_changes(baseline, candidate, compared, rows, traces, detail_limit),
+        behaviour=run_behaviour(baseline, candidate, compared, found, compatibility),
+        behaviour_changes=_behaviour_changes(baseline, candidate, found, rows, traces, detail_limit),
     )
 
 
@@ -126,13 +133,13 @@ def _overview(
 def _behaviour_changes(
     baseline: RunView,
     candidate: RunView,
-    compared: Sequence[str],
+    found: Differences,
     rows: Sequence[CaseRegression],
     traces: Traces | None,
     detail_limit: int,
 ) -> list[BehaviourChange]:
     in_full = {row.case_id for row in rows}
-    ordered = changed_cases(baseline, candidate, compared, [row.case_id for row in rows])
+    ordered = changed_cases(found, [row.case_id for row in rows])
     return [
         behaviour_change(
             baseline.index[case_id],

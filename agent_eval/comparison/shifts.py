@@ -10,9 +10,8 @@ from statistics import median
 from agent_eval.comparison.behaviour import (
     FIGURES,
     MODELS_LIMIT,
-    calls_differ,
+    Differences,
     figure,
-    output_differs,
 )
 from agent_eval.comparison.regressions import cut
 from agent_eval.comparison.view import RunView
@@ -44,12 +43,15 @@ class _Shift:
 
 
 def run_behaviour(
-    baseline: RunView, candidate: RunView, compared: Sequence[str], compatibility: Compatibility
+    baseline: RunView,
+    candidate: RunView,
+    compared: Sequence[str],
+    found: Differences,
+    compatibility: Compatibility,
 ) -> RunBehaviour:
     """Behaviour over all compared cases, with a sentence for everything that moved enough to say."""
     before, now = _models(baseline, candidate, compared)
     shifts = [shift for name in FIGURES if (shift := _shift(name, baseline, candidate, compared))]
-    rows = [(baseline.index[case_id], candidate.index[case_id]) for case_id in compared]
     model_changed = bool(before and now) and before != now
     notices = [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
     notices += [sentence for shift in shifts if (sentence := _sentence(shift))]
@@ -59,8 +61,8 @@ def run_behaviour(
         if one.name in ("judges_match", "judge_config_match")
     ]
     return RunBehaviour(
-        cases_with_changed_calls=sum(calls_differ(*pair) for pair in rows),
-        cases_with_changed_output=sum(output_differs(*pair) for pair in rows),
+        cases_with_changed_calls=len(found.calls),
+        cases_with_changed_output=len(found.output),
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
@@ -93,23 +95,26 @@ def _configured(run: RunView) -> list[str]:
 
 
 def _shift(name: str, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> _Shift | None:
-    pairs = []
+    was: list[float] = []
+    is_now: list[float] = []
     for case_id in compared:
-        was, is_now = baseline.index[case_id].get(name), candidate.index[case_id].get(name)
-        if isinstance(was, int | float) and isinstance(is_now, int | float):
-            pairs.append((float(was), float(is_now)))
-    if not pairs:
+        one, other = baseline.index[case_id].get(name), candidate.index[case_id].get(name)
+        if one is not None and other is not None:
+            # Row types are validated where packs are read; here the key is only known at run time.
+            was.append(one)  # type: ignore[arg-type]
+            is_now.append(other)  # type: ignore[arg-type]
+    if not was:
         return None
     try:
-        before, now = fsum(was for was, _ in pairs), fsum(is_now for _, is_now in pairs)
+        before, now = fsum(was), fsum(is_now)
     except OverflowError:
         return None
     if not isfinite(now - before):
         return None
-    changes = [is_now / was - 1 for was, is_now in pairs if was > 0]
+    changes = [after / start - 1 for start, after in zip(was, is_now, strict=True) if start > 0]
     return _Shift(
         metric=figure(name, before, now),
-        cases=len(pairs),
+        cases=len(was),
         median_change=median(changes) if changes else None,
     )
 
