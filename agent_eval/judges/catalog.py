@@ -1,0 +1,234 @@
+"""Where judges are found, and how a case goes through them.
+
+A new judge is one file and one line in `JUDGES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
+from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.judges.configuration import read_config
+from agent_eval.judges.protocol import Judge, JudgeConfig
+from agent_eval.judges.wording import clipped, quoted
+
+JUDGES: dict[str, str] = {
+    "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
+    "policy": "agent_eval.judges.policy:PolicyJudge",
+    "regex": "agent_eval.judges.regex:RegexJudge",
+    REPLAY_CONTRACT: "agent_eval.judges.replay_contract:ReplayContractJudge",
+    "tool_contract": "agent_eval.judges.tool_contract:ToolContractJudge",
+    "trajectory_step": "agent_eval.judges.trajectory_step:TrajectoryStepJudge",
+}
+"""Built-in judges by name, as `module:Class`."""
+
+DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema")
+"""Judges of a run that names none. `replay_contract` always runs before them."""
+
+ENTRY_POINT_GROUP = "agent_eval.judges"
+
+
+def load_judges(
+    names: Sequence[str], configs: Mapping[str, Any] | None = None, *, allow_plugins: bool = True
+) -> list[Judge]:
+    """Find and configure judges, in the order of `names`.
+
+    Args:
+        names: Built-in names, names from the entry point group `agent_eval.judges`, or `module:Class`.
+        configs: Configuration by name (or by `judge_id`, for `module:Class`). Entries for known judges
+            that are not in `names` are allowed, so that one file can serve several runs; what stands
+            under `replay_contract` adds that check with the configuration given.
+        allow_plugins: False finds built-in judges only; for names that come from an evidence pack.
+
+    Raises:
+        InvalidInput: Unknown judge or configuration key (with the nearest name), a wrong value, a
+            plug-in that cannot be imported or is no judge, a judge named twice.
+    """
+    given = dict(configs or {})
+    wanted = list(names)
+    if REPLAY_CONTRACT in given and REPLAY_CONTRACT not in wanted:
+        wanted.insert(0, REPLAY_CONTRACT)
+    judges: list[Judge] = []
+    used: set[str] = set()
+    for name in wanted:
+        make = _find(name, allow_plugins=allow_plugins)
+        judge_id = getattr(make, "judge_id", name)
+        keys = [key for key in dict.fromkeys((name, judge_id)) if key in given]
+        if len(keys) > 1:
+            raise InvalidInput(
+                f"judge {quoted(name)} is configured twice, as {quoted(keys[0])} and as {quoted(keys[1])}",
+                remedy="Keep one of the two entries.",
+                field=keys[1],
+            )
+        used.update(keys or (name,))
+        judge = _build(name, make, given[keys[0]] if keys else None)
+        if any(other.judge_id == judge.judge_id for other in judges):
+            raise InvalidInput(
+                f"judge {quoted(judge.judge_id)} is named twice",
+                remedy="Name every judge once; two plug-ins need different judge_ids.",
+                field="judges",
+            )
+        judges.append(judge)
+    _refuse_unknown(set(given) - used, allow_plugins=allow_plugins)
+    return judges
+
+
+def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
+    """Every judge's verdict, `replay_contract` first.
+
+    A judge that raises, or that answers with anything but its own verdict on this case, gives an error
+    verdict (`judge_error`); one broken judge never costs the others' verdicts.
+    """
+    ordered = list(judges)
+    position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
+    ordered.insert(0, _replay_contract() if position is None else ordered.pop(position))
+    return [_verdict_of(judge, case, trace) for judge in ordered]
+
+
+def validate_case(judges: Iterable[Judge], case: Case) -> None:
+    """Refuse a case that one of these judges could never judge: an invalid pattern or schema.
+
+    Call it for every case before anything runs or is written. What it compiles is cached.
+
+    Raises:
+        InvalidInput: Names case and field.
+    """
+    for judge in judges:
+        check = getattr(judge, "check_case", None)
+        if check is not None:
+            check(case)
+
+
+_default_checks: list[Judge] = []
+
+
+def _replay_contract() -> Judge:
+    if not _default_checks:
+        _default_checks.append(_build(REPLAY_CONTRACT, _import(JUDGES[REPLAY_CONTRACT]), None))
+    return _default_checks[0]
+
+
+def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
+    try:
+        verdict: object = judge.evaluate(case, trace)
+    # A plug-in may raise anything; RecursionError is one of them.
+    except Exception as problem:
+        return _judge_error(judge, case, f"raised {type(problem).__name__}: {problem}")
+    if not isinstance(verdict, Verdict):
+        return _judge_error(judge, case, f"returned {type(verdict).__name__} instead of a Verdict")
+    if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
+        return _judge_error(
+            judge, case, f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
+        )
+    return verdict
+
+
+def _judge_error(judge: Judge, case: Case, what: str) -> Verdict:
+    return Verdict(
+        judge_id=judge.judge_id,
+        case_id=case.case_id,
+        outcome=Outcome.ERROR,
+        passed=False,
+        reason=clipped(f"the judge {what}"),
+        hard=judge.hard,
+        failure=FailureKind.JUDGE_ERROR,
+    )
+
+
+def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
+    if name in JUDGES:
+        return _import(JUDGES[name])
+    if allow_plugins:
+        if ":" in name:
+            return _import(name, from_working_directory=True)
+        for entry in _entry_points():
+            if entry.name == name:
+                return _import(entry.value)
+    raise _unknown_judge(name, "judges", allow_plugins=allow_plugins)
+
+
+def _refuse_unknown(names: Iterable[str], *, allow_plugins: bool) -> None:
+    for name in sorted(names):
+        if name not in JUDGES and ":" not in name and name not in _known_names(allow_plugins):
+            raise _unknown_judge(name, f"judge_configs.{name}", allow_plugins=allow_plugins)
+
+
+def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInput:
+    known = _known_names(allow_plugins)
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return InvalidInput(
+        f"there is no judge {quoted(name)}",
+        remedy=f"{hint}Known judges: {', '.join(known)}" + ("; or module:Class." if allow_plugins else "."),
+        field=field,
+    )
+
+
+def _known_names(allow_plugins: bool) -> list[str]:
+    plugins = [entry.name for entry in _entry_points()] if allow_plugins else []
+    return sorted({*JUDGES, *plugins})
+
+
+def _entry_points() -> list[Any]:
+    # Imported here: reading the metadata of every installed package is slow, and seldom needed.
+    from importlib.metadata import entry_points
+
+    return list(entry_points(group=ENTRY_POINT_GROUP))
+
+
+def _import(spec: str, *, from_working_directory: bool = False) -> Callable[..., Any]:
+    module_name, _, path = spec.partition(":")
+    if from_working_directory and os.getcwd() not in sys.path:
+        # Last, so that a file in the working directory never hides an installed module.
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    # A plug-in's own module may fail in any way when it is imported.
+    except Exception as problem:
+        raise InvalidInput(
+            f"judge {quoted(spec)} cannot be loaded: " + clipped(f"{type(problem).__name__}: {problem}", 160),
+            remedy="Write module:Class, and make sure that the module can be imported from here.",
+            field="judges",
+        ) from problem
+    if not callable(found):
+        raise _not_a_judge(spec, "it is not a class")
+    return found  # type: ignore[no-any-return]
+
+
+def _build(name: str, make: Callable[..., Any], raw: Any) -> Judge:
+    config_class = getattr(make, "Config", None)
+    try:
+        if isinstance(config_class, type) and issubclass(config_class, JudgeConfig):
+            judge = make(read_config(name, config_class, raw))
+        elif raw:
+            raise InvalidInput(
+                f"judge {quoted(name)} takes no configuration",
+                remedy="Remove its entry, or give the judge a Config derived from JudgeConfig.",
+                field=f"judge_configs.{name}",
+            )
+        else:
+            judge = make()
+    except InvalidInput:
+        raise
+    # A plug-in's constructor may raise anything.
+    except Exception as problem:
+        raise _not_a_judge(name, f"building it raised {type(problem).__name__}: {problem}") from problem
+    if not isinstance(judge, Judge) or not isinstance(judge.judge_id, str) or not judge.judge_id:
+        raise _not_a_judge(name, "it needs judge_id, hard and evaluate(case, trace)")
+    return judge
+
+
+def _not_a_judge(name: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        clipped(f"{quoted(name)} is not a judge: {why}"),
+        remedy="Derive it from agent_eval.judges.BaseJudge.",
+        field="judges",
+    )

@@ -1,0 +1,97 @@
+"""Regular expressions on RE2, which answers in time linear in the text whatever the pattern.
+
+Patterns come from suites and schemas, texts from agents: both are hostile, so Python's own engine,
+which backtracks without bound, is never used on them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from agent_eval.errors import InvalidInput
+from agent_eval.judges.wording import clipped, quoted
+
+_PATTERN_LIMIT = 20_000
+"""Characters in a pattern at most; what is longer is a list of words, not a pattern."""
+
+_NOT_IN_RE2 = (
+    ("(?=", "lookahead"),
+    ("(?!", "lookahead"),
+    ("(?<=", "lookbehind"),
+    ("(?<!", "lookbehind"),
+    ("(?>", "atomic groups"),
+    ("(?P=", "backreferences"),
+)
+
+
+class InvalidPattern(ValueError):
+    """A pattern RE2 cannot run. `remedy` says what to write instead."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> Any:
+    """Compile for RE2; `.search(text)` then finds it anywhere in the text. Groups capture nothing.
+
+    Searching `text.encode()` saves RE2's wrapper the translation of positions.
+
+    Raises:
+        InvalidPattern: Malformed, longer than 20,000 characters, or using what RE2 leaves out.
+    """
+    if len(pattern) > _PATTERN_LIMIT:
+        raise InvalidPattern(
+            f"the pattern has {len(pattern)} characters, more than {_PATTERN_LIMIT}",
+            "Split it into several shorter patterns.",
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as problem:
+        raise InvalidPattern(_explanation(problem), _remedy(pattern, problem)) from None
+
+
+def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
+    """Refuse a pattern that cannot be run.
+
+    Raises:
+        InvalidInput: Names the case, the field and the pattern.
+    """
+    try:
+        compile_pattern(pattern)
+    except InvalidPattern as problem:
+        raise InvalidInput(
+            f"case {quoted(case_id)}: {field} is not a usable pattern, {problem}: {quoted(pattern, 80)}",
+            remedy=problem.remedy,
+            case_id=case_id,
+            field=field,
+        ) from None
+
+
+def _explanation(problem: Exception) -> str:
+    detail = problem.args[0] if problem.args else ""
+    if isinstance(detail, bytes):
+        detail = detail.decode("utf-8", "replace")
+    return clipped(str(detail) or type(problem).__name__, 120)
+
+
+def _remedy(pattern: str, problem: Exception) -> str:
+    for syntax, name in _NOT_IN_RE2:
+        if syntax in pattern:
+            return f"RE2 has no {name} ({syntax}…); write several patterns, or name what may stand there."
+    text = _explanation(problem)
+    if "invalid escape sequence" in text:
+        escape = text.rsplit(" ", 1)[-1]
+        if escape[-1:].isdigit():
+            return "RE2 has no backreferences; write what the group may match a second time."
+        return f"RE2 does not know {escape}; see https://github.com/google/re2/wiki/Syntax."
+    if "repetition size" in text:
+        return "RE2 repeats at most 1000 times; use * or + instead of the larger number."
+    return "Correct the pattern; the syntax is at https://github.com/google/re2/wiki/Syntax."

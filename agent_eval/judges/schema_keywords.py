@@ -1,0 +1,221 @@
+"""Validators for each draft whose patterns run on RE2.
+
+jsonschema's own keywords hand patterns to Python's backtracking engine in four places; those are
+replaced here. So is the choice of validator for an embedded `$schema`, which would bring the original
+keywords back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jsonschema_specifications  # type: ignore[import-untyped]
+import referencing.jsonschema
+from jsonschema import validators
+from jsonschema.exceptions import ValidationError
+
+from agent_eval.judges.patterns import compile_pattern
+from agent_eval.judges.wording import listed, quoted
+
+REGISTRY = jsonschema_specifications.REGISTRY.crawl()
+"""The published meta-schemas, from the package; nothing else can be referred to."""
+
+DEFAULT_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class TooManyReferences(Exception):
+    """A schema whose references multiply."""
+
+
+class _Budget(threading.local):
+    left = 0
+
+
+_budget = _Budget()
+
+
+@contextmanager
+def limited_references(limit: int) -> Iterator[None]:
+    """Within it, this thread may follow `limit` references; then `TooManyReferences` is raised."""
+    _budget.left = limit
+    yield
+
+
+def _spend() -> None:
+    _budget.left -= 1
+    if _budget.left < 0:
+        raise TooManyReferences
+
+
+def compile_schema_pattern(pattern: str) -> Any:
+    """Compile a pattern of a schema, which the drafts write in the dialect of ECMA-262.
+
+    Raises:
+        InvalidPattern: RE2 cannot run it.
+    """
+    return compile_pattern(pattern)
+
+
+def draft_id(stated: Any) -> str:
+    """A `$schema` in the form used here: without an empty fragment."""
+    return stated.removesuffix("#") if isinstance(stated, str) else ""
+
+
+def _matches_any(patterns: list[Any], name: str) -> bool:
+    return any(pattern.search(name) is not None for pattern in patterns)
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and compile_schema_pattern(pattern).search(instance) is None:
+        yield ValidationError(f"{quoted(instance)} does not match {quoted(pattern)}")
+
+
+def _pattern_properties(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "object"):
+        for pattern, subschema in value.items():
+            compiled = compile_schema_pattern(pattern)
+            for name, item in instance.items():
+                if compiled.search(name) is not None:
+                    yield from validator.descend(item, subschema, path=name, schema_path=pattern)
+
+
+def _additional(schema: Any, instance: Any) -> list[str]:
+    """Names that neither `properties` nor `patternProperties` of the same schema speak of."""
+    properties = schema.get("properties", {})
+    patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
+    return [name for name in instance if name not in properties and not _matches_any(patterns, name)]
+
+
+def _additional_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    extras = _additional(schema, instance)
+    if value is False and extras:
+        yield ValidationError(f"{_unexpected(extras)} not allowed here")
+    elif value is not False:
+        for name in extras:
+            yield from validator.descend(instance[name], value, path=name)
+
+
+def _unevaluated_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    known = _evaluated(validator, instance, {k: v for k, v in schema.items() if k != "unevaluatedProperties"})
+    extras = [name for name in instance if name not in known]
+    if value is False and extras:
+        yield ValidationError(f"{_unexpected(extras)} not allowed here")
+    elif value is not False:
+        for name in extras:
+            yield from validator.descend(instance[name], value, path=name)
+
+
+def _unexpected(names: list[str]) -> str:
+    noun = "property" if len(names) == 1 else "properties"
+    return f"{noun} {listed(quoted(name) for name in sorted(names))} {'is' if len(names) == 1 else 'are'}"
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
+    """Names of properties that a schema which the instance satisfies has evaluated.
+
+    The annotations of `properties`, `patternProperties`, `additionalProperties` and
+    `unevaluatedProperties`, collected through in-place applicators as 2019-09 and 2020-12 define them.
+    """
+    if not isinstance(schema, dict):
+        return set()
+    names = set(schema.get("properties", {})) & set(instance)
+    patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
+    names.update(name for name in instance if _matches_any(patterns, name))
+    if "additionalProperties" in schema:
+        names.update(_additional(schema, instance))
+    if "unevaluatedProperties" in schema:
+        names.update(instance)
+    for inner, entered in _applied_in_place(validator, instance, schema):
+        names |= _evaluated(entered, instance, inner)
+    return names
+
+
+def _applied_in_place(validator: Any, instance: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+    """Subschemas that apply to the same instance and hold for it, each with a validator inside it."""
+    for resolved in _references(validator, schema):
+        _spend()
+        yield resolved.contents, validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
+    candidates = [sub for keyword in ("allOf", "anyOf", "oneOf") for sub in schema.get(keyword, [])]
+    dependent = schema.get("dependentSchemas", {})
+    candidates += [sub for name, sub in dependent.items() if name in instance]
+    if "if" in schema:
+        condition = _enter(validator, schema["if"])
+        holds = condition.is_valid(instance)
+        if holds:
+            yield schema["if"], condition
+        candidates.append(schema.get("then" if holds else "else", True))
+    for sub in candidates:
+        entered = _enter(validator, sub)
+        if entered.is_valid(instance):
+            yield sub, entered
+
+
+def _references(validator: Any, schema: Any) -> Iterator[Any]:
+    for keyword in ("$ref", "$dynamicRef"):
+        if keyword in schema and keyword in validator.VALIDATORS:
+            yield validator._resolver.lookup(schema[keyword])
+    if "$recursiveRef" in schema and "$recursiveRef" in validator.VALIDATORS:
+        yield referencing.jsonschema.lookup_recursive_ref(validator._resolver)
+
+
+def _enter(validator: Any, subschema: Any) -> Any:
+    specification = referencing.jsonschema.specification_with(validator.META_SCHEMA["$schema"])
+    resolver = validator._resolver.in_subresource(specification.create_resource(subschema))
+    return validator.evolve(schema=subschema, _resolver=resolver)
+
+
+def _counted(keyword: Any) -> Any:
+    def count_and_follow(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        _spend()
+        return keyword(validator, value, instance, schema)
+
+    return count_and_follow
+
+
+def _evolve(self: Any, **changes: Any) -> Any:
+    schema = changes.get("schema", self.schema)
+    draft = type(self)
+    if isinstance(schema, dict) and "$schema" in schema:
+        draft = DRAFTS.get(draft_id(schema["$schema"]), draft)
+    return draft(schema=schema, registry=self._registry, _resolver=changes.get("_resolver", self._resolver))
+
+
+def _on_re2(original: Any) -> Any:
+    keywords: dict[str, Any] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    }
+    if "unevaluatedProperties" in original.VALIDATORS:
+        keywords["unevaluatedProperties"] = _unevaluated_properties
+    for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if name in original.VALIDATORS:
+            keywords[name] = _counted(original.VALIDATORS[name])
+    extend: Any = validators.extend
+    made = extend(original, keywords)
+    made.evolve = _evolve
+    return made
+
+
+DRAFTS: dict[str, Any] = {
+    draft_id(original.META_SCHEMA["$schema"]): _on_re2(original)
+    for original in (
+        validators.Draft202012Validator,
+        validators.Draft201909Validator,
+        validators.Draft7Validator,
+        validators.Draft6Validator,
+        validators.Draft4Validator,
+    )
+}
+"""Validator classes by `$schema`, without an empty fragment."""
