@@ -71,7 +71,7 @@ class Session:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._base = base_url.rstrip("/")
-        self._plain_http = (urlsplit(self._base).hostname or "") in _LOCAL
+        self._plain_http = (_split("GET", self._base).hostname or "") in _LOCAL
         self._check_address("GET", self._base)
         self._origin = _origin(self._base)
         self._secret_headers = dict(secret_headers or {})
@@ -196,8 +196,7 @@ class Session:
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer
-            target = urljoin(url, location)
-            self._check_address(method, target)
+            target = self._target(method, url, location)
             moved_for_good = answer.status in (307, 308) and _origin(target) == self._origin
             if method != "GET" and not moved_for_good:
                 raise RefusedRedirect(
@@ -248,6 +247,13 @@ class Session:
                 if time.monotonic() > deadline:
                     raise TimeoutError
             return Answer(response.status_code, fields, bytes(body), host_of(url))
+
+    def _target(self, method: str, url: str, location: str) -> str:
+        """Where a redirect leads, refused when that is no place to go."""
+        _split(method, location)
+        target = urljoin(url, location)
+        self._check_address(method, target)
+        return target
 
     def _check_address(self, method: str, url: str) -> None:
         parts = _split(method, url)

@@ -277,7 +277,9 @@ class FakeGitHub:
         return Reply(200, {"data": {"viewer": {"login": self.viewer}}})
 
     def _repository(self, query: dict[str, str], value: Any) -> Reply:
-        return Reply(200, _SHAPES["repository"] | {"id": REPOSITORY_ID, "default_branch": "main"})
+        # GitHub's own example lacks the language that GitHub's own schema requires.
+        own = {"id": REPOSITORY_ID, "default_branch": "main", "language": "Python"}
+        return Reply(200, _SHAPES["repository"] | own)
 
     def _run(self, query: dict[str, str], value: Any, run_id: str) -> Reply:
         if "actions: read" not in self.permissions:
@@ -423,7 +425,7 @@ def _serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> Threading
         def _handle(self) -> None:
             answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _handle
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the names http.server looks for
 
         def log_message(self, *arguments: object) -> None:
             pass

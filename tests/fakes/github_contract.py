@@ -14,7 +14,7 @@ HOST = "https://api.github.com"
 
 
 class Contract:
-    """GitHub's description. A faulty description would say nothing, so `check` also says when no path fits."""
+    """GitHub's description of its REST API, as far as this program uses it."""
 
     def __init__(self, path: Path) -> None:
         self._spec: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
@@ -92,8 +92,7 @@ def _caught(check: Any, place: str) -> list[str]:
     try:
         check()
     except Exception as error:
-        causes = [f"{type(error).__name__}: {error}"]
-        for detail in getattr(error.__cause__, "schema_errors", None) or [error.__cause__]:
-            causes.append(str(detail)[:300])
+        details = getattr(error.__cause__, "schema_errors", None) or [error.__cause__]
+        causes = [f"{type(error).__name__}: {str(error)[:200]}", *(str(detail)[:300] for detail in details)]
         return [f"{place}: {'; '.join(causes)}"]
     return []
