@@ -73,14 +73,15 @@ def score_in_parallel(
 def _collect(
     job: ScoringJob, judges: Sequence[Judge], claims: Claims, workers: Sequence[Worker]
 ) -> Iterator[ShardOutcome]:
-    running = {worker.results: worker for worker in workers}
+    running = list(workers)
     unclaimed = True
     while unclaimed or running:
         outcomes = []
-        for results in wait(list(running), 0 if unclaimed else None):
-            outcome = running[results].receive()  # type: ignore[index]
+        for results in wait([worker.results for worker in running], 0 if unclaimed else None):
+            worker = next(worker for worker in running if worker.results is results)
+            outcome = worker.receive()
             if outcome is None:
-                del running[results]
+                running.remove(worker)
             else:
                 outcomes.append(outcome)
         if unclaimed:
@@ -123,7 +124,7 @@ class Worker(ABC):
             ) from None
         if isinstance(message, BaseException):
             raise message
-        return None if message == _FINISHED else message  # type: ignore[no-any-return]
+        return None if message == _FINISHED else message
 
     @abstractmethod
     def _exit_code(self) -> int | None:

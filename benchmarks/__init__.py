@@ -1,0 +1,1 @@
+"""Reproducible measurements. See README.md."""
