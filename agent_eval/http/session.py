@@ -43,6 +43,17 @@ class _NoCredentials(requests.auth.AuthBase):
         return request
 
 
+class _HandsOff(requests.Session):
+    """Leaves redirects alone.
+
+    Even when told not to follow them, requests prepares the next request, and for that reads the whole
+    body of the redirect and trips over a broken address.
+    """
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
 class Session:
     """Requests to one service.
 
@@ -78,7 +89,7 @@ class Session:
         self._headers = {"User-Agent": "agent-eval", **(headers or {})}
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
-        self._session = requests.Session()
+        self._session = _HandsOff()
         self._session.auth = _NoCredentials()
 
     def __repr__(self) -> str:

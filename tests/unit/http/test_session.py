@@ -289,6 +289,12 @@ def test_redirect__to_a_place_without_encryption_or_sense_is_refused(server: Ser
         session_to(server).request("GET", "/x")
 
 
+def test_redirect__with_a_huge_body_is_refused(server: Server) -> None:
+    server.script = [(302, {"Location": "/y"}, b"x" * 300_000)]
+    with pytest.raises(AnswerTooLarge):
+        session_to(server).request("GET", "/x", max_bytes=100_000)
+
+
 def test_redirect__in_circles_ends(server: Server) -> None:
     server.script = [(302, {"Location": "/x"}, b"")]
     with pytest.raises(RefusedRedirect, match="more than 5"):
