@@ -35,7 +35,7 @@ class InvalidPattern(ValueError):
         self.remedy = remedy
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # a compiled pattern takes some 8 KB
 def compile_pattern(pattern: str) -> Any:
     """Compile for RE2; `.search(text)` then finds it anywhere in the text. Groups capture nothing.
 

@@ -102,7 +102,7 @@ def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[
         raise UnusableSchema(clipped(str(problem), _MESSAGE_LIMIT)) from None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _validator(schema_json: bytes) -> Any:
     schema = orjson.loads(schema_json)
     return _draft_of(schema)(schema, registry=REGISTRY)
@@ -122,7 +122,7 @@ def _draft_of(schema: Any) -> Any:
     return draft
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _checked(schema_json: bytes) -> None:
     schema = orjson.loads(schema_json)
     draft = _draft_of(schema)
