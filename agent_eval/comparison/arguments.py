@@ -42,7 +42,11 @@ def _differences(before: Any, now: Any, path: str, depth: int) -> Iterator[tuple
 
 
 def same_json(before: Any, now: Any) -> bool:
-    """Whether two JSON values are the same; `true` is not `1`."""
+    """Whether two JSON values are the same; `true` is not `1`, but `10.0` is `10`."""
+    if isinstance(before, bool) or isinstance(now, bool):
+        return before is now
+    if isinstance(before, int | float) and isinstance(now, int | float):
+        return before == now
     return canonical_json(before) == canonical_json(now)
 
 

@@ -31,6 +31,7 @@ OUTPUT_LIMIT = 2_000
 """Characters of a final output that enter a comparison."""
 CALLS_LIMIT = 200
 """Calls of one case that enter a comparison."""
+STEPS_LIMIT = 2 * CALLS_LIMIT
 MODELS_LIMIT = 10
 
 
@@ -98,7 +99,8 @@ def behaviour_change(
         baseline_calls=[tool for tool, _ in before["calls"][:CALLS_LIMIT]],
         candidate_calls=[tool for tool, _ in now["calls"][:CALLS_LIMIT]],
         calls=calls,
-        calls_changed=calls_differ(before, now),
+        # Calls beyond the limit are not looked at; that their digests differ must do.
+        calls_changed=bool(calls) and (len(calls) == STEPS_LIMIT or any(one.kind != "same" for one in calls)),
         output_changed=output_changed,
         baseline_output=_text(traces[0].final_output) if traces and output_changed else None,
         candidate_output=_text(traces[1].final_output) if traces and output_changed else None,
@@ -116,24 +118,21 @@ def _call_changes(
         (None, None) if traces is None else (_arguments(before, traces[0]), _arguments(now, traces[1]))
     )
     steps = align([_call(one) for one in before["calls"]], [_call(one) for one in now["calls"]])
-    return [
-        CallChange(kind=step.kind, tool=step.tool, arguments=_difference(step, *arguments))
-        for step in steps[: 2 * CALLS_LIMIT]
-    ]
+    return [_call_change(step, *arguments) for step in steps[:STEPS_LIMIT]]
+
+
+def _call_change(step: Step, before: list[Any] | None, now: list[Any] | None) -> CallChange:
+    if step.kind != "arguments" or before is None or now is None:
+        return CallChange(kind=step.kind, tool=step.tool)
+    assert step.baseline is not None
+    assert step.candidate is not None
+    differing = argument_diff(before[step.baseline], now[step.candidate])
+    # Digests also differ for 10 and 10.0, which say the same.
+    return CallChange(kind="arguments" if differing else "same", tool=step.tool, arguments=differing or None)
 
 
 def _call(row: list[str]) -> tuple[str, str]:
     return row[0], row[1]
-
-
-def _difference(
-    step: Step, before: list[Any] | None, now: list[Any] | None
-) -> dict[str, tuple[Any, Any]] | None:
-    if step.kind != "arguments" or before is None or now is None:
-        return None
-    assert step.baseline is not None
-    assert step.candidate is not None
-    return argument_diff(before[step.baseline], now[step.candidate])
 
 
 def _arguments(row: CaseIndexRow, trace: Trace) -> list[Any] | None:

@@ -21,7 +21,7 @@ from agent_eval.comparison.deltas import (
     top_regressed_judges,
 )
 from agent_eval.comparison.facts import run_facts
-from agent_eval.comparison.impact import release_impact, risk_level
+from agent_eval.comparison.impact import Balance, Risk, release_impact, risk_level
 from agent_eval.comparison.regressions import case_regressions, new_hard_fail
 from agent_eval.comparison.shifts import run_behaviour
 from agent_eval.comparison.view import RunView
@@ -72,7 +72,8 @@ def compare(
     judges = judge_metrics(pairs.values())
     clusters = _clusters(pairs, baseline, candidate)
     found = differences(baseline, candidate, compared)
-    overview = _overview(pairs, rows, baseline, candidate)
+    balance = _balance(pairs, rows)
+    overview = _overview(pairs, rows, risk_level(balance), baseline, candidate)
     return Comparison(
         generated_at=generated_at,
         baseline_run_id=baseline.config.run_id,
@@ -94,11 +95,7 @@ def compare(
         ],
         failure_clusters=clusters,
         triage=triage(clusters),
-        release_impact=release_impact(
-            compared=overview.compared_cases,
-            regressed=overview.regressed_cases,
-            new_hard_fails=overview.new_hard_fail_cases,
-        ),
+        release_impact=release_impact(balance),
         behaviour=run_behaviour(baseline, candidate, compared, found, compatibility),
         behaviour_changes=_behaviour_changes(baseline, candidate, found, rows, traces, detail_limit),
     )
@@ -114,19 +111,30 @@ def _clusters(pairs: dict[str, Pair], baseline: RunView, candidate: RunView) -> 
 
 
 def _overview(
-    pairs: dict[str, Pair], rows: Sequence[CaseRegression], baseline: RunView, candidate: RunView
+    pairs: dict[str, Pair],
+    rows: Sequence[CaseRegression],
+    risk: Risk,
+    baseline: RunView,
+    candidate: RunView,
 ) -> Overview:
-    regressed = sum(row.regressed for row in rows)
-    new_hard_fails = sum(new_hard_fail(*pair) for pair in pairs.values())
     return Overview(
         total_baseline_cases=len(baseline.results),
         total_candidate_cases=len(candidate.results),
         compared_cases=len(pairs),
-        regressed_cases=regressed,
+        regressed_cases=sum(row.regressed for row in rows),
         improved_cases=sum(row.improved for row in rows),
-        new_hard_fail_cases=new_hard_fails,
+        new_hard_fail_cases=sum(new_hard_fail(*pair) for pair in pairs.values()),
         resolved_hard_fail_cases=sum(new_hard_fail(pair[1], pair[0]) for pair in pairs.values()),
-        risk_level=risk_level(compared=len(pairs), regressed=regressed, new_hard_fails=new_hard_fails),
+        risk_level=risk,
+    )
+
+
+def _balance(pairs: dict[str, Pair], rows: Sequence[CaseRegression]) -> Balance:
+    return Balance(
+        compared=len(pairs),
+        regressed=sum(row.regressed for row in rows),
+        fewer_passed=sum(before.passed - now.passed for before, now in pairs.values()),
+        more_hard_failed=sum(now.hard_failed - before.hard_failed for before, now in pairs.values()),
     )
 
 

@@ -53,6 +53,18 @@ def test_changed_arguments_are_told_place_by_place() -> None:
     }
 
 
+def test_a_number_written_differently_is_no_change() -> None:
+    found = change(case_with(("refund", {"amount": 10})), case_with(("refund", {"amount": 10.0})))
+    assert not found.calls_changed
+
+
+def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
+    many = [("tick", {}) for _ in range(1_000)]
+    found = change(case_with(*many), case_with(*many, ("refund", {})))
+    assert found.calls_changed
+    assert (len(found.calls), len(found.candidate_calls)) == (400, 200)
+
+
 def test_both_outputs_are_shown_when_they_differ_and_cut_when_long() -> None:
     found = change(case_with(output="yes"), case_with(output={"text": "n" * 5_000}))
     assert found.baseline_output == "yes"
@@ -202,6 +214,7 @@ def test_totals_are_over_the_cases_that_both_runs_know() -> None:
     [
         (1, True, {"$": (1, True)}),
         (1, 1, {}),
+        ({"amount": 10, "to": ["a"]}, {"amount": 10.0, "to": ["a"]}, {}),
         (None, {}, {"$": (None, "{}")}),
         ([1, 2], [1, 3], {"$[1]": (2, 3)}),
         ([1], [1, 2], {"$": ("[1]", "[1,2]")}),

@@ -290,6 +290,7 @@ def test_rates_that_fell_are_said_and_judges_ranked_by_their_fall() -> None:
         (100, 1, "medium", "medium"),
         (100, 5, "high", "medium"),
         (100, 9, "high", "high"),
+        (4, 4, "high", "critical"),
     ],
 )
 def test_risk_and_impact_grow_with_the_share_of_regressed_cases(
@@ -307,6 +308,19 @@ def test_one_new_hard_fail_is_high_however_large_the_suite() -> None:
     found = compared(before, now)
     assert (found.overview.risk_level, found.release_impact.impact_level) == ("high", "high")
     assert found.new_hard_fail_case_ids == ["c0"]
+
+
+def test_as_many_improved_as_regressed_is_worth_a_look_and_no_alarm() -> None:
+    before = view(
+        {f"c{number}": "passed" if number % 2 else "failed" for number in range(100)} | {"a": "passed"}
+    )
+    now = view(
+        {f"c{number}": "passed" if number % 2 else "failed" for number in range(98)}
+        | {"c98": "passed", "c99": "failed", "a": "passed"}
+    )
+    found = compared(before, now)
+    assert (found.overview.regressed_cases, found.overview.improved_cases) == (1, 1)
+    assert (found.overview.risk_level, found.release_impact.impact_level) == ("medium", "medium")
 
 
 def test_traces_are_looked_up_only_for_cases_whose_result_changed() -> None:
