@@ -50,7 +50,7 @@ class _HandsOff(requests.Session):
     body of the redirect and trips over a broken address.
     """
 
-    def get_redirect_target(self, resp: requests.Response) -> None:
+    def get_redirect_target(self, resp: requests.Response) -> None:  # noqa: ARG002 - requests names it
         return None
 
 
