@@ -233,8 +233,11 @@ OUTPUTS: tuple[Output, ...] = (
     Output("passed", "`true` when the outcome is `passed`, else `false`."),
     Output("pass-rate", "Share of cases that passed, from 0 to 1, over all suites."),
     Output("hard-fail-rate", "Share of cases that failed hard, from 0 to 1, over all suites."),
-    Output("regressed-cases", "How many cases got worse than in the baseline."),
-    Output("new-hard-fail-cases", "How many cases fail hard that did not in the baseline."),
+    Output("regressed-cases", "How many cases got worse than in the baseline; empty without one."),
+    Output(
+        "new-hard-fail-cases",
+        "How many cases fail hard that did not in the baseline; empty without one.",
+    ),
     Output("baseline-run-id", "The workflow run the baseline came from; empty without one."),
     Output("baseline-sha", "The commit the baseline came from; empty without one."),
     Output("evidence-pack", "Directories of the evidence packs, one a line, in the order of the suites."),

@@ -10,9 +10,6 @@ from agent_eval.ci.marker import Marker
 from agent_eval.errors import RemoteError
 from agent_eval.http.answer import HttpError, UncertainOutcome
 
-MAX_COMMENT_CHARACTERS = 65_536
-"""GitHub's limit for the body of a comment."""
-
 _ATTEMPTS_TO_CREATE = 3
 _REFUSED = frozenset({401, 403, 404, 410, 422, 423})
 
@@ -67,18 +64,17 @@ class Published:
     warning: str = ""
 
 
-def publish(comments: Comments, marker: Marker, text: str, *, from_fork: bool) -> Published:
+def publish(comments: Comments, marker: Marker, body: str, *, from_fork: bool) -> Published:
     """Create or update the comment of this evaluation.
 
     Args:
         comments: Of the pull request.
         marker: Of this evaluation and run.
-        text: Markdown below the marker.
+        body: Markdown that starts with the marker.
         from_fork: Whether the pull request comes from a fork, whose token may only read.
 
     Never raises for what the remote side does: the decision stands without the comment.
     """
-    body = f"{marker}\n{text}"
     try:
         return _write(comments, marker, body)
     except RemoteError as error:

@@ -1,0 +1,215 @@
+"""Score every suite, find its baseline, compare and decide. What comes out is said by `telling`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.ci.baseline import Baseline, Search, from_path, search
+from agent_eval.ci.platform import Platform
+from agent_eval.ci.settings import Settings
+from agent_eval.ci.targets import ARCHIVE_NAME, Target, find_targets
+from agent_eval.comparison.compare import compare
+from agent_eval.comparison.gate import decide, decide_without_baseline
+from agent_eval.comparison.view import RunView
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
+from agent_eval.errors import AgentEvalError
+from agent_eval.evidence.bundle import write_bundle
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.pack import Pack, open_pack
+from agent_eval.runs import clock
+from agent_eval.runs.packs import view
+from agent_eval.runs.run import RunRequest, run_suite
+from agent_eval.storage.digests import sha256_bytes
+from agent_eval.storage.json_writer import dumps
+
+COMPARISON = Path("compare") / "baseline_delta.json"
+DECISION = Path("compare") / "gate_decision.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteEvaluation:
+    """One suite, judged and decided on.
+
+    `note` says why nothing was compared although there is a baseline; usually empty.
+    """
+
+    target: Target
+    pack: Path
+    candidate: RunView
+    baseline: Baseline | None
+    comparison: Comparison | None
+    decision: GateDecision
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """All suites, how the search for baselines went, and the archive of the evidence."""
+
+    suites: list[SuiteEvaluation]
+    search: Search
+    archive: Path
+
+
+def evaluate(settings: Settings, platform: Platform, environ: Mapping[str, str]) -> Evaluation:
+    """Do everything that leaves evidence.
+
+    Raises:
+        AgentEvalError: A suite, judge or named baseline is wrong (exit code 2), or the evidence cannot be
+            written (exit code 4).
+    """
+    targets = find_targets(settings.suite)
+    packs = {target.slug: _score(target, settings, platform, environ) for target in targets}
+    found = _baselines(settings, platform, list(packs))
+    suites = [
+        _decide(target, packs[target.slug], found.found.get(target.slug), settings, environ)
+        for target in targets
+    ]
+    archive = settings.out / ARCHIVE_NAME
+    write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
+    return Evaluation(suites=suites, search=found, archive=archive)
+
+
+def _score(target: Target, settings: Settings, platform: Platform, environ: Mapping[str, str]) -> Pack:
+    name = platform.context.run_name
+    request = RunRequest(
+        suite=target.path,
+        out=settings.out / target.slug,
+        run_id=f"{name}-{target.slug}" if name else None,
+        git_commit=platform.context.head_sha,
+        judges=settings.judges,
+        judge_config=settings.judge_config,
+    )
+    run_suite(request, environ=environ)
+    return open_pack(request.out)
+
+
+def _baselines(settings: Settings, platform: Platform, slugs: list[str]) -> Search:
+    if settings.baseline == "none":
+        return Search(notes=["No baseline is wanted (`baseline: none`)."])
+    if settings.baseline != "auto":
+        return from_path(Path(settings.baseline), slugs)
+    return search(platform.candidates, slugs, demanded=settings.baseline_run_id is not None)
+
+
+def _decide(
+    target: Target,
+    pack: Pack,
+    baseline: Baseline | None,
+    settings: Settings,
+    environ: Mapping[str, str],
+) -> SuiteEvaluation:
+    where = settings.out / target.slug
+    candidate = view(pack)
+    comparison = None
+    if baseline is not None:
+        comparison = _compare(baseline, pack, candidate, environ)
+    data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
+    note = ""
+    if comparison is not None and not comparison.overview.compared_cases:
+        note = "Every case is new or changed since the baseline, so nothing could be compared."
+    if comparison is None or note:
+        decision = decide_without_baseline(
+            candidate.reference(), settings.thresholds, generated_at=clock.timestamp(environ)
+        )
+    else:
+        decision = decide(
+            comparison,
+            settings.thresholds,
+            generated_at=clock.timestamp(environ),
+            comparison_sha256=sha256_bytes(data),
+        )
+    decision = _with_own_rules(decision, candidate, comparison, settings)
+    if data:
+        write_output(where / COMPARISON, data)
+    write_output(where / DECISION, dumps(decision.to_json(), indent=True))
+    return SuiteEvaluation(
+        target=target,
+        pack=where,
+        candidate=candidate,
+        baseline=baseline,
+        comparison=comparison,
+        decision=decision,
+        note=note,
+    )
+
+
+def _compare(baseline: Baseline, pack: Pack, candidate: RunView, environ: Mapping[str, str]) -> Comparison:
+    try:
+        return compare(
+            baseline.view,
+            candidate,
+            changed="exclude",
+            generated_at=clock.timestamp(environ),
+            traces=lambda case_id: (baseline.pack.trajectory(case_id), pack.trajectory(case_id)),
+        )
+    except AgentEvalError as error:
+        # Our own run was read a moment ago; what cannot be compared is the baseline.
+        error.details.setdefault("baseline", baseline.origin.run_url or baseline.origin.how)
+        raise
+
+
+def _with_own_rules(
+    decision: GateDecision, candidate: RunView, comparison: Comparison | None, settings: Settings
+) -> GateDecision:
+    """Add the job's own rules, where they are broken, to what the thresholds decided."""
+    broken = [
+        rule
+        for rule in (
+            _nothing_measured(candidate),
+            _cases_removed(comparison, settings),
+            _baseline_missing(comparison, settings),
+        )
+        if rule is not None
+    ]
+    if not broken:
+        return decision
+    return decision.model_copy(
+        update={
+            "gate_status": GateStatus.FAILED,
+            "passed": False,
+            "rules": [*decision.rules, *broken],
+            "failures": [*decision.failures, *(rule.message for rule in broken)],
+        }
+    )
+
+
+def _nothing_measured(candidate: RunView) -> RuleResult | None:
+    total, skipped = candidate.summary.total_cases, candidate.summary.skipped_cases
+    if skipped < total:
+        return None
+    return RuleResult(
+        rule="something_measured",
+        threshold=1,
+        value=0,
+        passed=False,
+        message=f"No judge had anything to judge in any of the {total} cases, and that is no pass.",
+    )
+
+
+def _cases_removed(comparison: Comparison | None, settings: Settings) -> RuleResult | None:
+    removed = comparison.cases.removed if comparison is not None else []
+    if settings.on_case_removed != "fail" or not removed:
+        return None
+    return RuleResult(
+        rule="on_case_removed",
+        threshold=0,
+        value=len(removed),
+        passed=False,
+        message=f"{len(removed)} {'case was' if len(removed) == 1 else 'cases were'} removed from the suite, "
+        "which `on-case-removed: fail` does not allow.",
+    )
+
+
+def _baseline_missing(comparison: Comparison | None, settings: Settings) -> RuleResult | None:
+    if not settings.require_baseline or (comparison is not None and comparison.overview.compared_cases):
+        return None
+    return RuleResult(
+        rule="require_baseline",
+        threshold=1,
+        value=0,
+        passed=False,
+        message="There is no baseline to compare with, and `require-baseline` asks for one.",
+    )

@@ -1,0 +1,205 @@
+"""GitHub Actions: the event, earlier runs, the comment, outputs, summary and log."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from agent_eval.ci.baseline import Candidate, NoHistory
+from agent_eval.ci.github_api import API_VERSION, GitHubApi, IssueComment, graphql_url
+from agent_eval.ci.github_event import GitHubEvent, read_event
+from agent_eval.ci.github_history import GitHubHistory
+from agent_eval.ci.marker import Marker
+from agent_eval.ci.platform import Context
+from agent_eval.ci.publication import Comment, Published, publish
+from agent_eval.ci.settings import Settings
+from agent_eval.errors import StorageError, UsageError
+from agent_eval.http.answer import HttpError
+from agent_eval.http.session import Session
+from agent_eval.storage.append import append_file
+from agent_eval.text.workflow import command
+
+PUBLIC_API = "https://api.github.com"
+USUAL_AUTHOR = "github-actions[bot]"
+"""Who writes when a workflow's own token cannot say it."""
+
+MAX_SUMMARY_BYTES = 1 << 20
+"""GitHub drops a step's summary beyond this size."""
+
+
+class GitHub:
+    """One job of GitHub Actions.
+
+    Args:
+        settings: What the user asked for.
+        environ: The runner's environment.
+        stream: The job's log.
+        sleep: Waits that many seconds between attempts.
+
+    Raises:
+        UsageError, InvalidInput: The runner's environment or the event cannot be read.
+        HttpError: The API address is not https.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        stream: TextIO,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.event = read_event(environ)
+        self._settings = settings
+        self._environ = environ
+        self._stream = stream
+        token = settings.github_token or environ.get("GITHUB_TOKEN", "").strip()
+        self._api = _api(settings, environ, token, self.event.repository, sleep) if token else None
+
+    @property
+    def context(self) -> Context:
+        """What the runner said of this job."""
+        event = self.event
+        return Context(
+            head_sha=event.head_sha,
+            run_url=event.run_url,
+            run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
+            evidence_url=f"{event.run_url}#artifacts" if event.run_url else None,
+        )
+
+    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
+        """Earlier workflow runs; see `github_history`."""
+        if self._api is None:
+            return NoHistory("Without a token earlier runs cannot be read.").candidates(notes)
+        history = GitHubHistory(
+            api=self._api,
+            event=self.event,
+            artifact=self._settings.baseline_artifact,
+            workflow=self._settings.baseline_workflow,
+            branch=self._settings.baseline_branch,
+            run_id=self._settings.baseline_run_id,
+        )
+        return history.candidates(notes)
+
+    def write_summary(self, markdown: str) -> None:
+        """Add to the step's summary; what would not fit is left out, since GitHub would drop everything."""
+        path = self._environ.get("GITHUB_STEP_SUMMARY", "")
+        data = markdown.encode("utf-8", "replace") + b"\n"
+        if not path:
+            return
+        if _size(Path(path)) + len(data) > MAX_SUMMARY_BYTES:
+            self.warn("The job summary is full; the report is in the output directory.")
+            return
+        self._append(path, data, "The job summary")
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Set the step's outputs. The delimiter cannot be guessed, so no value can set another one."""
+        path = self._environ.get("GITHUB_OUTPUT", "")
+        delimiter = f"agent-eval-{secrets.token_hex(16)}"
+        lines = [f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()]
+        if path:
+            self._append(path, "".join(lines).encode("utf-8", "replace"), "The step's outputs")
+
+    def publish(self, body: Callable[[str], str]) -> Published:
+        """Create or update this evaluation's comment on the pull request, where there is one."""
+        event = self.event
+        if event.pull_request is None:
+            return Published("none")
+        if self._api is None:
+            return Published(
+                "refused",
+                warning="No comment was written: there is no token. Set `github-token`, or `comment: never`.",
+            )
+        marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
+        comments = PullRequestComments(self._api, event.pull_request, self._settings.comment_author)
+        return publish(comments, marker, body(str(marker)), from_fork=event.from_fork)
+
+    def say(self, text: str) -> None:
+        """Print prose while the runner listens to no command."""
+        token = secrets.token_hex(16)
+        self._print(f"::stop-commands::{token}\n{text}\n::{token}::")
+
+    def warn(self, text: str) -> None:
+        """A warning annotation."""
+        self._print(command("warning", text, title="agent-eval"))
+
+    def fail(self, text: str) -> None:
+        """An error annotation."""
+        self._print(command("error", text, title="agent-eval"))
+
+    def _append(self, path: str, data: bytes, what: str) -> None:
+        try:
+            append_file(Path(path), data)
+        except StorageError as error:
+            self.warn(f"{what} could not be written: {error.message}")
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class PullRequestComments:
+    """The comments of one pull request, as `publication` wants them."""
+
+    def __init__(self, api: GitHubApi, number: int, author: str) -> None:
+        self._api, self._number, self._author = api, number, author
+
+    def listed(self) -> Iterable[Comment]:
+        """All comments, over all pages."""
+        return (_comment(row) for row in self._api.comments(self._number))
+
+    def create(self, body: str) -> Comment:
+        """Write a new one."""
+        return _comment(self._api.create_comment(self._number, body))
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one."""
+        return _comment(self._api.update_comment(comment_id, body))
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one."""
+        self._api.delete_comment(comment_id)
+
+    def author(self) -> str:
+        """Who we are: as the user says, as GitHub says, else the usual bot."""
+        return self._author or self._api.viewer() or USUAL_AUTHOR
+
+    def current_head(self) -> str | None:
+        """The commit the pull request points to now."""
+        return self._api.pull_head(self._number)
+
+
+def _api(
+    settings: Settings,
+    environ: Mapping[str, str],
+    token: str,
+    repository: str,
+    sleep: Callable[[float], None],
+) -> GitHubApi:
+    base = settings.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
+    try:
+        session = Session(
+            base,
+            secret_headers={"Authorization": f"Bearer {token}"},
+            headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION},
+            sleep=sleep,
+        )
+    except HttpError as error:
+        raise UsageError(error.message, remedy=error.remedy, field="github-api-url") from error
+    return GitHubApi(session, graphql_url=graphql_url(base), repository=repository)
+
+
+def _comment(row: IssueComment) -> Comment:
+    return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+__all__ = ["GitHub", "GitHubEvent", "PullRequestComments"]

@@ -1,0 +1,90 @@
+"""The whole job, in the order that loses nothing: evidence, summary, outputs, comment, exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from agent_eval.ci.evaluate import evaluate
+from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.ownership import give_back
+from agent_eval.ci.platform import Platform
+from agent_eval.ci.platforms import platform_for
+from agent_eval.ci.publication import Published
+from agent_eval.ci.settings import Settings, gather, settings_from
+from agent_eval.ci.targets import REPORT_NAME
+from agent_eval.ci.telling import (
+    error_report,
+    exit_code,
+    log_lines,
+    outcome_of,
+    outputs_of,
+    outputs_of_error,
+    report_of,
+)
+from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.reports.comment import render_comment
+from agent_eval.reports.summary import render_summary
+from agent_eval.storage.atomic import write_file
+from agent_eval.text.markdown import prose
+
+
+def run_job(flags: Mapping[str, str], environ: Mapping[str, str], stream: TextIO) -> ExitCode:
+    """Evaluate, compare, decide and tell people.
+
+    Args:
+        flags: Values of the command line by input name.
+        environ: The environment variables.
+        stream: The job's log.
+
+    Raises:
+        AgentEvalError: The settings or the runner's environment are wrong, so that nobody can be told but
+            the caller. Everything later is told on the platform and ends in an exit code.
+    """
+    settings = settings_from(gather(flags, environ, Path(CONFIG_FILE)))
+    platform = platform_for(settings, environ, stream)
+    try:
+        return _job(settings, platform, environ)
+    except AgentEvalError as error:
+        _tell_error(error, settings, platform)
+        return error.exit_code
+    finally:
+        give_back(settings.out, Path.cwd())
+
+
+def _job(settings: Settings, platform: Platform, environ: Mapping[str, str]) -> ExitCode:
+    evaluation = evaluate(settings, platform, environ)
+    report = report_of(evaluation, settings, platform.context, environ)
+    outcome = outcome_of(evaluation)
+    summary = render_summary(report)
+    write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
+    platform.say("\n".join(log_lines(evaluation, outcome)))
+    for warning in report.warnings:
+        platform.warn(warning)
+    platform.write_summary(summary)
+    platform.write_outputs(outputs_of(evaluation, settings))
+    _comment(platform, settings, lambda marker: render_comment(report, marker))
+    code = exit_code(outcome, settings)
+    if code is not ExitCode.OK:
+        platform.fail(f"{settings.report_title}: {outcome}")
+    return code
+
+
+def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:
+    published = Published("none") if settings.comment == "never" else platform.publish(body)
+    platform.write_outputs({"comment-url": published.url})
+    if published.warning:
+        platform.warn(published.warning)
+    if published.action == "refused":
+        platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
+
+
+def _tell_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
+    remedy = f" {error.remedy}" if error.remedy else ""
+    platform.fail(f"{error.message}{remedy}")
+    platform.write_summary(error_report(error, settings, platform.context))
+    platform.write_outputs(outputs_of_error())
+    _comment(
+        platform, settings, lambda marker: error_report(error, settings, platform.context, marker=marker)
+    )

@@ -1,0 +1,55 @@
+"""`agent-eval ci`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class _Job(click.Command):
+    """Makes its flags from the one table of inputs, when the command is used."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if not self.params:
+            self.params = _flags()
+        return super().get_params(ctx)
+
+
+def _flags() -> list[click.Parameter]:
+    from agent_eval.ci.inputs import INPUTS
+
+    return [
+        click.Option(
+            [row.flag, row.field],
+            multiple=row.kind == "lines",
+            metavar=_metavar(row.kind, row.choices),
+            default=None,
+            help=row.description + (f" Default: {row.default}." if row.default else ""),
+        )
+        for row in INPUTS
+    ]
+
+
+def _metavar(kind: str, choices: tuple[str, ...]) -> str:
+    return "|".join(choices) or {"lines": "TEXT", "switch": "true|false"}.get(kind, kind.upper())
+
+
+@click.command(cls=_Job)
+def ci(**values: Any) -> int:
+    """Score, compare with an earlier run's evidence, comment, and set the job's status.
+
+    Every flag can also be given as the environment variable AGENT_EVAL_<NAME>, in the file agent-eval.yml,
+    or as an input of the GitHub Action. Outside CI the comment is printed.
+    """
+    import os
+    import sys
+
+    from agent_eval.ci.inputs import INPUTS
+    from agent_eval.ci.job import run_job
+
+    flags = {}
+    for row in INPUTS:
+        value = values.get(row.field)
+        flags[row.name] = "\n".join(value) if isinstance(value, tuple) else value or ""
+    return int(run_job(flags, os.environ, sys.stdout))
