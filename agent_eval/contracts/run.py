@@ -99,14 +99,14 @@ class Tally:
             if verdict.failure is not None:
                 self.failures[verdict.failure.value] += 1
 
-    def add_row(self, row: CaseResultRow) -> None:
-        """Count one case that is a plain dictionary, already checked."""
-        self.cases[row["outcome"]] += 1
-        self.hard_fail_cases += row["hard_failed"]
+    def add_row(self, row: CaseResultRow, times: int = 1) -> None:
+        """Count one case that is a plain dictionary, already checked, or several that are just like it."""
+        self.cases[row["outcome"]] += times
+        self.hard_fail_cases += row["hard_failed"] * times
         for verdict in row["verdicts"]:
-            self.judges.setdefault(verdict["judge_id"], Counter())[verdict["outcome"]] += 1
+            self.judges.setdefault(verdict["judge_id"], Counter())[verdict["outcome"]] += times
             if verdict["failure"] is not None:
-                self.failures[verdict["failure"]] += 1
+                self.failures[verdict["failure"]] += times
 
     def merge(self, other: Tally) -> None:
         """Add what another tally counted."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.rows import first_problem, index_rows, parse_json, parse_lines, result_rows
+from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json, parse_lines
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
 from agent_eval.storage.archive import ZipArchive
@@ -47,11 +49,27 @@ def open_pack(where: Path | ZipArchive | PackSource, *, prefix: str = "") -> Pac
         source: PackSource = ArchiveSource(where, prefix)
     else:
         source = DirectorySource(where) if isinstance(where, Path) else where
-    with source.shared():
+    with source.shared(), _without_collection():
         seal = read_seal(source)
         contents = _Contents(source.name, seal.manifest)
         verify_files(source, seal, contents)
-    return Pack(source, seal, contents)
+        return Pack(source, seal, contents)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Spare the garbage collector.
+
+    Hundreds of thousands of rows are made here, none in a cycle; looking through them again and again
+    takes a third of the time of opening a large pack.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Contents:
@@ -60,7 +78,7 @@ class _Contents:
     def __init__(self, pack: str, manifest: Manifest) -> None:
         self._pack = pack
         self._layout = manifest.layout
-        self._strings: dict[str, str] = {}
+        self.checker = ResultChecker(pack)
         self.small: dict[str, bytes] = {}
         self.results: dict[str, list[CaseResultRow]] = {}
         self.line_counts: dict[str, int] = {}
@@ -90,10 +108,7 @@ class _Contents:
             rows = parse_lines(data, pack=self._pack, path=path)
         else:
             rows = [parse_json(data, pack=self._pack, path=path)]
-        return result_rows(rows, pack=self._pack, path=path, same=self._same)
-
-    def _same(self, text: str) -> str:
-        return self._strings.setdefault(text, text)
+        return self.checker.check(rows, path)
 
 
 _TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
@@ -126,7 +141,7 @@ class Pack:
         self._positions = {row["case_id"]: number for number, row in enumerate(self._index)}
         self._shards = self._shard_starts(contents.line_counts)
         self._results = self._ordered(contents)
-        self._check_summary()
+        self._check_summary(contents.checker.tally())
         self._last_shard: tuple[str, list[bytes]] = ("", [])
 
     def index(self) -> list[CaseIndexRow]:
@@ -270,10 +285,7 @@ class Pack:
             what = f"has case {result['case_id'][:200]!r} where the index has {row['case_id'][:200]!r}"
             raise invalid_pack(self.name, path, what)
 
-    def _check_summary(self) -> None:
-        tally = Tally()
-        for row in self._results:
-            tally.add_row(row)
+    def _check_summary(self, tally: Tally) -> None:
         expected = tally.summary(self.manifest.run_id, self.manifest.dataset_id)
         for field in RunSummary.model_fields:
             if field != "schema_version" and getattr(self.summary, field) != getattr(expected, field):

@@ -64,9 +64,9 @@ def parse_and_encode(
     data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_line: int = 1
 ) -> tuple[Any, bytes]:
     """Like `parse`, and the value's bytes as `json_writer.dumps` would write them, at no extra cost."""
-    value, wrapped = _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
-    padding = _ORJSON_DEPTH - limits.max_depth
-    return value, wrapped[padding : len(wrapped) - padding]
+    value, encoded = _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
+    padding = _padding(data, limits)
+    return value, encoded[padding : len(encoded) - padding]
 
 
 def read_json(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -77,6 +77,9 @@ def read_json(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
 # Long runs of digits: every digit becomes 0, a minus stays, everything else becomes a blank.
 _DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x2D if byte == 0x2D else 0x20 for byte in range(256))
 _LONG_RUN = b"0" * 20
+_BEFORE_A_NUMBER = b"[,: \t\r\n-"
+_SHORT = 4096
+"""Bytes up to which counting brackets is cheaper than wrapping the value."""
 _LONG_NEGATIVE_RUN = b"-" + b"0" * 19
 
 
@@ -90,12 +93,19 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         _refuse(data, source, limits, first_line)
         # The scan found nothing, so this reader and orjson disagree; orjson has the last word.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
-    encoded = _encode_wrapped(value, _ORJSON_DEPTH - limits.max_depth, option)
+    encoded = _encode_wrapped(value, _padding(data, limits), option)
     if encoded is None or _suspicious(data, encoded):
         _refuse(data, source, limits, first_line)
         if encoded is None:  # pragma: no cover - the scan finds every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
     return value, encoded
+
+
+def _padding(data: bytes, limits: Limits) -> int:
+    """How many lists to wrap a value in, so that orjson refuses it where it is too deep."""
+    if len(data) < _SHORT and data.count(b"[") + data.count(b"{") <= limits.max_depth:
+        return 0
+    return _ORJSON_DEPTH - limits.max_depth
 
 
 def _suspicious(data: bytes, encoded: bytes) -> bool:
@@ -104,7 +114,17 @@ def _suspicious(data: bytes, encoded: bytes) -> bool:
     if b"\\" in data and (b"\\u003a" in data or b"\\u003A" in data):
         return True
     digits = data.translate(_DIGITS)
-    return _LONG_RUN in digits or _LONG_NEGATIVE_RUN in digits
+    return any(_begins_a_number(run, digits, data) for run in (_LONG_RUN, _LONG_NEGATIVE_RUN))
+
+
+def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
+    """Whether a run may be a number of its own, rather than a part of a hexadecimal string."""
+    position = digits.find(run)
+    while position >= 0:
+        if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
+            return True
+        position = digits.find(run, position + len(run))
+    return False
 
 
 def _refuse(data: bytes, source: str, limits: Limits, first_line: int) -> None:
@@ -143,6 +163,8 @@ _WRAPPERS = _Wrappers()
 
 def _encode_wrapped(value: Any, depth: int, option: int) -> bytes | None:
     """The bytes of `value` inside `depth` lists; None where that is deeper than orjson writes."""
+    if not depth:
+        return orjson.dumps(value, option=option)
     outermost, innermost = _WRAPPERS.get(depth)
     innermost[0] = value
     try:
