@@ -35,9 +35,7 @@ def demo(out: str) -> None:
     baseline = before.parent / "evidence"
     run_suite(RunRequest(suite=before, out=baseline, run_id=BASELINE_RUN), environ=pinned)
     inputs = {**INPUTS, "suite": str(after), "baseline": str(baseline), "out": str(Path(out) / "evidence")}
-    code = run_job(
-        inputs, {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN}, sys.stdout, config_file=None
-    )
+    code = run_job(inputs, {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN}, sys.stdout, config_file=None)
     click.echo(
         "\nThis was the demonstration. "
         + (

@@ -106,9 +106,9 @@ def run_identity(command: Command) -> Command:
     )
     for flag, text in declared:
         command = click.option(flag, type=TEXT, default=None, help=text)(command)
-    command = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the run.")(
-        command
-    )
+    command = click.option(
+        "--seed", type=SEED, default=0, metavar="INTEGER", show_default=True, help="Seed of the run."
+    )(command)
     for flag, text in (
         ("--model", "Model the agent used."),
         ("--agent-version", "Version of the agent."),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from agent_eval.cli.options import output_format
 from agent_eval.cli.printing import emit
+
+if TYPE_CHECKING:
+    from agent_eval.runs.convert import PackFacts
 
 
 @click.group()
@@ -22,8 +27,21 @@ def verify(where: str, output: str) -> None:
 
     from agent_eval.runs.convert import verify_pack
 
-    checked = verify_pack(Path(where))
-    emit(output, checked.to_json(), lambda _colour: checked.text())
+    found = verify_pack(Path(where))
+    emit(output, found.to_json(), lambda _colour: _facts_text("Verified", found))
+
+
+def _facts_text(verb: str, found: PackFacts) -> str:
+    from agent_eval.text.terminal import clean
+
+    facts = found.to_json()
+    run, dataset = clean(facts["run_id"], limit=200), clean(facts["dataset_id"], limit=200)
+    added = f" and {facts['derived_files']} added later" if facts["derived_files"] else ""
+    return (
+        f"{verb} {clean(facts['pack'])}: run {run} of {dataset}\n"
+        f"{facts['cases']} cases in {facts['files']} files{added}, layout {facts['layout']}\n"
+        f"manifest sha256 {facts['manifest_sha256']}"
+    )
 
 
 def _conversion(layout: str, text: str) -> click.Command:
@@ -36,7 +54,7 @@ def _conversion(layout: str, text: str) -> click.Command:
         from agent_eval.runs.convert import convert_pack
 
         made = convert_pack(Path(where), Path(out), layout=layout)
-        emit(output, made.to_json(), lambda _colour: made.text())
+        emit(output, made.to_json(), lambda _colour: _facts_text("Wrote", made))
 
     return click.command(help=text)(convert)
 

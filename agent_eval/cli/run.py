@@ -25,7 +25,10 @@ from agent_eval.cli.printing import emit
     help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), default=None, help="Processes that judge; one a core by default."
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that judge; as many as help when not given.",
 )
 @output_format
 def run(

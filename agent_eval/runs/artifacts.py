@@ -35,6 +35,7 @@ def read_comparison(path: Path) -> ReadComparison:
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
     comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
+    sha256 = sha256_bytes(data)
     pack = enclosing_pack(path)
     if pack is not None:
         sealed = open_pack(pack)
@@ -44,7 +45,11 @@ def read_comparison(path: Path) -> ReadComparison:
                 remedy=f"Run `agent-eval compare` again with --candidate {pack}.",
                 file=str(path),
             )
-    return ReadComparison(comparison, sha256_bytes(data))
+        if sha256 not in {entry.sha256 for entry in sealed.files()}:
+            raise InvalidPack(
+                f"{path} changed while it was read", remedy="Run the command again.", file=str(path)
+            )
+    return ReadComparison(comparison, sha256)
 
 
 def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:

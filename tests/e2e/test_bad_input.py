@@ -1,0 +1,504 @@
+"""Bad input through the real command line: one clear error, exit 2 or 4, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import REPOSITORY, Ended, agent_eval, tree
+
+GOOD = REPOSITORY / "examples" / "suite_good.json"
+BAD = REPOSITORY / "examples" / "suite_bad.json"
+
+CASE: dict[str, Any] = {
+    "case_id": "one",
+    "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "hello"}],
+}
+
+
+def suite(*cases: dict[str, Any], **fields: Any) -> bytes:
+    return json.dumps({"dataset_id": "d", "cases": list(cases), **fields}).encode()
+
+
+def refused(ended: Ended, *, code: int = 2, words: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The error, which must have a remedy and say what it is about."""
+    assert ended.code == code, ended
+    error = ended.error
+    assert error["details"].get("remedy"), error
+    for word in words:
+        assert word in json.dumps(error, ensure_ascii=False), (word, error)
+    return error
+
+
+BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
+    "empty file": ("s.json", b"", ("empty",)),
+    "empty lines": ("s.jsonl", b"", ("empty",)),
+    "truncated JSON": ("s.json", suite(CASE)[:-9], ("line 1", "column")),
+    "truncated line": (
+        "s.jsonl",
+        b'{"dataset_id": "d"}\n' + json.dumps(CASE).encode()[:-4] + b"\n",
+        ("line 2",),
+    ),
+    "duplicate keys": ("s.json", b'{"dataset_id": "a",\n "dataset_id": "b", "cases": []}', ("dataset_id",)),
+    "duplicate keys in a line": (
+        "s.jsonl",
+        b'{"dataset_id": "d"}\n{"case_id": "one", "case_id": "two"}\n',
+        ("case_id", "line 2"),
+    ),
+    "NaN": ("s.json", suite(CASE, metadata={"x": float("nan")}), ("NaN",)),
+    "infinity": ("s.json", suite(CASE, metadata={"x": 0}).replace(b'"x": 0', b'"x": 1e999'), ("1e999",)),
+    "200,000-deep nesting": ("s.json", b"[" * 200_000 + b"]" * 200_000, ("nest",)),
+    "200,000-deep nesting in a line": (
+        "s.jsonl",
+        b'{"dataset_id": "d"}\n{"case_id": "a", "input": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n",
+        ("nest", "line 2"),
+    ),
+    "5,000-digit integer": (
+        "s.json",
+        suite(CASE, metadata={"x": 0}).replace(b'"x": 0', b'"x": ' + b"7" * 5_000),
+        ("64",),
+    ),
+    "not UTF-8": ("s.json", suite(CASE).replace(b"hello", b"\xff\xfe"), ("UTF-8",)),
+    "not an object": ("s.json", b"[1, 2]", ("object",)),
+    "no dataset_id": ("s.json", b'{"cases": []}', ("dataset_id",)),
+    "cases of a wrong type": ("s.json", b'{"dataset_id": "d", "cases": {}}', ("cases",)),
+    "a field of a wrong type": (
+        "s.json",
+        suite({**CASE, "trace": [{**CASE["trace"][0], "idx": True}]}),
+        ("one", "trace[0].idx"),
+    ),
+    "a case without an id": ("s.json", suite({"input": "x"}), ("case_id",)),
+    "a version from the future": ("s.json", suite(CASE, schema_version="9.0.0"), ("9.0.0",)),
+    "invalid regex": ("s.json", suite({**CASE, "regex_patterns": ["("]}), ("one", "regex_patterns")),
+    "a regex that RE2 does not have": (
+        "s.json",
+        suite({**CASE, "regex_patterns": ["(?=x)"]}),
+        ("one", "regex_patterns"),
+    ),
+    "invalid schema": ("s.json", suite({**CASE, "json_schema": {"type": 7}}), ("one", "json_schema")),
+    "invalid schema of arguments": (
+        "s.json",
+        suite({**CASE, "tool_contracts": {"t": {"args_schema": {"type": 7}}}}),
+        ("one", "args_schema"),
+    ),
+    "duplicate case id": ("s.json", suite(CASE, {**CASE, "input": 1}), ("one", "cases[0]", "cases[1]")),
+    "duplicate case id in lines": (
+        "s.jsonl",
+        b'{"dataset_id": "d"}\n' + json.dumps(CASE).encode() + b"\n" + json.dumps(CASE).encode() + b"\n",
+        ("one", "lines 2 and 3"),
+    ),
+    "no cases": ("s.json", suite(), ("case",)),
+    "YAML with an alias": ("s.yaml", b"dataset_id: &a d\ncases: [*a]\n", ("line 1",)),
+    "another kind of file": ("s.csv", b"a,b", (".jsonl",)),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_SUITES)
+def test_run_refuses_a_broken_suite(kind: str, tmp_path: Path) -> None:
+    name, data, words = BROKEN_SUITES[kind]
+    (tmp_path / name).write_bytes(data)
+    before = tree(tmp_path)
+    error = refused(agent_eval("run", "--suite", name, "--out", "out", cwd=tmp_path), words=words)
+    assert error["details"]["file"] == name
+    assert name in error["message"]
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["missing.json", "directory.json"])
+def test_run_refuses_a_suite_that_is_no_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / "directory.json").mkdir()
+    error = refused(agent_eval("run", "--suite", name, "--out", "out", cwd=tmp_path), words=(name,))
+    assert error["details"]["file"] == name
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_suite_leaves_the_previous_pack_as_it_was(tmp_path: Path) -> None:
+    agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path).json()
+    (tmp_path / "s.json").write_bytes(BROKEN_SUITES["duplicate case id"][1])
+    before = tree(tmp_path)
+    refused(agent_eval("run", "--suite", "s.json", "--out", "out", cwd=tmp_path))
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--judge", "polcy"), ("polcy", "policy")),
+        (("--judge", "no.such.module:Judge"), ("no.such.module:Judge",)),
+        (("--judge", "policy", "--judge", "policy"), ("policy", "twice")),
+        (("--case", "find-trian"), ("find-trian", "find-train")),
+    ],
+)
+def test_run_refuses_what_it_does_not_know(
+    arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    refused(agent_eval("run", "--suite", GOOD, "--out", "out", *arguments, cwd=tmp_path), words=words)
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ("empty",)),
+        ("[]", ("object",)),
+        ('{"policy": 1}', ("policy",)),
+        ('{"polcy": {}}', ("polcy", "policy")),
+        ('{"policy": {"hrad": true}}', ("hrad", "hard")),
+        ('{"policy": {"hard": "yes"}}', ("hard",)),
+        ('{"policy": {}, "policy": {}}', ("policy",)),
+    ],
+)
+def test_run_refuses_a_broken_judge_configuration(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "judges.json").write_text(text)
+    ended = agent_eval("run", "--suite", GOOD, "--out", "out", "--judge-config", "judges.json", cwd=tmp_path)
+    error = refused(ended, words=words)
+    assert error["details"]["file"] == "judges.json"
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_refuses_a_directory_that_is_not_a_pack(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work")
+    before = tree(tmp_path)
+    refused(agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path), words=("out",))
+    assert tree(tmp_path) == before
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, compared, in both layouts: `files/…` and `compact/…`."""
+    here = tmp_path_factory.mktemp("packs")
+    for layout in ("files", "compact"):
+        for name, source in (("baseline", GOOD), ("candidate", BAD)):
+            out = f"{layout}/{name}"
+            agent_eval("run", "--suite", source, "--out", out, "--layout", layout, cwd=here).json()
+        agent_eval(
+            "compare", "--baseline", f"{layout}/baseline", "--candidate", f"{layout}/candidate", cwd=here
+        ).json()
+    return here
+
+
+def change(pack: Path) -> str:
+    victim = pack / "run" / "summary.json"
+    victim.write_bytes(victim.read_bytes().replace(b"1", b"2", 1))
+    return "run/summary.json"
+
+
+def add(pack: Path) -> str:
+    (pack / "run" / "note.txt").write_text("hello")
+    return "run/note.txt"
+
+
+def add_directory(pack: Path) -> str:
+    (pack / "cases" / "empty").mkdir()
+    return "cases/empty"
+
+
+def remove(pack: Path) -> str:
+    (pack / "run" / "index.jsonl").unlink()
+    return "run/index.jsonl"
+
+
+def link(pack: Path) -> str:
+    victim = pack / "run" / "config.json"
+    elsewhere = pack.parent / "config.json"
+    victim.rename(elsewhere)
+    victim.symlink_to(elsewhere)
+    return "run/config.json"
+
+
+def link_directory(pack: Path) -> str:
+    elsewhere = pack.parent / "run"
+    (pack / "run").rename(elsewhere)
+    (pack / "run").symlink_to(elsewhere, target_is_directory=True)
+    return "run"
+
+
+def pipe(pack: Path) -> str:
+    os.mkfifo(pack / "run" / "pipe")
+    return "run/pipe"
+
+
+def rewrite_manifest(pack: Path) -> str:
+    manifest = pack / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"run_id": "', b'"run_id": "x'))
+    return "manifest.json"
+
+
+def change_comparison(pack: Path) -> str:
+    victim = pack / "compare" / "baseline_delta.json"
+    if not victim.is_file():
+        victim.parent.mkdir()
+        victim.write_text("{}")
+    else:
+        victim.write_bytes(victim.read_bytes().replace(b"false", b"true"))
+    return "compare/baseline_delta.json"
+
+
+TAMPERINGS = (
+    *(change, add, add_directory, remove, link, link_directory, pipe),
+    *(rewrite_manifest, change_comparison),
+)
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("role", ["baseline", "candidate"])
+@pytest.mark.parametrize("tamper", TAMPERINGS)
+def test_compare_refuses_a_pack_that_does_not_verify(
+    tamper: Callable[[Path], str], role: str, layout: str, packs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(packs / layout, tmp_path / "packs")
+    broken = tamper(tmp_path / "packs" / role)
+    before = tree(tmp_path)
+    ended = agent_eval(
+        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
+        *("--out", "delta.json"),
+        cwd=tmp_path,
+    )
+    error = refused(ended, words=(broken.split("/")[0], role))
+    assert error["code"] == "invalid_pack"
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("command", ["gate", "report"])
+@pytest.mark.parametrize("tamper", TAMPERINGS)
+def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
+    tamper: Callable[[Path], str], command: str, layout: str, packs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(packs / layout / "candidate", tmp_path / "candidate")
+    tamper(tmp_path / "candidate")
+    before = tree(tmp_path)
+    arguments = {
+        "gate": ("gate", "--max-regressed-cases", "9", "--out", "decision.json"),
+        "report": ("report", "markdown", "--out", "report.md"),
+    }[command]
+    ended = agent_eval(*arguments, "--compare", "candidate/compare/baseline_delta.json", cwd=tmp_path)
+    assert refused(ended)["code"] == "invalid_pack"
+    assert tree(tmp_path) == before
+
+
+def test_gate_refuses_a_comparison_that_lies_in_another_runs_pack(packs: Path, tmp_path: Path) -> None:
+    """Even where every list was written anew to hold it."""
+    shutil.copytree(packs / "files", tmp_path / "packs")
+    agent_eval(
+        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
+        *("--out", "packs/baseline/compare/baseline_delta.json"),
+        cwd=tmp_path,
+    ).json()
+    ended = agent_eval(
+        *("gate", "--compare", "packs/baseline/compare/baseline_delta.json", "--min-pass-rate", "0"),
+        cwd=tmp_path,
+    )
+    assert refused(ended, words=("another run",))["code"] == "invalid_pack"
+
+
+def test_report_refuses_a_decision_made_on_another_comparison(packs: Path, tmp_path: Path) -> None:
+    shutil.copytree(packs, tmp_path / "packs")
+    for layout in ("files", "compact"):
+        ended = agent_eval(
+            *("gate", "--compare", f"packs/{layout}/candidate/compare/baseline_delta.json"),
+            *("--min-pass-rate", "0"),
+            cwd=tmp_path,
+        )
+        assert ended.code == 0
+    ended = agent_eval(
+        *("report", "markdown", "--compare", "packs/files/candidate/compare/baseline_delta.json"),
+        *("--gate", "packs/compact/candidate/compare/gate_decision.json", "--out", "report.md"),
+        cwd=tmp_path,
+    )
+    refused(ended, words=("another comparison",))
+    assert not (tmp_path / "report.md").exists()
+
+
+@pytest.mark.parametrize("where", ["missing", "file", "empty", "zip"])
+def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "zip").write_bytes(b"PK\x03\x04 but not really")
+    before = tree(tmp_path)
+    ended = agent_eval(
+        "compare",
+        "--baseline",
+        where,
+        "--candidate",
+        packs / "files/candidate",
+        "--out",
+        "d.json",
+        cwd=tmp_path,
+    )
+    refused(ended, words=(where,))
+    assert tree(tmp_path) == before
+
+
+def test_compare_refuses_runs_of_different_datasets(packs: Path, tmp_path: Path) -> None:
+    other = json.loads(BAD.read_text())
+    other["dataset_id"] = "other"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    agent_eval("run", "--suite", "other.json", "--out", "other", cwd=tmp_path).json()
+    ended = agent_eval(
+        "compare", "--baseline", packs / "files/baseline", "--candidate", "other", cwd=tmp_path
+    )
+    assert refused(ended, words=("travel-desk", "other"))["code"] == "incompatible_runs"
+    assert not (tmp_path / "other" / "compare").exists()
+    allowed = agent_eval(
+        *("compare", "--baseline", packs / "files/baseline", "--candidate", "other"),
+        "--allow-incompatible",
+        cwd=tmp_path,
+    )
+    assert allowed.json()["overview"]["compared_cases"] == 3
+
+
+def test_gate_without_a_threshold_decides_nothing(packs: Path, tmp_path: Path) -> None:
+    compare = packs / "files/candidate/compare/baseline_delta.json"
+    ended = agent_eval("gate", "--compare", compare, "--out", "d.json", cwd=tmp_path)
+    refused(ended, words=("--min-pass-rate",))
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", ("line 1",)),
+        ("{}", ("threshold",)),
+        ("[]", ("object",)),
+        ('{"min_pass_rat": 1}', ("min_pass_rat",)),
+        ('{"min_pass_rate": 2}', ("min_pass_rate",)),
+        ('{"min_pass_rate": "1"}', ("min_pass_rate",)),
+        ('{"min_pass_rate": true}', ("min_pass_rate",)),
+        ('{"min_pass_rate": NaN}', ("NaN",)),
+        ('{"max_regressed_cases": 0.5}', ("max_regressed_cases",)),
+    ],
+)
+def test_gate_refuses_a_broken_configuration(
+    text: str, words: tuple[str, ...], packs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "gate.json").write_text(text)
+    before = tree(tmp_path)
+    compare = packs / "files/candidate/compare/baseline_delta.json"
+    ended = agent_eval("gate", "--compare", compare, "--config", "gate.json", "--out", "d.json", cwd=tmp_path)
+    if text != "{}":
+        refused(ended, words=words)
+    assert ended.code == 2
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ("delta.json",)),
+        ("", ("empty",)),
+        ('{"a": ', ("line 1",)),
+        ("{}", ("comparison",)),
+        ("[]", ("comparison",)),
+        ('{"a": NaN}', ("NaN",)),
+    ],
+)
+def test_gate_refuses_what_is_not_a_comparison(
+    text: str | None, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / "delta.json").write_text(text)
+    before = tree(tmp_path)
+    ended = agent_eval("gate", "--compare", "delta.json", "--min-pass-rate", "0", cwd=tmp_path)
+    assert refused(ended, words=words)["details"]["file"] == "delta.json"
+    assert tree(tmp_path) == before
+
+
+def test_a_comparison_with_rates_that_are_no_numbers_is_refused(packs: Path, tmp_path: Path) -> None:
+    comparison = json.loads((packs / "files/candidate/compare/baseline_delta.json").read_text())
+    comparison["metrics"]["pass_rate"]["candidate"] = "NaN"
+    (tmp_path / "delta.json").write_text(json.dumps(comparison))
+    ended = agent_eval("gate", "--compare", "delta.json", "--min-pass-rate", "0", cwd=tmp_path)
+    refused(ended, words=("metrics.pass_rate.candidate",))
+
+
+@pytest.mark.parametrize("command", ["validate", "migrate"])
+def test_schema_commands_refuse_what_cannot_be_read(command: str, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("{")
+    extra = ("--output", "new.json") if command == "migrate" else ()
+    error = refused(agent_eval("schema", command, "--input", "s.json", *extra, cwd=tmp_path))
+    assert error["details"]["file"] == "s.json"
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AGENT_EVAL_CLOCK", "noon"), ("AGENT_EVAL_RUN_ID", "a\x1b[2Jb")]
+)
+def test_a_broken_pin_is_refused(variable: str, value: str, tmp_path: Path) -> None:
+    ended = agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path, environ={variable: value})
+    refused(ended)
+    assert tree(tmp_path) == {}
+
+
+def unwritable(here: Path) -> Path:
+    """A directory in which nothing can be created, also not by root."""
+    if os.geteuid() == 0:
+        return Path("/proc/agent-eval-test")
+    (here / "closed").mkdir(mode=0o555)
+    return here / "closed" / "out"
+
+
+@pytest.mark.parametrize("command", ["run", "init", "expand", "compare", "gate", "report", "migrate"])
+def test_an_unwritable_output_is_exit_4(command: str, packs: Path, tmp_path: Path) -> None:
+    out = unwritable(tmp_path)
+    ended = agent_eval(*writing(command, packs / "files", out), cwd=tmp_path)
+    assert refused(ended, code=4)["code"] == "storage_error"
+    assert not out.exists()
+
+
+def test_a_file_where_the_output_s_parent_should_be_is_exit_4(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    before = tree(tmp_path)
+    refused(agent_eval("run", "--suite", GOOD, "--out", "file/out", cwd=tmp_path), code=4)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["run", "init", "expand", "compare", "gate", "report", "migrate"])
+def test_a_full_disk_is_exit_4_and_leaves_what_was_there(command: str, packs: Path, tmp_path: Path) -> None:
+    shutil.copytree(packs / "files", tmp_path / "packs")
+    out = tmp_path / "out" if command in ("init", "run", "expand") else tmp_path / "out.json"
+    first = agent_eval(*writing(command, tmp_path / "packs", out), cwd=tmp_path)
+    assert (first.code, first.err) == (0, "")
+    before = tree(tmp_path)
+    again = writing(command, tmp_path / "packs", out)
+    ended = agent_eval(*again, cwd=tmp_path, largest_file=300, environ={"AGENT_EVAL_RUN_ID": "other"})
+    error = refused(ended, code=4, words=("out",))
+    assert error["code"] == "storage_error"
+    assert tree(tmp_path) == before
+
+
+def test_a_full_disk_while_comparing_into_a_pack_leaves_the_pack_whole(packs: Path, tmp_path: Path) -> None:
+    shutil.copytree(packs / "files", tmp_path / "packs")
+    before = tree(tmp_path)
+    ended = agent_eval(
+        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
+        cwd=tmp_path,
+        largest_file=500,
+        environ={"AGENT_EVAL_CLOCK": "2027-01-01T00:00:00+00:00"},
+    )
+    refused(ended, code=4)
+    assert tree(tmp_path) == before
+    assert agent_eval("pack", "verify", "--run", "packs/candidate", cwd=tmp_path).code == 0
+
+
+def writing(command: str, packs: Path, out: Path) -> tuple[str | Path, ...]:
+    """A command line that writes to `out`."""
+    compare = packs / "candidate/compare/baseline_delta.json"
+    return {
+        "run": ("run", "--suite", GOOD, "--out", out),
+        "init": ("init", "--force", "--out", out),
+        "expand": ("pack", "expand", "--run", packs / "candidate", "--out", out),
+        "compare": (
+            *("compare", "--baseline", packs / "baseline", "--candidate", packs / "candidate", "--out", out),
+        ),
+        "gate": ("gate", "--compare", compare, "--min-pass-rate", "0", "--out", out),
+        "report": ("report", "markdown", "--compare", compare, "--out", out),
+        "migrate": ("schema", "migrate", "--input", GOOD, "--output", out.with_suffix(".json")),
+    }[command]

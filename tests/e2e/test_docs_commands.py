@@ -1,0 +1,115 @@
+"""Every command that README and the guides show runs, and ends with the exit code they say.
+
+A page's shell blocks (fences marked `sh`, `bash`, `shell` or `console`) run in order in one directory that
+has the repository's examples in it. A line ending in `# exit N` is expected to exit with N. Commands of
+outside services and of the machine's set-up are not run.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import REPOSITORY, environment
+
+PAGES = sorted(
+    path.relative_to(REPOSITORY)
+    for path in [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
+    if path.is_file()
+)
+NOT_RUN = re.compile(
+    r"^(make|git|gh|docker|podman|cosign|curl|pip|pipx|python -m pip|\.venv/bin/pip|source|cd|export) ?"
+)
+"""Set-up, other tools, and services that a test must not reach."""
+
+_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_EXIT = re.compile(r"\s+# exit (\d+)$")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page: what is run, and the exit code the page promises."""
+
+    text: str
+    code: int
+
+
+def commands(page: str) -> list[Command]:
+    """The commands of a page's shell blocks, continued lines and here-documents joined."""
+    found: list[Command] = []
+    for block in _BLOCK.findall(page):
+        lines = iter(block.splitlines())
+        for line in lines:
+            text = line.removeprefix("$ ")
+            if not text.strip() or text.startswith("#"):
+                continue
+            while text.endswith("\\"):
+                text += "\n" + next(lines)
+            here = re.search(r"<<-?\s*['\"]?(\w+)['\"]?", text)
+            if here:
+                for inner in lines:
+                    text += "\n" + inner
+                    if inner == here.group(1):
+                        break
+            promised = _EXIT.search(text)
+            found.append(Command(_EXIT.sub("", text), int(promised.group(1)) if promised else 0))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    run = [
+        command
+        for command in commands((REPOSITORY / page).read_text(encoding="utf-8"))
+        if not NOT_RUN.match(command.text)
+    ]
+    if not run:
+        pytest.skip("this page shows no command that a test can run")
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "agent-eval").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agent_eval "$@"\n')
+    (tools / "agent-eval").chmod(0o755)
+    environ = environment()
+    environ["PATH"] = f"{tools}:{Path(sys.executable).parent}:{environ['PATH']}"
+    for command in run:
+        done = subprocess.run(
+            ["bash", "-c", command.text],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == command.code, f"{command.text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_every_link_within_the_repository_leads_somewhere() -> None:
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in _LINK.findall((REPOSITORY / page).read_text(encoding="utf-8"))
+        if "://" not in target
+    ]
+    assert links
+    broken = [link for link in links if not (REPOSITORY / link[0]).parent.joinpath(link[1]).exists()]
+    assert not broken
+
+
+def test_every_page_of_the_guides_and_decisions_is_linked() -> None:
+    linked = "".join((REPOSITORY / page).read_text(encoding="utf-8") for page in PAGES)
+    lonely = [str(page) for page in PAGES if page.name not in linked and page.name != "README.md"]
+    assert not lonely
+
+
+def test_commands_are_found_as_they_stand() -> None:
+    block = "# a comment\n$ one \\\n  --two  # exit 3\ncat <<'X'\ntext\nX\n"
+    page = f"```sh\n{block}```\n```yaml\nno: command\n```\n"
+    assert commands(page) == [Command("one \\\n  --two", 3), Command("cat <<'X'\ntext\nX", 0)]

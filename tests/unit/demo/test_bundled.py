@@ -1,0 +1,86 @@
+"""What is bundled: the demonstration's suites and the files to start from."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from agent_eval.contracts import Thresholds, definition_digest
+from agent_eval.demo.scaffold import SCAFFOLD, scaffold
+from agent_eval.demo.support_agent import INPUTS, write_suites
+from agent_eval.errors import StorageError, UsageError
+from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
+from agent_eval.suites.reader import open_suite
+from agent_eval.suites.validate import validate_suite
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            files("agent_eval.demo") / "suites" / "support_agent.baseline.json",
+            files("agent_eval.demo") / "suites" / "support_agent.candidate.json",
+        ),
+        (REPOSITORY / "examples" / "suite_good.json", REPOSITORY / "examples" / "suite_bad.json"),
+    ],
+    ids=["demo", "examples"],
+)
+def test_both_recordings_ask_the_same_and_answer_differently(one: Path, other: Path) -> None:
+    before, after = ([raw for raw, _ in open_suite(Path(path)).cases()] for path in (one, other))
+    assert [definition_digest(raw) for raw in before] == [definition_digest(raw) for raw in after]
+    assert [raw["trace"] for raw in before] != [raw["trace"] for raw in after]
+    for path in (one, other):
+        report = validate_suite(Path(path), strict=True)
+        assert (report.passed, report.warnings) == (True, [])
+
+
+def test_the_suites_are_written_under_one_name(tmp_path: Path) -> None:
+    before, after = write_suites(tmp_path)
+    assert before.name == after.name
+    assert before != after
+    assert open_suite(before).header.dataset_id == open_suite(after).header.dataset_id == "support-agent"
+
+
+def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
+    from agent_eval.ci.inputs import INPUT_BY_NAME
+
+    assert set(INPUTS) <= set(INPUT_BY_NAME)
+
+
+def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
+    written = scaffold(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == list(SCAFFOLD)
+    report = validate_suite(tmp_path / "suites/starter_suite.json", strict=True, require_version="1.0.0")
+    assert (report.passed, report.warnings) == (True, [])
+    load_judges(DEFAULT_JUDGES, json.loads((tmp_path / "config/judges.json").read_text()))
+    limits = json.loads((tmp_path / "config/gate.json").read_text())
+    assert set(limits) == set(Thresholds.model_fields)
+    assert Thresholds.model_validate(limits).any_set
+
+
+def test_scaffold__refuses_what_is_there_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "judges.json").symlink_to("nowhere")
+    with pytest.raises(UsageError, match=r"config/judges\.json") as refused:
+        scaffold(tmp_path)
+    assert "--force" in refused.value.remedy
+    assert not (tmp_path / "suites").exists()
+    scaffold(tmp_path, force=True)
+    assert not (tmp_path / "config" / "judges.json").is_symlink()
+
+
+def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        scaffold(tmp_path / "file")
+
+
+def test_the_readme_shows_the_workflow_that_init_writes() -> None:
+    bundled = (files("agent_eval.demo") / "starter" / "workflow.yml").read_text(encoding="utf-8")
+    shown = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("<!-- workflow -->\n```yaml\n")[1]
+    assert shown.split("```\n")[0] == bundled
