@@ -53,6 +53,11 @@ class Input:
     in_file: bool = True
 
     @property
+    def documentation(self) -> str:
+        """The description with the default, as the command's help and `action.yml` show it."""
+        return f"{self.description} Default: {self.default}." if self.default else self.description
+
+    @property
     def field(self) -> str:
         """The name as a Python identifier."""
         return self.name.replace("-", "_")

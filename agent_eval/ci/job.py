@@ -30,20 +30,32 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.text.markdown import prose
 
 
-def run_job(flags: Mapping[str, str], environ: Mapping[str, str], stream: TextIO) -> ExitCode:
+MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
+
+
+def run_job(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    stream: TextIO,
+    *,
+    config_file: Path | None = Path(CONFIG_FILE),
+    make_platform: MakePlatform = platform_for,
+) -> ExitCode:
     """Evaluate, compare, decide and tell people.
 
     Args:
         flags: Values of the command line by input name.
         environ: The environment variables.
         stream: The job's log.
+        config_file: Where further settings may stand; None for nowhere.
+        make_platform: Builds the platform; the one the environment shows by default.
 
     Raises:
         AgentEvalError: The settings or the runner's environment are wrong, so that nobody can be told but
             the caller. Everything later is told on the platform and ends in an exit code.
     """
-    settings = settings_from(gather(flags, environ, Path(CONFIG_FILE)))
-    platform = platform_for(settings, environ, stream)
+    settings = settings_from(gather(flags, environ, config_file))
+    platform = make_platform(settings, environ, stream)
     try:
         return _job(settings, platform, environ)
     except AgentEvalError as error:

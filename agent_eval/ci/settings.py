@@ -58,25 +58,26 @@ class Settings:
     github_token: str = field(repr=False)
 
 
-def gather(flags: Mapping[str, str], environ: Mapping[str, str], file: Path) -> dict[str, Given]:
+def gather(flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None) -> dict[str, Given]:
     """The first non-empty value of every input, by input name. See `ci.inputs` for the order.
 
     Args:
         flags: Values of the command line by input name; absent or empty when not given.
         environ: The environment.
-        file: `agent-eval.yml`; need not exist.
+        file: `agent-eval.yml`; need not exist, None for no file at all.
 
     Raises:
         InvalidInput: The file is not a flat mapping of known inputs.
     """
-    from_file = _read_file(file)
+    from_file = _read_file(file) if file is not None and file.is_file() else {}
+    file_name = file.name if file is not None else CONFIG_FILE
     values: dict[str, Given] = {}
     for row in INPUTS:
         places = (
             (flags.get(row.name, ""), row.flag),
             (environ.get(row.runner_variable, ""), f"input {row.name}"),
             (environ.get(row.variable, ""), row.variable),
-            (from_file.get(row.name, ""), f"{row.name} in {file.name}"),
+            (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
             (row.default, "default"),
         )
         values[row.name] = next(
@@ -114,8 +115,6 @@ def settings_from(values: Mapping[str, Given]) -> Settings:
 
 
 def _read_file(file: Path) -> dict[str, str]:
-    if not file.is_file():
-        return {}
     content = read_yaml(file)
     if content is None:
         return {}

@@ -25,7 +25,7 @@ def _flags() -> list[click.Parameter]:
             multiple=row.kind == "lines",
             metavar=_metavar(row.kind, row.choices),
             default=None,
-            help=row.description + (f" Default: {row.default}." if row.default else ""),
+            help=row.documentation,
         )
         for row in INPUTS
     ]

@@ -35,7 +35,7 @@ def described() -> dict[str, Any]:
     """action.yml as the table has it."""
     inputs: dict[str, Any] = {}
     for row in INPUTS:
-        inputs[row.name] = {"description": row.description, "required": False}
+        inputs[row.name] = {"description": row.documentation, "required": False}
         if row.action_default:
             inputs[row.name]["default"] = row.action_default
     outputs = {row.name: {"description": row.description} for row in OUTPUTS}

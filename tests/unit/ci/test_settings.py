@@ -77,8 +77,10 @@ def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
     assert found.baseline_branch == ""
 
 
-def test_file__that_is_empty_says_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, file="# nothing\n").report_title == "Agent evaluation"
+def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:
+    assert settings(tmp_path, file="null\n").report_title == "Agent evaluation"
+    with pytest.raises(InvalidInput, match="empty"):
+        settings(tmp_path, file="# nothing\n")
 
 
 @pytest.mark.parametrize("name", ["github-token", "github-api-url"])
