@@ -1,0 +1,183 @@
+"""Builds the real image and runs it as GitHub's runner does, without a docker daemon and without a network.
+
+buildah with chroot isolation takes the place of docker, and a Debian made by debootstrap that of the base.
+Downloads (the base and the wheels of the lock) are kept between runs in a cache outside the project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ("requirements/runtime.lock", "requirements/build.lock")
+SUITE = "bookworm"
+PYTHON = "3.11"
+PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
+NOT_IN_AN_IMAGE = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale")
+TOOLS = ("buildah", "debootstrap", "unshare")
+NOT_CONTEXT = (".git", ".venv", "node_modules", "__pycache__", ".*_cache", ".hypothesis", "wheels", "tests")
+TIMEOUT = 900
+
+
+def missing() -> str:
+    """Why the image cannot be built here; empty when it can."""
+    if not sys.platform.startswith("linux"):
+        return "needs Linux"
+    if os.geteuid() != 0:
+        return "needs root, for debootstrap and chroot"
+    tools = [tool for tool in TOOLS if shutil.which(tool) is None]
+    return f"needs {', '.join(tools)}: tests/container/prepare installs them" if tools else ""
+
+
+def cache() -> Path:
+    """Where downloads are kept between runs, mode 700."""
+    default = Path(tempfile.gettempdir()) / f"agent-eval-container-{os.geteuid()}"
+    directory = Path(os.environ.get("AGENT_EVAL_CONTAINER_CACHE", default))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.geteuid():
+        raise PermissionError(f"{directory} belongs to somebody else")
+    return directory
+
+
+@dataclass
+class Buildah:
+    """buildah with a storage of its own below `store`, so that nothing of the machine is touched."""
+
+    store: Path
+    environ: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write the storage's configuration."""
+        self.store.mkdir(parents=True, exist_ok=True)
+        configuration = self.store / "storage.conf"
+        places = f'graphroot = "{self.store}/graph"\nrunroot = "{self.store}/run"\n'
+        configuration.write_text(f'[storage]\ndriver = "vfs"\n{places}', encoding="utf-8")
+        self.environ = {**os.environ, "CONTAINERS_STORAGE_CONF": str(configuration)}
+
+    def __call__(self, *arguments: str, offline: bool = False) -> str:
+        """Run a command of buildah and return what it printed; raises when it fails."""
+        command = [*(["unshare", "-n"] if offline else []), "buildah", *arguments]
+        done = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+        return done.stdout.strip()
+
+
+def base(buildah: Buildah) -> str:
+    """Name of the base image: a minimal Debian with Python, its venv module and certificates."""
+    archive = cache() / f"{SUITE}-python.tar"
+    if not archive.is_file():
+        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
+            _debootstrap(Path(scratch) / "rootfs")
+            partial = Path(scratch) / "base.tar"
+            _check(["tar", "--create", f"--file={partial}", f"--directory={scratch}/rootfs", "."])
+            partial.replace(archive)
+    container = buildah("from", "scratch")
+    buildah("add", "--quiet", container, str(archive), "/")
+    buildah("commit", "--quiet", "--rm", container, "localhost/base")
+    return "localhost/base"
+
+
+def wheels() -> Path:
+    """Directory with the wheels of the locks for the base's Python, verified by their hashes."""
+    content = b"".join((ROOT / lock).read_bytes() for lock in LOCKS)
+    directory = cache() / f"wheels-{hashlib.sha256(content).hexdigest()[:16]}"
+    if not directory.is_dir():
+        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
+            _check(
+                [
+                    *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+                    *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
+                    *(f"--abi={abi}" for abi in ("cp311", "abi3", "none")),
+                    *(f"--platform={platform}_{os.uname().machine}" for platform in PLATFORMS),
+                    *(argument for lock in LOCKS for argument in ("--requirement", str(ROOT / lock))),
+                    *("--dest", f"{scratch}/wheels"),
+                ]
+            )
+            (Path(scratch) / "wheels").replace(directory)
+    return directory
+
+
+def context(directory: Path) -> Path:
+    """Copy the project and the wheels into a build context."""
+    shutil.copytree(ROOT, directory, ignore=shutil.ignore_patterns(*NOT_CONTEXT), symlinks=True)
+    shutil.copytree(wheels(), directory / "wheels")
+    return directory
+
+
+@dataclass(frozen=True)
+class Image:
+    """The built image and one container of it, in which commands are run."""
+
+    buildah: Buildah
+    name: str
+    container: str
+
+    @property
+    def config(self) -> dict[str, object]:
+        """The image's configuration: Entrypoint, Env, User, ..."""
+        inspected: dict[str, object] = json.loads(self.buildah("inspect", self.name))["OCIv1"]["config"]
+        return inspected
+
+    @property
+    def root(self) -> Path:
+        """The container's file system on this machine."""
+        return Path(self.buildah("mount", self.container))
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        workspace: Path,
+        environ: Mapping[str, str] | None = None,
+        user: str = "0:0",
+        mounts: Mapping[Path, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the entrypoint as the runner does: workspace mounted, variables set, no shell between."""
+        entrypoint = self.config["Entrypoint"]
+        assert isinstance(entrypoint, list)
+        binds = {workspace: "/github/workspace", **(mounts or {})}
+        command = [
+            *("buildah", "run", "--isolation", "chroot", "--user", user),
+            *("--workingdir", "/github/workspace"),
+            *(argument for path, place in binds.items() for argument in ("--volume", f"{path}:{place}")),
+            *(argument for pair in (environ or {}).items() for argument in ("--env", "=".join(pair))),
+            *(self.container, "--", *entrypoint, *arguments),
+        ]
+        return subprocess.run(
+            command, env=self.buildah.environ, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        )
+
+
+def build(scratch: Path) -> Image:
+    """Build the image from the project's Dockerfile, without a network."""
+    buildah = Buildah(scratch / "store")
+    arguments = ["--isolation", "chroot", "--pull-never", "--build-arg", f"BASE={base(buildah)}"]
+    name = "localhost/agent-eval"
+    buildah("bud", *arguments, "--tag", name, str(context(scratch / "context")), offline=True)
+    return Image(buildah, name, buildah("from", "--pull-never", name))
+
+
+def _debootstrap(target: Path) -> None:
+    include = "--include=python3,python3-venv,ca-certificates"
+    _check(["debootstrap", "--variant=minbase", include, SUITE, str(target)])
+    for place in NOT_IN_AN_IMAGE:
+        for path in (target / place).iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _check(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
