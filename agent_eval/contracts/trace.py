@@ -137,6 +137,38 @@ class Trace(Sequence[Event]):
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:
     """Pair tool calls with their results. See `Trace.calls`. Linear in the number of events."""
+    in_turn = _pair_in_turn(events)
+    return _pair_in_any_order(events) if in_turn is None else in_turn
+
+
+def _pair_in_turn(events: Sequence[Event]) -> list[ToolCall] | None:
+    """The pairs when each call is answered before the next one, which most traces do; else None.
+
+    With one call open, a result of the same attempt, id and tool can only be its answer.
+    """
+    pairs: list[ToolCall] = []
+    pending: Event | None = None
+    for event in events:
+        if event.type == TOOL_CALL:
+            if pending is not None:
+                return None
+            pending = event
+        elif event.type == TOOL_RESULT:
+            if (
+                pending is None
+                or event.tool != pending.tool
+                or event.call_id != pending.call_id
+                or event.attempt != pending.attempt
+            ):
+                return None
+            pairs.append(ToolCall(pending, event))
+            pending = None
+    if pending is not None:
+        pairs.append(ToolCall(pending, None))
+    return pairs
+
+
+def _pair_in_any_order(events: Sequence[Event]) -> list[ToolCall]:
     calls: list[Event] = []
     result_of: dict[int, Event] = {}
     orphans: list[Event] = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from agent_eval.contracts import Case, CaseIndexRow, Event, Trace, definition_digest, digest
@@ -21,6 +22,10 @@ _LARGEST_COUNT = 2**53
 """Largest count taken for one; beyond it JSON numbers are no longer exact."""
 
 
+_READ_TOGETHER = 64
+"""Most attributes of an event for which the names to read are remembered."""
+
+
 def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
     """The row of one case.
 
@@ -34,59 +39,79 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
         trace: Its trace.
     """
     output = trace.final_output
-    attributes = [event.attributes for event in trace.events if event.attributes]
     usage = case.metadata.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    spent = _Spent()
+    for event in trace.events:
+        if event.attributes:
+            spent.add(event.attributes)
+    spent.add_model(case.metadata, MODEL_ATTRIBUTES)
     return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
         "output_digest": None if output is None else digest(output),
         "calls": [[call.tool, digest(call.arguments)[:ARGUMENTS_DIGEST_CHARACTERS]] for call in trace.calls],
-        "models": _models([*attributes, case.metadata]),
-        "input_tokens": _count(attributes, usage, INPUT_TOKEN_ATTRIBUTES),
-        "output_tokens": _count(attributes, usage, OUTPUT_TOKEN_ATTRIBUTES),
-        "cost_usd": _cost(attributes, case.metadata),
+        "models": list(spent.models),
+        "input_tokens": _count(spent.input_tokens, usage, INPUT_TOKEN_ATTRIBUTES),
+        "output_tokens": _count(spent.output_tokens, usage, OUTPUT_TOKEN_ATTRIBUTES),
+        "cost_usd": _cost(spent.cost_usd, case.metadata),
         "latency_ms": _latency(trace.events),
     }
 
 
-def _models(sources: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Models in the order of their first appearance."""
-    found: dict[str, None] = {}
-    for source in sources:
-        for name in MODEL_ATTRIBUTES:
+class _Spent:
+    """Sums over the attributes of events; None until one has a figure. Models in order of appearance."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, None] = {}
+        self.input_tokens: float | None = None
+        self.output_tokens: float | None = None
+        self.cost_usd: float | None = None
+
+    def add(self, attributes: Mapping[str, Any]) -> None:
+        names = tuple(attributes)
+        readings = _readings(names) if len(names) <= _READ_TOGETHER else _readings.__wrapped__(names)
+        models, input_tokens, output_tokens, cost_usd = readings
+        if models:
+            self.add_model(attributes, models)
+        if input_tokens:
+            self.input_tokens = _plus(self.input_tokens, _figure(attributes, input_tokens))
+        if output_tokens:
+            self.output_tokens = _plus(self.output_tokens, _figure(attributes, output_tokens))
+        if cost_usd:
+            self.cost_usd = _plus(self.cost_usd, _figure(attributes, cost_usd))
+
+    def add_model(self, source: Mapping[str, Any], names: Sequence[str]) -> None:
+        for name in names:
             model = source.get(name)
-            if isinstance(model, str) and model:
-                found[model] = None
-                break
-    return list(found)
+            if model and isinstance(model, str):
+                self.models[model] = None
+                return
 
 
-def _sum(sources: Iterable[Mapping[str, Any]], names: Sequence[str]) -> float | int | None:
-    """Sum of the first usable figure of each source; None when no source has one."""
-    figures = [figure for figure in (_figure(source, names) for source in sources) if figure is not None]
-    return sum(figures) if figures else None
+@lru_cache(maxsize=256)
+def _readings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Which of an event's attributes tell its model, tokens and cost; events share few sets of names."""
+    wanted = (MODEL_ATTRIBUTES, INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES, COST_ATTRIBUTES)
+    return [tuple(name for name in group if name in names) for group in wanted]
 
 
-def _figure(source: Mapping[str, Any], names: Sequence[str]) -> float | int | None:
+def _plus(total: float | None, figure: float | None) -> float | None:
+    if figure is None:
+        return total
+    return figure if total is None else total + figure
+
+
+def _figure(source: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    """The first of the named values that is a number from 0 up, not a bool and not infinite."""
     for name in names:
-        value = source.get(name)
-        if value is not None and _is_figure(value):
+        value: Any = source.get(name)
+        if type(value) in (int, float) and 0 <= value < math.inf:
             return value  # type: ignore[no-any-return]
     return None
 
 
-def _is_figure(value: Any) -> bool:
-    """Whether it is a number that can be summed: not a bool, not negative, not infinite."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return value >= 0 and math.isfinite(value)
-
-
-def _count(
-    attributes: Sequence[Mapping[str, Any]], usage: Mapping[str, Any], names: Sequence[str]
-) -> int | None:
-    total = _sum(attributes, names)
+def _count(total: float | None, usage: Mapping[str, Any], names: Sequence[str]) -> int | None:
     if total is None:
         total = _figure(usage, names)
     if total is None or total > _LARGEST_COUNT or total != int(total):
@@ -94,8 +119,7 @@ def _count(
     return int(total)
 
 
-def _cost(attributes: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> float | None:
-    total = _sum(attributes, COST_ATTRIBUTES)
+def _cost(total: float | None, metadata: Mapping[str, Any]) -> float | None:
     if total is None:
         total = _figure(metadata, COST_ATTRIBUTES)
     return _finite(total)
@@ -103,7 +127,7 @@ def _cost(attributes: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) 
 
 def _latency(events: Sequence[Event]) -> float | None:
     spent = [
-        event.latency_ms for event in events if event.latency_ms is not None and _is_figure(event.latency_ms)
+        latency for event in events if (latency := event.latency_ms) is not None and 0 <= latency < math.inf
     ]
     if spent:
         return _finite(sum(spent))
@@ -120,7 +144,7 @@ def _between(first: str, last: str) -> float | None:
     return milliseconds if milliseconds >= 0 else None
 
 
-def _finite(total: float | int | None) -> float | None:
+def _finite(total: float | None) -> float | None:
     if total is None or not math.isfinite(total):
         return None
     return float(total)
