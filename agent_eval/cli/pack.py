@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -44,7 +44,7 @@ def _facts_text(verb: str, found: PackFacts) -> str:
     )
 
 
-def _conversion(layout: str, text: str) -> click.Command:
+def _conversion(layout: Literal["files", "compact"], text: str) -> click.Command:
     @click.option("--run", "where", required=True, metavar="PACK", help="Evidence pack, or archive of one.")
     @click.option("--out", required=True, metavar="DIRECTORY", help="The pack to write.")
     @output_format

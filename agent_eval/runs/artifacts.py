@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from agent_eval.contracts import Comparison, Contract, GateDecision
 from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.evidence import layout
 from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.pack import open_pack
 from agent_eval.storage.digests import sha256_bytes
@@ -36,7 +38,7 @@ def read_comparison(path: Path) -> ReadComparison:
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
     comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
     sha256 = sha256_bytes(data)
-    pack = enclosing_pack(path)
+    pack = _pack_around(path)
     if pack is not None:
         sealed = open_pack(pack)
         if sealed.manifest_sha256 != comparison.candidate.manifest_sha256:
@@ -50,6 +52,16 @@ def read_comparison(path: Path) -> ReadComparison:
                 f"{path} changed while it was read", remedy="Run the command again.", file=str(path)
             )
     return ReadComparison(comparison, sha256)
+
+
+def _pack_around(path: Path) -> Path | None:
+    """The pack in which a file lies; also what must have been one before its manifest was lost."""
+    pack = enclosing_pack(path)
+    if pack is not None or path.parent.name != layout.COMPARE:
+        return pack
+    above = path.absolute().parent.parent
+    remains = (layout.MANIFEST, layout.DERIVED, layout.CONFIG, layout.CASES)
+    return above if any(os.path.lexists(above / name) for name in remains) else None
 
 
 def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:

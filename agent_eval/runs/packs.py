@@ -6,7 +6,6 @@ from pathlib import Path
 
 from agent_eval.comparison.view import RunView
 from agent_eval.errors import InvalidInput
-from agent_eval.evidence.bundle import open_bundle
 from agent_eval.evidence.pack import Pack, open_pack
 
 
@@ -22,6 +21,8 @@ def open_run(where: Path) -> Pack:
     """
     if not where.is_file():
         return open_pack(where)
+    from agent_eval.evidence.bundle import open_bundle  # archives are the exception
+
     packs = open_bundle(where)
     if len(packs) != 1:
         raise InvalidInput(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.contracts import RunConfig, RunSummary
-from agent_eval.engine.score import JudgePlan, score_suite
+from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.score import score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
