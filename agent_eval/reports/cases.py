@@ -18,7 +18,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.reports.blocks import bullets
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import AMOUNTS, amount
+from agent_eval.reports.figures import AMOUNTS, amount, count
 from agent_eval.text.markdown import code_span, fence
 
 _CALLS_SHOWN = 8
@@ -42,7 +42,7 @@ def in_full(case: CaseRegression, change: BehaviourChange | None, command: str, 
     lines = [_judge_line(judge, detail) for judge in case.judges[: detail.judges]]
     hidden = len(case.judges) - len(lines)
     if hidden:
-        lines.append(f"and {hidden:,} more judges")
+        lines.append(f"and {count(hidden, 'more judge')}")
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:

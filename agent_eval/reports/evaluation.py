@@ -9,6 +9,7 @@ from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets
 from agent_eval.reports.detail import Detail
+from agent_eval.reports.figures import count
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.wording import ICONS, WORDS, overall, suite_why
 from agent_eval.text.markdown import code_span, link, plain, prose
@@ -16,22 +17,16 @@ from agent_eval.text.markdown import code_span, link, plain, prose
 
 def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     """A report as blocks: heading, warnings, and each suite, worst first."""
+    title = f"## {heading(report.status, report.title, detail)}"
+    if report.not_evaluated:
+        title = f"## 🛑 {plain(report.title, limit=detail.name)}: not evaluated"
+        title += f"\n\n**{prose(report.not_evaluated, limit=2 * detail.quote)}**"
     if len(report.suites) == 1:
-        suite = report.suites[0]
-        return [
-            f"## {heading(suite.status, report.title, detail)}",
-            _warnings(report, detail),
-            *_sections(suite, report, detail),
-        ]
+        return [title, _warnings(report, detail), *_sections(report.suites[0], report, detail)]
     shown = report.worst_first[: detail.suites]
     # The room for cases is shared, so that one suite's cases do not bury the next suite.
     cases = max(1, detail.cases // max(1, len(shown))) if detail.cases else 0
-    blocks = [
-        f"## {heading(report.status, report.title, detail)}",
-        f"**{overall(report)}**",
-        _warnings(report, detail),
-        _suite_list(report, detail),
-    ]
+    blocks = [title, f"**{overall(report)}**", _warnings(report, detail), _suite_list(report, detail)]
     for suite in shown:
         blocks.append(f"## {heading(suite.status, suite.slug, detail)}")
         blocks += _sections(suite, report, replace(detail, cases=cases))
@@ -81,7 +76,7 @@ def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     ]
     hidden = len(report.suites) - len(lines)
     if hidden:
-        lines.append(f"and {hidden:,} more suites, {detail.elsewhere}")
+        lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
     return bullets(lines)
 
 

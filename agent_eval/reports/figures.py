@@ -93,7 +93,7 @@ def amount(name: str, value: float | None) -> str:
     if value is None:
         return "unknown"
     if name.endswith("cost_usd"):
-        return f"${value:,.2f}" if abs(value) >= 1 or value == 0 else f"${value:.3g}"
+        return f"{value:,.2f} USD" if abs(value) >= 1 or value == 0 else f"{value:.3g} USD"
     if name.endswith("latency_ms"):
         return f"{value / 1000:,.1f} s" if abs(value) >= 1000 else f"{value:,.0f} ms"
     return f"{value:,.0f}"

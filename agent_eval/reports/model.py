@@ -95,6 +95,8 @@ class EvaluationReport:
         reproduce: Shell command that judges one case again; `{suite}` and `{case}` are replaced by quoted
             words. Empty: no command is shown.
         tool_version: Version of agent-eval.
+        not_evaluated: Why no decision may be relied on (the baseline could not be looked up): it takes the
+            place of the decision in the heading. Empty when everything was evaluated.
     """
 
     title: str
@@ -107,6 +109,7 @@ class EvaluationReport:
     warnings: Sequence[str] = field(default=())
     reproduce: str = REPRODUCE
     tool_version: str = ""
+    not_evaluated: str = ""
 
     @property
     def status(self) -> GateStatus:

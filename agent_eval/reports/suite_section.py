@@ -240,7 +240,7 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
         return ""
     hidden = len(counts) - len(rows)
     shown = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
-    return f"{shown}\n\nand {hidden:,} more judges" if hidden else shown
+    return f"{shown}\n\nand {count(hidden, 'more judge')}" if hidden else shown
 
 
 _RULES: dict[str, tuple[str, Callable[[float], str]]] = {

@@ -88,6 +88,9 @@ def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str
 def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
     """What `ci` and `demo` say: each suite's decision and why, what regressed, where the evidence is."""
     lines: list[str] = []
+    if report.not_evaluated:
+        said = f"Not evaluated: {clean(report.not_evaluated)}"
+        lines += [*(_paint(line, _RED, colour) for line in _wrapped([said], rest="  ")), ""]
     if len(report.suites) > 1:
         lines += [_paint(overall(report), _COLOURS[report.status], colour), ""]
     for suite in report.worst_first:

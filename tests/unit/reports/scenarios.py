@@ -261,7 +261,7 @@ def first_run() -> EvaluationReport:
             decision=decision(GateStatus.NO_BASELINE),
             candidate=run("candidate", 40, 38, 2),
             baseline=None,
-            baseline_note="No earlier run of this workflow on `main` carries the artifact `agent-eval-support`.",
+            baseline_note="No earlier run on `main` carries the artifact `agent-eval-support`.",
             failing=failing_rows(2),
         )
     )
@@ -327,7 +327,10 @@ def regressed_suite(**more: Any) -> SuiteReport:
         ),
         behaviour=RunBehaviour(
             model_changed=True,
-            notices=["The model changed from gpt-4o to gpt-4o-mini.", "Cost rose by 38% ($0.42 to $0.58)."],
+            notices=[
+                "The model changed from gpt-4o to gpt-4o-mini.",
+                "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases.",
+            ],
             shifts=[metric("cost_usd", 0.42, 0.58)],
         ),
         clusters=[
@@ -454,15 +457,15 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
             decision=decision(GateStatus.FAILED, broken),
             candidate=now,
             comparison=compared,
-            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=evil),
+            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
             baseline_note=evil,
             failing=failing,
         ),
         title=evil,
         head_sha=evil,
         evidence_name=evil,
-        evidence_url=evil,
-        run_url=evil,
+        evidence_url=f"javascript:{evil}",
+        run_url=f"javascript:{evil}",
         warnings=[evil],
         tool_version=evil,
     )

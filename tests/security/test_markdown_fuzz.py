@@ -1,0 +1,134 @@
+"""Nothing that a case, a judge, an agent or a branch says becomes markup, a mention, a link or an image."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.reports.comment import render_comment
+from agent_eval.reports.markdown import render_markdown
+from agent_eval.reports.summary import render_summary
+from agent_eval.text.markdown import code_span, fence, link, plain, prose
+from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts
+from tests.unit.reports import scenarios
+
+THOROUGH = os.environ.get("CI") == "true"
+ROUNDS = 30_000 if THOROUGH else 1_500
+EXAMPLES = 1_000 if THOROUGH else 40
+
+hostile_text = st.one_of(
+    st.lists(st.sampled_from(NASTY), min_size=1, max_size=9).map("".join),
+    st.text(st.characters(), min_size=1, max_size=60),
+    st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=4)), min_size=1, max_size=12).map("".join),
+).filter(lambda text: bool(text.strip()))
+
+PLACES = {
+    "table": "| case | reason |\n|---|---|\n| x | {} |\n| end | ok |\n\nTAIL\n",
+    "list": "- {}: 1\n- ok\n",
+    "paragraph": "before\n\n{}\n\nTAIL\n",
+    "sentence": "before {} after.\n",
+    "bold": "**before {} after**\n",
+    "heading": "## ❌ {}: failed\n\nTAIL\n",
+    "quote": "> ⚠️ {}\n\nTAIL\n",
+}
+
+
+def assert_inert(page: Page, benign: Page, allowed_links: tuple[str, ...] = ()) -> None:
+    assert page.skeleton == benign.skeleton
+    assert page.balanced()
+    assert page.tags_in_code == []
+    assert set(page.links) <= set(allowed_links)
+    assert page.comments == benign.comments
+    assert ACTIVE.search(page.text) is None, ACTIVE.search(page.text)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("escape", [code_span, plain, prose])
+def test_hostile_text_stays_text__in_every_place(escape, place):
+    template = PLACES[place]
+    benign = Page(template.format(escape("benign")))
+    for text in nasty_texts(seed=9, number=ROUNDS // 10):
+        shown = escape(text)
+        if shown:
+            assert_inert(Page(template.format(shown)), benign)
+
+
+@given(text=hostile_text)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_hostile_text_stays_text__in_a_table_and_a_list(text):
+    for place in ("table", "list"):
+        template = PLACES[place]
+        for escape in (code_span, plain, prose):
+            shown = escape(text)
+            if shown:
+                assert_inert(Page(template.format(shown)), Page(template.format(escape("benign"))))
+
+
+def test_a_code_block_ends_where_it_should():
+    benign = Page("before\n\n" + fence("benign") + "\n\nTAIL\n")
+    for text in nasty_texts(seed=5, number=ROUNDS):
+        assert_inert(Page("before\n\n" + fence(text) + "\n\nTAIL\n"), benign)
+
+
+def test_only_plain_web_addresses_become_links():
+    for text in nasty_texts(seed=3, number=ROUNDS):
+        for address in (text, "https://e/" + text):
+            page = Page("before " + link("here", address) + " after\n")
+            assert page.text.strip() == "before here after"
+            assert page.links in ([], [address])
+
+
+def hostile_marker_and_page(text: str) -> tuple[str, Page]:
+    report = scenarios.hostile(text)
+    comment = render_comment(report, scenarios.MARKER)
+    return comment, Page(comment)
+
+
+@given(text=hostile_text)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_the_whole_comment_keeps_its_shape(text):
+    benign = Page(render_comment(scenarios.hostile("x|y"), scenarios.MARKER))
+    comment, page = hostile_marker_and_page(text)
+    assert_inert(page, benign)
+    assert comment.startswith(scenarios.MARKER)
+    assert [f"<!--{said}-->" for said in page.comments] == [scenarios.MARKER]
+
+
+def test_the_whole_comment_keeps_its_shape__seeded():
+    benign = Page(render_comment(scenarios.hostile("x|y"), scenarios.MARKER))
+    for text in nasty_texts(seed=11, number=ROUNDS // 15):
+        if text.strip():
+            assert_inert(hostile_marker_and_page(text)[1], benign)
+
+
+def test_a_comment_on_two_suites_keeps_its_shape():
+    def page(text: str) -> Page:
+        report = scenarios.hostile(text)
+        return Page(
+            render_comment(replace(report, suites=[*report.suites, *report.suites]), scenarios.MARKER)
+        )
+
+    benign = page("x|y")
+    for text in nasty_texts(seed=12, number=ROUNDS // 100):
+        if text.strip():
+            assert_inert(page(text), benign)
+
+
+@given(text=hostile_text)
+@settings(max_examples=EXAMPLES // 4, deadline=None)
+def test_summary_and_markdown_file_keep_their_shape(text):
+    assert_inert(
+        Page(render_summary(scenarios.hostile(text))), Page(render_summary(scenarios.hostile("x|y")))
+    )
+    assert_inert(Page(_file(text)), Page(_file("x|y")))
+
+
+def _file(text: str) -> str:
+    suite = scenarios.hostile(text).suites[0]
+    assert suite.comparison is not None
+    replay = {"replay_passed": False, "case_mismatches": [text, {text: [text]}], "env_mismatches": [text]}
+    return render_markdown(suite.comparison, suite.decision, title=text, replay=replay)

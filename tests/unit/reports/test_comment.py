@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.contracts import CaseSets, GateStatus, Outcome, RunBehaviour
+from agent_eval.reports.comment import render_comment
+from agent_eval.reports.detail import characters
+from tests.security.github_markdown import Page
+from tests.unit.reports import scenarios
+
+
+def comment_on(report, **more) -> str:
+    return render_comment(report, scenarios.MARKER, **more)
+
+
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_scenarios_look_as_agreed(name, golden):
+    golden(f"comment/{name}.md", comment_on(scenarios.SCENARIOS[name]()))
+
+
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_the_marker_is_the_first_thing_in_the_comment(name):
+    text = comment_on(scenarios.SCENARIOS[name]())
+    assert text.startswith(scenarios.MARKER)
+    assert text == comment_on(scenarios.SCENARIOS[name]())
+
+
+def test_a_blocked_engineer_reads_why_before_anything_else():
+    lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
+    assert lines[1] == "## ❌ Agent evaluation: failed"
+    assert lines[2] == (
+        "**3 cases regressed, none is allowed. The pass rate fell by 4.5 points, at most 2 are allowed.**"
+    )
+
+
+def test_it_names_the_baselines_commit_run_and_age():
+    text = comment_on(scenarios.regressed())
+    assert (
+        "Commit `9be1f04` compared with `3f9a1c2` on main (merge base, 2 days old, "
+        "[run 790](https://github.com/acme/support-bot/actions/runs/790))." in text
+    )
+
+
+def test_it_names_the_run_where_the_baselines_commit_is_unknown():
+    suite = scenarios.unchanged_suite(baseline=None)
+    assert suite.comparison is not None
+    baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
+    suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
+    assert "Compared with run `run-baseline`." in comment_on(scenarios.report(suite, head_sha=None))
+
+
+def test_the_suites_own_changes_come_before_the_numbers():
+    text = comment_on(scenarios.regressed())
+    order = [
+        "2 new:",
+        "**removed that failed in the baseline**",
+        "The model changed",
+        "Pass\u00a0rate",
+        "#### ",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_new_cases_that_fail_are_counted():
+    suite = scenarios.regressed_suite(failing=scenarios.failing_rows(2))
+    assert suite.comparison is not None
+    suite.comparison.cases.new = ["order-000", "order-001", "order-de-1"]
+    suite.comparison.cases.removed = ["gone", "old-7"]
+    text = comment_on(scenarios.report(suite))
+    assert "3 new: `order-000`, `order-001`, `order-de-1` (**2 do not pass**)" in text
+    assert "⚠️ 1 removed: `gone`" in text
+
+
+def test_a_case_says_which_judge_why_and_what_the_agent_did_differently():
+    text = comment_on(scenarios.regressed())
+    for line in (
+        "- ❌ `policy`: `forbidden tool escalate was called (event 5)`",
+        "- 💥 `trajectory_step` could not judge: `step 3 has no result`",
+        "- Calls: `lookup_order → refund` became `lookup_order → refund → escalate`",
+        "- `refund` `$.amount`: `10` became `1000`",
+        "- Output before: `I have refunded 10 EUR to your card.`",
+        "- Output now: `I have refunded 1000 EUR and asked a colleague to check.`",
+        "- Usage: output tokens 210 → 480; cost 0.0021 USD → 0.0048 USD",
+        "agent-eval run --suite suites/support.json --case refund-over-limit --out reproduce",
+    ):
+        assert line in text.splitlines()
+
+
+def with_change(**fields) -> str:
+    rows, changes = scenarios.three_regressions()
+    change = changes[0].model_copy(update={"metrics": [], "output_changed": False, "calls": [], **fields})
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    compared = suite.comparison.model_copy(
+        update={"behaviour_changes": [change], "case_regressions": rows[:1]}
+    )
+    return comment_on(scenarios.report(replace(suite, comparison=compared)))
+
+
+def test_many_calls_are_told_by_what_changed():
+    calls = [*(scenarios.CallChange(kind="added", tool="search") for _ in range(2))]
+    calls.append(scenarios.CallChange(kind="moved", tool="refund"))
+    text = with_change(baseline_calls=["a"] * 20, candidate_calls=["a"] * 22, calls=calls)
+    assert "- Calls: 20 became 22; added `search ×2`; moved `refund`" in text
+
+
+def test_equal_calls_with_other_arguments_are_told_once():
+    arguments = {f"$.field{number}": (None, number) for number in range(6)}
+    calls = [scenarios.CallChange(kind="arguments", tool="refund", arguments=arguments)]
+    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12, calls=calls)
+    assert "- Calls: `a → a → a → a → a → a → a → a → … 4 more` with other arguments" in text
+    assert "- `refund` `$.field0`: `null` became `0`" in text
+    assert "- and 2 more arguments changed" in text
+
+
+def test_no_call_and_no_output_are_said_in_words():
+    text = with_change(
+        baseline_calls=["a"],
+        candidate_calls=[],
+        output_changed=True,
+        baseline_output="x",
+        candidate_output=None,
+    )
+    assert "- Calls: `a` became `no call`" in text
+    assert "- Output now: nothing" in text
+    assert "- Output changed" in with_change(output_changed=True, baseline_output=None, candidate_output=None)
+
+
+def test_another_model_is_named():
+    text = with_change(model_changed=True, baseline_models=["gpt-4o"], candidate_models=["gpt-4o-mini"])
+    assert "- Model: `gpt-4o` became `gpt-4o-mini`" in text
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "said"),
+    [
+        (Outcome.PASSED, None, "- ➖ `regex` no longer judges this case: `why`"),
+        (Outcome.PASSED, Outcome.INCONCLUSIVE, "- ❔ `regex` cannot tell: `why`"),
+        (Outcome.PASSED, Outcome.SKIPPED, "- ➖ `regex` has nothing to judge: `why`"),
+        (Outcome.FAILED, Outcome.PASSED, "- ✅ `regex` passes now, was failed"),
+        (None, Outcome.PASSED, "- ✅ `regex` passes now, was absent"),
+    ],
+)
+def test_every_outcome_of_a_judge_has_words(baseline, candidate, said):
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    judge = suite.comparison.case_regressions[0].judges[0]
+    judge.judge_id, judge.baseline, judge.candidate, judge.reason = "regex", baseline, candidate, "why"
+    assert said in comment_on(scenarios.report(suite)).splitlines()
+
+
+def test_a_case_without_judges_tells_its_outcome():
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    suite.comparison.case_regressions[0].judges = []
+    assert "- passed → failed" in comment_on(scenarios.report(suite)).splitlines()
+
+
+def test_a_first_run_says_so_and_lists_what_does_not_pass():
+    report = scenarios.first_run()
+    text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
+    assert "## ➖ Agent evaluation: no baseline" in text
+    assert "This run is the first: there is no baseline yet" in text
+    assert "- ❌ `order-000`: `policy` `required tool lookup_order was never called`" in text
+
+
+def test_two_suites_are_listed_worst_first_then_told_one_by_one():
+    text = comment_on(scenarios.two_suites())
+    order = [
+        "## ❌ Agent evaluation: failed",
+        "**1 of 2 suites failed.**",
+        "- ❌ `support`: 3 cases regressed",
+        "- ✅ `billing`: No case regressed.",
+        "## ❌ support: failed",
+        "## ✅ billing: passed",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_many_suites_share_the_room_for_cases():
+    suites = [scenarios.regressed_suite(slug=f"suite-{number}") for number in range(90)]
+    text = comment_on(scenarios.report(*suites))
+    listed = text.count("- ❌ `suite-")
+    assert f"and {90 - listed} more suites, see the job summary" in text
+    assert text.count("#### ") == text.count("## ❌ suite-") > 0
+
+
+def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
+    report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
+    lines = [line for line in comment_on(report).splitlines() if line]
+    assert lines[1:3] == ["## 🛑 Agent evaluation: not evaluated", "**The baseline could not be looked up.**"]
+
+
+def test_a_command_survives_ids_that_a_shell_would_read():
+    rows = [
+        scenarios.regression(case_id, "policy", "why")
+        for case_id in ("a b", "x'; rm -rf /", "two\nlines", "`id`")
+    ]
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    suite.comparison.case_regressions = rows
+    text = comment_on(scenarios.report(suite))
+    assert "--case 'a b' --out" in text
+    assert """--case 'x'"'"'; rm -rf /' --out""" in text
+    assert r"--case $'two\x0alines' --out" in text
+    assert "--case '`id`' --out" in text
+
+
+def test_without_a_template_there_is_no_command():
+    assert "```" not in comment_on(replace(scenarios.regressed(), reproduce=""))
+
+
+def test_links_that_are_not_web_addresses_are_left_out():
+    text = comment_on(replace(scenarios.unchanged(), run_url="javascript:alert(1)", evidence_url=None))
+    assert "Full report: job summary · Evidence: `agent-eval-evidence`" in text
+
+
+def test_hundreds_of_regressions_are_counted_not_listed():
+    text = comment_on(scenarios.many_regressed())
+    assert "### 500 regressed cases" in text
+    assert text.count("#### ") == 5
+    assert "… and 455 more, see the job summary." in text
+
+
+def grown(number: int, word: str) -> object:
+    """An evaluation in which everything that can grow has grown."""
+    rows = [scenarios.regression(f"{word}-{position}", word, word * 3) for position in range(number)]
+    suite = scenarios.regressed_suite(slug=word, failing=scenarios.failing_rows(number))
+    assert suite.comparison is not None
+    compared = suite.comparison.model_copy(
+        update={
+            "case_regressions": rows,
+            "cases": CaseSets(
+                compared=200, new=[word] * number, changed=[word] * number, removed=[word] * number
+            ),
+            "behaviour": RunBehaviour(notices=[word] * (number % 20)),
+            "judge_metrics": {
+                f"{word}{key}": scenarios.metric(f"{word}{key}", 1.0, 0.5) for key in range(number % 30)
+            },
+        }
+    )
+    suites = [replace(suite, comparison=compared)] * (number % 50 + 1)
+    return scenarios.report(*suites, title=word, warnings=[word] * (number % 10), evidence_name=word)
+
+
+@given(
+    number=st.integers(0, 300),
+    word=st.sampled_from(["x", "long " * 60, "🙂" * 300, "`|@a" * 80]),
+    data=st.data(),
+)
+@settings(max_examples=40, deadline=None)
+def test_any_limit_is_kept_without_cutting_markup(number, word, data):
+    limit = data.draw(st.integers(2_000, 65_536))
+    text = comment_on(grown(number, word), limit=limit)
+    assert characters(text) <= limit
+    assert text.startswith(scenarios.MARKER)
+    assert Page(text).balanced()
+    assert re.search(r"^## ❌ ", text, flags=re.MULTILINE)
+
+
+def test_less_room_means_less_detail_in_steps():
+    report = scenarios.two_suites()
+    lengths = [len(comment_on(report, limit=limit)) for limit in (65_536, 5_000, 3_000, 2_000, 1)]
+    assert lengths == sorted(lengths, reverse=True)
+    assert "The full report is in the job summary." in comment_on(report, limit=1)
+
+
+def test_astral_characters_count_twice():
+    assert characters("a🙂") == 3
+
+
+def test_the_worst_suite_decides():
+    statuses = [GateStatus.PASSED, GateStatus.NO_BASELINE, GateStatus.INCONCLUSIVE, GateStatus.FAILED]
+    suites = [
+        replace(scenarios.unchanged_suite(), decision=scenarios.decision(status)) for status in statuses
+    ]
+    for number, status in enumerate(statuses, 1):
+        assert scenarios.report(*suites[:number]).status is status
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (GateStatus.PASSED, "All 2 suites passed."),
+        (GateStatus.FAILED, "All 2 suites failed."),
+        (GateStatus.NO_BASELINE, "2 of 2 suites have no baseline."),
+        (GateStatus.INCONCLUSIVE, "All 2 suites are inconclusive."),
+    ],
+)
+def test_several_suites_are_summed_up_in_a_sentence(status, said):
+    suite = replace(scenarios.unchanged_suite(), decision=scenarios.decision(status))
+    assert f"**{said}**" in comment_on(scenarios.report(suite, suite))
