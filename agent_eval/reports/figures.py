@@ -25,7 +25,8 @@ def percent(share: float | None, *, decimals: int = 1) -> str:
         return f"{share * 100:.0f}%"
     while decimals < _MAX_DECIMALS and float(f"{share * 100:.{decimals}f}") in (0.0, 100.0):
         decimals += 1
-    return f"{share * 100:.{decimals}f}%"
+    shown = f"{share * 100:.{decimals}f}%"
+    return {"0.0000%": "under 0.0001%", "100.0000%": "over 99.9999%"}.get(shown, shown)
 
 
 def allowed(share: float) -> str:

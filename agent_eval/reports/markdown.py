@@ -73,11 +73,14 @@ def _replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
     if replay is None:
         return []
     held = replay.get("replay_passed") is True
-    blocks = ["### Replay", f"{'✅ The replay gave the same results.' if held else '❌ The replay differs.'}"]
-    for key, noun in (("case_mismatches", "case"), ("env_mismatches", "difference in the environment")):
+    blocks = ["### Replay", "✅ The replay gave the same results." if held else "❌ The replay differs."]
+    for key, one, many in (
+        ("case_mismatches", "case differs", "cases differ"),
+        ("env_mismatches", "difference in the environment", "differences in the environment"),
+    ):
         found = replay.get(key)
         if isinstance(found, list) and found:
-            title = count(len(found), noun, noun.replace("difference", "differences") if " " in noun else "")
+            title = count(len(found), one, many)
             lines = [code_span(str(item), limit=detail.quote) for item in found[: detail.cases]]
             blocks.append(folded(title, [bullets(lines)]))
     return blocks

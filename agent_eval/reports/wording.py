@@ -36,15 +36,18 @@ def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
 
 
 def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
-    size = distance(value, decimals=apart(value, rule.threshold))
-    moved = f"fell by {size}" if value > 0 else f"rose by {size}"
-    return f"the pass rate {moved} points, {_at_most_points(rule.threshold)}"
+    return f"the pass rate {_moved(-value, rule.threshold)}, {_at_most_points(rule.threshold)}"
 
 
 def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
-    size = distance(value, decimals=apart(value, rule.threshold))
-    moved = f"rose by {size}" if value > 0 else f"fell by {size}"
-    return f"the hard-fail rate {moved} points, {_at_most_points(rule.threshold)}"
+    return f"the hard-fail rate {_moved(value, rule.threshold)}, {_at_most_points(rule.threshold)}"
+
+
+def _moved(difference: float, threshold: float) -> str:
+    if not difference:
+        return "did not move"
+    size = distance(difference, decimals=apart(abs(difference), threshold))
+    return f"{'rose' if difference > 0 else 'fell'} by {size} points"
 
 
 def _max_regressed_cases(rule: RuleResult, value: float) -> str:
@@ -62,7 +65,10 @@ def _at_most(shown: str, threshold: float, be: str) -> str:
 
 
 def _at_most_points(threshold: float) -> str:
-    return f"at most {threshold * 100:.6g} are allowed" if threshold else "no change for the worse is allowed"
+    if not threshold:
+        return "no change for the worse is allowed"
+    shown = f"{threshold * 100:.6g}"
+    return f"at most {shown} {'is' if shown == '1' else 'are'} allowed"
 
 
 _SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {

@@ -132,8 +132,10 @@ def comparison(
     clusters: Sequence[Cluster] = (),
     judges: Sequence[Metric] = (),
 ) -> Comparison:
-    worse = sum(row.regressed for row in rows)
-    compared = baseline.summary.total_cases
+    worse, better = sum(row.regressed for row in rows), sum(row.improved for row in rows)
+    before, compared = baseline.summary, baseline.summary.total_cases
+    pass_rate = (before.passed_cases - worse + better) / compared
+    hard_fail_rate = (before.hard_fail_cases + worse - better) / compared
     return Comparison(
         generated_at=NOW,
         baseline_run_id=baseline.run_id,
@@ -144,10 +146,8 @@ def comparison(
         compatibility=Compatibility(passed=True, checks=[]),
         cases=sets or CaseSets(compared=compared),
         metrics={
-            "pass_rate": metric("pass_rate", baseline.summary.pass_rate, candidate.summary.pass_rate),
-            "hard_fail_rate": metric(
-                "hard_fail_rate", baseline.summary.hard_fail_rate, candidate.summary.hard_fail_rate
-            ),
+            "pass_rate": metric("pass_rate", before.pass_rate, pass_rate),
+            "hard_fail_rate": metric("hard_fail_rate", before.hard_fail_rate, hard_fail_rate),
         },
         judge_metrics={row.name: row for row in judges},
         overview=Overview(
@@ -155,7 +155,7 @@ def comparison(
             total_candidate_cases=candidate.summary.total_cases,
             compared_cases=compared,
             regressed_cases=worse,
-            improved_cases=sum(row.improved for row in rows),
+            improved_cases=better,
             new_hard_fail_cases=worse,
             resolved_hard_fail_cases=0,
             risk_level="high" if worse else "low",
@@ -310,11 +310,11 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
 
 
 def regressed_suite(**more: Any) -> SuiteReport:
-    before, now = run("baseline", 200, 184, 4, sha=BASE), run("candidate", 202, 183, 7)
+    before, now = run("baseline", 200, 184, 4, sha=BASE), run("candidate", 202, 184, 6)
     rows, changes = three_regressions()
     broken = [
-        rule("min_pass_rate", 0.9, 183 / 202, True),
-        rule("max_pass_rate_drop", 0.02, 0.045, False),
+        rule("min_pass_rate", 0.9, 184 / 202, True),
+        rule("max_pass_rate_drop", 0.005, 0.01, False),
         rule("max_regressed_cases", 0, 3, False),
     ]
     compared = comparison(
@@ -344,7 +344,12 @@ def regressed_suite(**more: Any) -> SuiteReport:
                 suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
             )
         ],
-        judges=[metric("policy", 0.97, 0.955), metric("regex", 1.0, 0.995), metric("json_schema", 1.0, 1.0)],
+        judges=[
+            metric("policy", 0.92, 0.92),
+            metric("regex", 1.0, 0.995),
+            metric("tool_contract", 1.0, 0.995),
+            metric("json_schema", 1.0, 1.0),
+        ],
     )
     told = {"decision": decision(GateStatus.FAILED, broken), "candidate": now, "comparison": compared, **more}
     return suite(**told)
@@ -355,7 +360,7 @@ def regressed() -> EvaluationReport:
 
 
 def many_regressed(number: int = 500) -> EvaluationReport:
-    before, now = run("baseline", 2000, 1980, 4, sha=BASE), run("candidate", 2000, 1480, 520)
+    before, now = run("baseline", 2000, 1980, 4, sha=BASE), run("candidate", 2000, 1480, 504)
     rows = [
         regression(f"checkout-flow-{position:04}", "policy", "forbidden tool escalate was called")
         for position in range(number)
@@ -388,8 +393,9 @@ def no_permission() -> EvaluationReport:
 
 
 def inconclusive() -> EvaluationReport:
-    before, now = run("baseline", 50, 40, sha=BASE), run("candidate", 50, 37)
+    before, now = run("baseline", 50, 40, 10, sha=BASE), run("candidate", 50, 37, 13)
     rows = [regression(f"task-{number}", "policy", "booked the wrong flight") for number in range(7)]
+    rows += [regression(f"task-{number}", "policy", "", improved=True) for number in range(7, 11)]
     reason = "The drop of 6.0 points may be noise: 134 cases are needed to tell, this suite has 50."
     return report(
         suite(
@@ -407,7 +413,7 @@ EVIL = (
 
 
 def hostile(evil: str = EVIL) -> EvaluationReport:
-    before = run("baseline", 20, 20, sha=evil)
+    before = run("baseline", 20, 19, 1, sha=evil)
     now = run("candidate", 21, 18, 2, sha=evil)
     before = before.model_copy(
         update={"model": evil, "agent_version": evil, "run_id": evil, "started_at": evil}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts import CaseSets, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.detail import characters
+from agent_eval.reports.model import BaselineInfo
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
 
@@ -34,7 +35,7 @@ def test_a_blocked_engineer_reads_why_before_anything_else():
     lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
     assert lines[1] == "## ❌ Agent evaluation: failed"
     assert lines[2] == (
-        "**3 cases regressed, none is allowed. The pass rate fell by 4.5 points, at most 2 are allowed.**"
+        "**3 cases regressed, none is allowed. The pass rate fell by 1.0 points, at most 0.5 are allowed.**"
     )
 
 
@@ -211,6 +212,72 @@ def test_a_command_survives_ids_that_a_shell_would_read():
     assert """--case 'x'"'"'; rm -rf /' --out""" in text
     assert r"--case $'two\x0alines' --out" in text
     assert "--case '`id`' --out" in text
+
+
+def test_a_case_with_many_judges_names_a_few():
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    row = suite.comparison.case_regressions[0]
+    row.judges = [row.judges[0].model_copy(update={"judge_id": f"judge-{number}"}) for number in range(10)]
+    lines = comment_on(scenarios.report(suite)).splitlines()
+    assert "- ❌ `judge-7`: `forbidden tool escalate was called (event 5)`" in lines
+    assert "- and 2 more judges" in lines
+
+
+def test_listed_cases_say_why_in_one_line():
+    report = scenarios.many_regressed(7)
+    assert report.suites[0].comparison is not None
+    report.suites[0].comparison.case_regressions[6].judges = []
+    lines = comment_on(report).splitlines()
+    assert "- `checkout-flow-0005`: `policy` `forbidden tool escalate was called`" in lines
+    assert "- `checkout-flow-0006`: passed → failed" in lines
+
+
+def test_cases_that_fail_as_before_are_folded_away():
+    text = comment_on(scenarios.report(scenarios.unchanged_suite(failing=scenarios.failing_rows(3))))
+    assert "<summary>12 more cases do not pass</summary>" in text
+    assert "… and 9 more, see the job summary." in text
+
+
+def test_a_failing_case_without_a_verdict_to_blame_tells_its_outcome():
+    row = scenarios.failing_rows(1)[0]
+    row["verdicts"] = []
+    assert "- ❌ `order-000`: failed" in comment_on(
+        scenarios.report(scenarios.unchanged_suite(failing=[row]))
+    )
+
+
+def test_a_baseline_given_as_a_path_has_neither_age_nor_run():
+    baseline = BaselineInfo(how="path baselines/main")
+    text = comment_on(scenarios.report(scenarios.unchanged_suite(baseline=baseline)))
+    assert "Commit `9be1f04` compared with `3f9a1c2` (path baselines/main)." in text
+
+
+def test_rules_that_need_a_baseline_are_listed_as_not_applied():
+    rules = [
+        scenarios.rule("min_pass_rate", 0.9, 0.95, True),
+        scenarios.rule("max_regressed_cases", 0, None, False, applied=False),
+        scenarios.rule("max_pass_rate_drop", 0.02, None, False),
+    ]
+    report = scenarios.first_run()
+    suite = replace(report.suites[0], decision=scenarios.decision(GateStatus.PASSED, rules))
+    lines = comment_on(replace(report, suites=[suite])).splitlines()
+    assert "| Pass rate, at least | 90.0% | ✅ 95.0% |" in lines
+    assert "| Regressed cases, at most | 0 | ➖ no baseline |" in lines
+    assert "| Pass-rate drop, at most | 2.0 pts | ❌ unknown |" in lines
+
+
+def test_cases_of_every_outcome_are_counted():
+    summary = scenarios.run("candidate", 10, 4, error_cases=1, inconclusive_cases=2, skipped_cases=1)
+    suite = scenarios.unchanged_suite()
+    counts = replace(suite, candidate=summary).case_counts
+    assert counts == {
+        Outcome.PASSED: 4,
+        Outcome.ERROR: 1,
+        Outcome.INCONCLUSIVE: 2,
+        Outcome.SKIPPED: 1,
+        Outcome.FAILED: 2,
+    }
 
 
 def test_without_a_template_there_is_no_command():

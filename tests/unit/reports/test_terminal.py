@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent_eval.contracts import GateStatus
+from agent_eval.reports.terminal import compare_text, evaluation_text, gate_text, run_text
+from tests.unit.reports import scenarios
+
+
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_evaluations_look_as_agreed(name, golden):
+    golden(f"terminal/{name}.txt", evaluation_text(scenarios.SCENARIOS[name]()) + "\n")
+
+
+def test_commands_look_as_agreed(golden):
+    suite = scenarios.regressed().suites[0]
+    assert suite.comparison is not None
+    said = [
+        run_text(suite.candidate.summary, "runs/candidate"),
+        compare_text(suite.comparison, "runs/candidate/compare/baseline_delta.json"),
+        gate_text(suite.decision, "runs/candidate/compare/gate_decision.json"),
+    ]
+    golden("terminal/commands.txt", "\n\n".join(said) + "\n")
+
+
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_lines_fit_eighty_columns(name):
+    text = evaluation_text(replace(scenarios.SCENARIOS[name](), evidence_name="out"))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_colour_is_optional_and_nothing_depends_on_it():
+    plain = evaluation_text(scenarios.two_suites())
+    coloured = evaluation_text(scenarios.two_suites(), colour=True)
+    assert "\x1b" not in plain
+    assert "\x1b[31msupport: failed\x1b[0m" in coloured
+    for code in ("\x1b[31m", "\x1b[32m", "\x1b[0m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == plain
+
+
+def test_hostile_text_cannot_drive_the_terminal_or_the_runner():
+    text = evaluation_text(scenarios.hostile("\x1b[2J::error::x ##[add-mask]y\n::set-output name=a::b"))
+    assert "\x1b" not in text
+    assert "::" not in text
+    assert "##[" not in text
+
+
+def test_a_gate_explains_itself_in_ten_lines():
+    broken = [scenarios.rule(f"rule{number}", 0, 1, False, message="word " * 40) for number in range(9)]
+    text = gate_text(scenarios.decision(GateStatus.FAILED, broken), "decision.json")
+    assert len(text.splitlines()) <= 10
+    assert text.endswith("  .. and more, see the decision\nDecision: decision.json")
+
+
+def test_a_gate_names_rules_that_could_not_apply_and_other_reasons():
+    waiting = scenarios.rule(
+        "max_regressed_cases", 0, None, False, applied=False, message="max_x needs a baseline."
+    )
+    decision = scenarios.decision(GateStatus.FAILED, [waiting])
+    decision.failures = ["A case was removed."]
+    text = gate_text(decision, "d.json")
+    assert "  -- max_x needs a baseline." in text
+    assert "  NO A case was removed." in text
+
+
+def test_run_names_the_judges_that_object():
+    text = run_text(scenarios.run("candidate", 40, 38, 2).summary, "runs/x")
+    assert text.splitlines() == [
+        "38 of 40 cases pass (95.0%).",
+        "2 cases fail hard (5.0%).",
+        "  policy: 38 of 40 passed",
+        "Evidence: runs/x",
+    ]
+
+
+def test_what_could_not_be_evaluated_comes_first():
+    report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
+    assert evaluation_text(report).startswith("Not evaluated: The baseline could not be looked up.")
+
+
+def test_long_lists_end_in_a_number():
+    text = evaluation_text(scenarios.many_regressed())
+    assert "and 490 more" in text
+    first = scenarios.first_run()
+    failing = replace(first.suites[0], failing=scenarios.failing_rows(12))
+    assert "and 2 more" in evaluation_text(replace(first, suites=[failing]))
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    suite.comparison.cases.new = [f"case-{number}" for number in range(7)]
+    assert "and 2 more" in evaluation_text(scenarios.report(suite))
