@@ -158,7 +158,11 @@ class Pack:
 
     def files(self) -> list[FileEntry]:
         """Every file but the manifests: those of the run, then those written later."""
-        return [*self._seal.run_files.values(), *self._seal.derived_files.values()]
+        return [*self.run_files(), *self._seal.derived_files.values()]
+
+    def run_files(self) -> list[FileEntry]:
+        """The files of the run part, sealed by `manifest.json`, which is not among them."""
+        return list(self._seal.run_files.values())
 
     def read(self, path: str) -> bytes:
         """The bytes of a listed file, verified again.

@@ -19,7 +19,7 @@ from agent_eval.evidence.sources import MAX_FILE_BYTES, Content, PackSource, inv
 from agent_eval.storage.archive import check_member_name, same_place
 from agent_eval.storage.digests import sha256_bytes
 
-_MAX_MANIFEST_BYTES = 256 << 20
+MAX_MANIFEST_BYTES = 256 << 20
 _READABLE_MAJOR = "1."
 _DERIVED_REMEDY = (
     "Remove derived.json and what was written into the pack after the run "
@@ -62,7 +62,7 @@ def read_seal(source: PackSource) -> Seal:
         InvalidPack: No manifest, a malformed one, one that lists impossible paths, or a derived
             manifest that belongs to another run.
     """
-    data = read_limited(source, at.MANIFEST, _MAX_MANIFEST_BYTES)
+    data = read_limited(source, at.MANIFEST, MAX_MANIFEST_BYTES)
     if data is None:
         remedy = "Give the path of an evidence pack, as `agent-eval run --out` writes it."
         raise invalid_pack(source.name, None, "no evidence pack: it has no manifest.json", remedy=remedy)
@@ -81,7 +81,7 @@ def read_seal(source: PackSource) -> Seal:
 
 
 def _read_derived(source: PackSource, manifest_sha256: str) -> DerivedManifest | None:
-    data = read_limited(source, at.DERIVED, _MAX_MANIFEST_BYTES)
+    data = read_limited(source, at.DERIVED, MAX_MANIFEST_BYTES)
     if data is None:
         return None
     derived = parse_contract(DerivedManifest, data, pack=source.name, path=at.DERIVED)

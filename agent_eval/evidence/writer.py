@@ -9,6 +9,7 @@ that nobody else sees yet (`storage.atomic.new_directory`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -272,6 +273,12 @@ class PackSealer:
         Returns:
             The manifest, as written.
         """
+        return self.seal_json(config.to_json(), summary.to_json())
+
+    def seal_json(
+        self, config: Mapping[str, Any], summary: Mapping[str, Any], *, complete: bool = True
+    ) -> Manifest:
+        """`seal` for plain JSON, which is kept as it is, and for a run that is not complete."""
         (self._target.root / _PARTS).rmdir()
         self._finish(at.INDEX, self._index)
         if self._events is not None:
@@ -279,12 +286,13 @@ class PackSealer:
         for judge_id, (file, items) in self._judges.items():
             file.write(items.end())
             self._finish(at.judge_file(judge_id), file)
-        self._write(at.CONFIG, config.to_json())
-        self._write(at.SUMMARY, summary.to_json())
+        self._write(at.CONFIG, config)
+        self._write(at.SUMMARY, summary)
         manifest = Manifest(
             layout=self._target.layout,
             run_id=self._target.run_id,
             dataset_id=self._target.dataset_id,
+            complete=complete,
             case_count=self._case_count,
             case_directories=self._directories,
             files=sorted(self._files, key=lambda entry: entry.path),

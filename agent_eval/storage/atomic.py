@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from agent_eval.errors import StorageError, UsageError
-from agent_eval.storage.exchange import exchange
+from agent_eval.storage.system_calls import exchange, sync_file_system
 
 _REMEDIES = {
     errno.ENOSPC: "Free space on the disk or write to another one.",
@@ -31,6 +31,8 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "Choose a shorter path.",
 }
 _LONGEST_PREFIX = 100
+_MANY = 400
+"""Files and directories beyond which syncing the whole file system is quicker than each of them."""
 
 
 def writing_failed(path: Path, error: OSError) -> StorageError:
@@ -39,21 +41,26 @@ def writing_failed(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {path}: {error.strerror or error}", file=str(path), remedy=remedy)
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     """Write a whole file so that readers see the old content or the new, never a mixture.
 
     Creates missing parent directories. A symbolic link at `path` is replaced, not followed; a device
     or pipe (`/dev/stdout`) is written to directly.
 
+    Args:
+        path: Where the file shall stand.
+        data: All of its content.
+        aside: Directory on the same file system for the partial file, instead of that of `path`.
+
     Raises:
         StorageError: Disk full, no permission, a directory at `path`.
     """
-    with new_file(path) as file:
+    with new_file(path, aside=aside) as file:
         file.write(data)
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
+def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
     """`write_file` for content that is produced piece by piece: yields the file to write into.
 
     It becomes `path` when the block ends, and vanishes when the block raises.
@@ -68,7 +75,7 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
                 yield stream
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _partial_file(path) as (file, partial):
+        with _partial_file(path, aside or path.parent) as (file, partial):
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -79,8 +86,8 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _partial_file(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    partial = _sibling(path, "partial")
+def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    partial = _sibling(directory / path.name, "partial")
     with open(partial, "xb") as file:
         try:
             yield file, partial
@@ -106,8 +113,7 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
     """Build a directory aside and put it in place when it is complete.
 
     Yields an empty sibling of `final`. When the block ends, it becomes `final`; when the block raises,
-    it is removed and `final` is as before. Files are synced by who writes them; the directories are
-    synced here.
+    it is removed and `final` is as before. All files and directories in it are synced before.
 
     Args:
         final: Where the directory shall stand. Missing parents are created.
@@ -182,8 +188,26 @@ def _sibling(path: Path, role: str) -> Path:
 
 
 def _sync_tree(root: Path) -> None:
-    for directory, _, _ in os.walk(root):
-        sync_directory(Path(directory))
+    """Make files and directories durable: each for itself, or all at once where there are many."""
+    paths: list[tuple[Path, bool]] = []
+    for directory, _, names in os.walk(root):
+        paths.append((Path(directory), True))
+        paths += [(Path(directory, name), False) for name in names]
+        if len(paths) > _MANY and sync_file_system(root):
+            return
+    for path, is_directory in paths:
+        if is_directory:
+            sync_directory(path)
+        else:
+            _sync_file(path)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:

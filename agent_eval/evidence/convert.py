@@ -1,0 +1,160 @@
+"""From one layout to the other and back, byte for byte.
+
+Only the run part is converted. What was written into a pack afterwards (`compare/`, `attestations/`)
+names the digest of its manifest, and the manifest of the new pack is another one; `Conversion.left_behind`
+lists those files, which stay where they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import SHARD_CASES, CaseResultRow
+from agent_eval.errors import UsageError
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.destination import may_be_replaced
+from agent_eval.evidence.pack import Pack
+from agent_eval.evidence.rows import parse_json
+from agent_eval.evidence.sources import invalid_pack
+from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
+from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.json_writer import dumps
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A finished conversion.
+
+    Attributes:
+        out: The new pack.
+        layout: Its layout.
+        left_behind: Files that were written into the old pack after the run; they are not converted.
+    """
+
+    out: Path
+    layout: at.Layout
+    left_behind: list[str]
+
+
+def expand(pack: Pack, out: Path) -> Conversion:
+    """Write a pack in the layout `files`: a folder a case, as the specification has it.
+
+    Args:
+        pack: A verified pack in either layout.
+        out: Where; a pack there is replaced when the new one is complete, also `pack` itself.
+
+    Raises:
+        InvalidPack: The pack holds something that the other layout cannot, or changed meanwhile.
+        UsageError: There is something else at `out`.
+        StorageError: Disk full, no permission.
+    """
+    return _convert(pack, out, "files")
+
+
+def compact(pack: Pack, out: Path) -> Conversion:
+    """Write a pack in the layout `compact`: sharded JSON Lines. Otherwise as `expand`.
+
+    Raises:
+        UsageError: Cases have artifacts, which only the layout `files` can hold; also as `expand`.
+    """
+    return _convert(pack, out, "compact")
+
+
+def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
+    manifest = pack.manifest
+    twin = _Twin(pack)
+    with new_directory(out, replace=may_be_replaced(out)) as root:
+        target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)
+        target.prepare()
+        with PackSealer(target) as sealer:
+            cases = zip(pack.trajectories(), pack.results(), pack.index(), strict=True)
+            for shard in range(-(-manifest.case_count // SHARD_CASES)):
+                with open_shard(target, shard) as writer:
+                    for (raw, encoded), result, row in islice(cases, SHARD_CASES):
+                        case = CaseEvidence(raw, encoded, result, dumps(result), row)
+                        twin.case(case)
+                        writer.add(case)
+                    written = writer.finish()
+                sealer.append(written)
+            twin.finish()
+            config, summary = (
+                parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
+            )
+            sealer.seal_json(config, summary, complete=manifest.complete)
+    left_behind = [entry.path for entry in pack.derived.files] if pack.derived else []
+    return Conversion(out, layout, left_behind)
+
+
+class _Twin:
+    """What converting back would give, as digests, held against what the pack has.
+
+    So nothing is ever lost without a word: a file of events that says more than the trajectories, an
+    artifact, a file that a later version added.
+    """
+
+    def __init__(self, pack: Pack) -> None:
+        self._pack = pack
+        self._files = pack.manifest.layout == "files"
+        self._left = {entry.path: entry for entry in pack.run_files()}
+        self._hashers: dict[str, Any] = {at.INDEX: hashlib.sha256()}
+        if self._files:
+            self._hashers[at.EVENTS] = hashlib.sha256()
+        self._judges: dict[str, at.IndentedList] = {}
+        self._count = 0
+        for path in (at.CONFIG, at.SUMMARY):
+            data = pack.read(path)
+            self._same(path, hashlib.sha256(dumps(parse_json(data, pack=pack.name, path=path), indent=True)))
+
+    def case(self, case: CaseEvidence) -> None:
+        """Take the next case in suite order."""
+        self._add(at.INDEX, dumps(case.row) + b"\n")
+        if self._files:
+            self._case_files(case.trajectory, case.result)
+        else:
+            shard = self._count // SHARD_CASES
+            self._add(at.trajectories_shard(shard), case.trajectory_line + b"\n")
+            self._add(at.verdicts_shard(shard), case.result_line + b"\n")
+        self._count += 1
+
+    def _case_files(self, raw: dict[str, Any], result: CaseResultRow) -> None:
+        directory = at.case_directory(result["case_id"])
+        self._same(at.trajectory_file(directory), hashlib.sha256(dumps(raw, indent=True)))
+        self._same(at.verdicts_file(directory), hashlib.sha256(dumps(result, indent=True)))
+        for line in at.event_lines(self._pack.manifest.run_id, self._pack.manifest.dataset_id, raw):
+            self._add(at.EVENTS, line)
+        for verdict in result["verdicts"]:
+            path = at.judge_file(verdict["judge_id"])
+            self._add(path, self._judges.setdefault(path, at.IndentedList()).item(verdict))
+
+    def finish(self) -> None:
+        """Compare the files that span several cases; nothing may be left."""
+        for path, items in self._judges.items():
+            self._add(path, items.end())
+        for path, hasher in self._hashers.items():
+            self._same(path, hasher)
+        for path in self._left:
+            if at.ARTIFACTS in path.split("/")[2:3]:
+                remedy = "Keep the pack in the layout files, or archive it as a zip."
+                what = f"{self._pack.name}: {path[:300]}: artifacts cannot be converted"
+                raise UsageError(what, remedy=remedy, pack=self._pack.name, file=path)
+            self._refuse(path)
+
+    def _add(self, path: str, data: bytes) -> None:
+        hasher = self._hashers.get(path)
+        if hasher is None:
+            hasher = self._hashers[path] = hashlib.sha256()
+        hasher.update(data)
+
+    def _same(self, path: str, hasher: Any) -> None:
+        entry = self._left.pop(path, None)
+        if entry is None or entry.sha256 != hasher.hexdigest():
+            self._refuse(path)
+
+    def _refuse(self, path: str) -> None:
+        what = "does not follow from trajectories and verdicts, or was written in another form"
+        remedy = "It cannot be converted without loss: keep the pack in its layout."
+        raise invalid_pack(self._pack.name, path, what, remedy=remedy)

@@ -1,0 +1,127 @@
+"""What is written into a pack after the run: listed in a manifest of its own, never mixed with the run.
+
+The file goes first and `derived.json` after it, both prepared and synced before. Who reads the pack
+through this program waits for that (`PackSource.shared`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from agent_eval.contracts import DerivedManifest, FileEntry
+from agent_eval.errors import AgentEvalError, UsageError
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.sources import DirectorySource
+from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, RUN_PARTS, Seal, read_seal
+from agent_eval.storage.archive import check_member_name, same_place
+from agent_eval.storage.atomic import write_file, writing_failed
+from agent_eval.storage.digests import sha256_bytes
+from agent_eval.storage.json_reader import Limits, read_json
+from agent_eval.storage.json_writer import dumps
+
+_MANIFEST_LIMITS = Limits(max_bytes=MAX_MANIFEST_BYTES)
+
+
+def enclosing_pack(path: Path) -> Path | None:
+    """The pack in which a path lies, or would lie: the nearest directory above it with a run manifest.
+
+    Links are resolved first. A pack's own directory does not lie in it; other people's manifest.json
+    files are ignored.
+    """
+    for directory in _resolved(path).parents:
+        if is_pack(directory):
+            return directory
+    return None
+
+
+def is_pack(directory: Path) -> bool:
+    """Whether a directory holds a run manifest of ours; says nothing about whether the pack verifies.
+
+    A file of that name which is something else, as other programs have them, is no such manifest.
+    """
+    try:
+        value = read_json(directory / at.MANIFEST, limits=_MANIFEST_LIMITS)
+    except AgentEvalError:
+        return False
+    return isinstance(value, dict) and value.get("kind") == "run" and isinstance(value.get("files"), list)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that somebody asked for, which may lie in a pack.
+
+    Outside of packs this is `storage.atomic.write_file`. In a pack the file must not be part of the
+    run; it is then listed in `derived.json`, so that the pack still verifies.
+
+    Raises:
+        UsageError: The path is part of the sealed run, or a manifest.
+        InvalidPack: The pack's manifests are broken.
+        StorageError: Disk full, no permission.
+    """
+    target = _resolved(path)
+    pack = enclosing_pack(path)
+    if pack is None:
+        write_file(path, data)
+        return
+    relative = target.relative_to(pack).as_posix()
+    with _exclusive(pack):
+        seal = read_seal(DirectorySource(pack))
+        _check_writable(pack, relative, seal)
+        entry = FileEntry(path=relative, size=len(data), sha256=sha256_bytes(data))
+        entries = {**seal.derived_files, relative: entry}
+        derived = DerivedManifest(
+            run_manifest_sha256=seal.manifest_sha256,
+            files=[entries[name] for name in sorted(entries)],
+        )
+        aside = _aside(pack)
+        write_file(target, data, aside=aside)
+        write_file(pack / at.DERIVED, dumps(derived.to_json(), indent=True), aside=aside)
+
+
+def _check_writable(pack: Path, relative: str, seal: Seal) -> None:
+    where = str(pack / relative)
+    remedy = f"Write below {at.COMPARE}/, {at.ATTESTATIONS}/ or outside of the pack."
+    if problem := check_member_name(relative):
+        raise UsageError(f"{where}: the path {problem}", file=where, remedy=remedy)
+    taken = {same_place(name): name for name in (*seal.run_files, at.MANIFEST, at.DERIVED)}
+    place = same_place(relative)
+    if place in taken or place.split("/", 1)[0] in RUN_PARTS:
+        raise UsageError(f"{where}: is part of a sealed run", file=where, remedy=remedy)
+    for name in seal.derived_files:
+        if same_place(name) == place and name != relative:
+            raise UsageError(f"{where}: differs from {name} in case only", file=where, remedy=remedy)
+
+
+@contextmanager
+def _exclusive(pack: Path) -> Iterator[None]:
+    """Keep other writers and readers of this program out of the pack."""
+    try:
+        descriptor = os.open(pack, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise writing_failed(pack, error) from error
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _aside(pack: Path) -> Path | None:
+    """Where partial files go: beside the pack, so that a killed process leaves nothing unlisted in it."""
+    parent = pack.parent
+    with suppress(OSError):
+        if os.access(parent, os.W_OK) and parent.stat().st_dev == pack.stat().st_dev:
+            return parent
+    return None
+
+
+def _resolved(path: Path) -> Path:
+    path = Path(os.path.abspath(path))
+    try:
+        return path.parent.resolve() / path.name
+    except (OSError, RuntimeError):  # a loop of links; writing will say so
+        return path
