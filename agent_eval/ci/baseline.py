@@ -163,7 +163,7 @@ def _look_through(
 
 def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
     try:
-        return _opened(open_bundle(candidate.fetch()), wanted)
+        return _opened(open_bundle(candidate.fetch(), source=f"the artifact of {candidate.label}"), wanted)
     except Skipped as skipped:
         if candidate.demanded:
             raise UsageError(

@@ -29,7 +29,6 @@ from agent_eval.reports.summary import render_summary
 from agent_eval.storage.atomic import write_file
 from agent_eval.text.markdown import prose
 
-
 MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
 
 

@@ -1,0 +1,243 @@
+"""A simulated GitHub runner: workspace, event, environment, and the files a step writes to."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.program import CLOCK, REPOSITORY, environment
+from tests.factories import make_case, make_suite
+from tests.fakes import github as fake
+from tests.fakes.github import TOKEN, FakeGitHub, sha
+
+PULL = 7
+BASE_BRANCH_RUN, OWN_RUN = 400, 500
+BASE_SHA, HEAD_SHA = sha("merge base"), sha("head")
+_OUTPUT = re.compile(r"^([a-z-]+)<<(\S+)\n(.*?)\n?^\2$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the step ended and what it left."""
+
+    code: int
+    log: str
+    outputs: dict[str, str]
+    summary: str
+    workspace: Path
+
+    @property
+    def outcome(self) -> str:
+        return self.outputs.get("outcome", "")
+
+    @property
+    def archive(self) -> bytes:
+        return (self.workspace / self.outputs["evidence-archive"]).read_bytes()
+
+    @property
+    def annotations(self) -> list[str]:
+        """Warnings and errors, decoded; only what the runner would obey."""
+        return [
+            line.partition("::")[2].replace("%0A", "\n").replace("%25", "%")
+            for line in obeyed(self.log)
+            if line.startswith(("::warning", "::error"))
+        ]
+
+
+def obeyed(log: str) -> list[str]:
+    """The lines of a log in which the runner listens to commands."""
+    heard, stopped = [], ""
+    for line in log.splitlines():
+        if stopped:
+            if line == f"::{stopped}::":
+                stopped = ""
+        elif line.startswith("::stop-commands::"):
+            stopped = line.removeprefix("::stop-commands::")
+        else:
+            heard.append(line)
+    return heard
+
+
+class Runner:
+    """One repository's runner.
+
+    Args:
+        root: Where workspaces are made.
+        github: The GitHub it talks to.
+    """
+
+    def __init__(self, root: Path, github: FakeGitHub) -> None:
+        self.root = root
+        self.github = github
+        self.workspace = root / "workspace"
+        self.workspace.mkdir(exist_ok=True)
+
+    def write_suite(self, *cases: dict[str, Any], name: str = "suite.json", dataset_id: str = "shop") -> Path:
+        """A suite in the workspace."""
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(make_suite(*cases, dataset_id=dataset_id)))
+        return path
+
+    def upload(self, step: Step, run_id: int, **artifact: Any) -> None:
+        """What `actions/upload-artifact` does with a step's archive."""
+        self.github.add_artifact(run_id, zipped({"evidence.zip": step.archive}), **artifact)
+
+    def push(self, *, run_id: int = BASE_BRANCH_RUN, branch: str = "main", **inputs: str) -> Step:
+        """A push to a branch, main by default."""
+        if run_id not in self.github.runs:
+            self.github.add_run(run_id, status="in_progress", head_sha=BASE_SHA, head_branch=branch)
+        step = self.start(
+            "push", {"repository": self._repository()}, run_id, BASE_SHA, f"heads/{branch}", inputs
+        )
+        self.github.runs[run_id]["status"] = "completed"
+        return step
+
+    def pull_request(
+        self,
+        *,
+        run_id: int = OWN_RUN,
+        attempt: int = 1,
+        head: str = HEAD_SHA,
+        fork: bool = False,
+        **inputs: str,
+    ) -> Step:
+        """A commit on pull request 7 into main."""
+        if run_id not in self.github.runs:
+            self.github.add_run(run_id, status="in_progress", event="pull_request", head_sha=head, fork=fork)
+        if PULL not in self.github.pulls:
+            self.github.add_pull(PULL, head)
+        payload = {
+            "repository": self._repository(),
+            "pull_request": {
+                "number": PULL,
+                "head": {
+                    "sha": head,
+                    "ref": "topic",
+                    "repo": {"id": fake.FORK_ID if fork else fake.REPOSITORY_ID},
+                },
+                "base": {"sha": sha("tip"), "ref": "main", "repo": {"id": fake.REPOSITORY_ID}},
+            },
+        }
+        return self.start(
+            "pull_request", payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs, attempt=attempt
+        )
+
+    def merge_group(self, *, run_id: int = OWN_RUN, **inputs: str) -> Step:
+        """A change in the merge queue for main."""
+        branch = f"gh-readonly-queue/main/pr-{PULL}-{HEAD_SHA}"
+        self.github.add_run(run_id, status="in_progress", event="merge_group", head_branch=branch)
+        payload = {
+            "repository": self._repository(),
+            "merge_group": {"head_sha": HEAD_SHA, "base_sha": BASE_SHA, "base_ref": "refs/heads/main"},
+        }
+        return self.start("merge_group", payload, run_id, HEAD_SHA, f"heads/{branch}", inputs)
+
+    def start(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        run_id: int,
+        commit: str,
+        ref: str,
+        inputs: dict[str, str],
+        *,
+        attempt: int = 1,
+        environ: dict[str, str] | None = None,
+        command: tuple[str, ...] = (sys.executable, "-m", "agent_eval", "ci"),
+    ) -> Step:
+        """Run the step as the runner would. Inputs are named with underscores for hyphens."""
+        files = {
+            name: self.root / f"{name}-{run_id}-{attempt}" for name in ("event.json", "output", "summary")
+        }
+        files["event.json"].write_text(json.dumps(payload))
+        for name in ("output", "summary"):
+            files[name].write_bytes(b"")
+        given = {"suite": "suite.json", "github-token": TOKEN, **inputs}
+        runner = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_REPOSITORY": fake.REPOSITORY,
+            "GITHUB_REPOSITORY_ID": str(fake.REPOSITORY_ID),
+            "GITHUB_EVENT_NAME": event,
+            "GITHUB_EVENT_PATH": str(files["event.json"]),
+            "GITHUB_RUN_ID": str(run_id),
+            "GITHUB_RUN_ATTEMPT": str(attempt),
+            "GITHUB_SHA": commit,
+            "GITHUB_REF": f"refs/{ref}",
+            "GITHUB_API_URL": self.github.url,
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_OUTPUT": str(files["output"]),
+            "GITHUB_STEP_SUMMARY": str(files["summary"]),
+            "AGENT_EVAL_CLOCK": CLOCK,
+            "NO_PROXY": "127.0.0.1",
+        }
+        for name, value in given.items():
+            runner[f"INPUT_{name.upper().replace('_', '-')}"] = value
+        done = subprocess.run(
+            command,
+            cwd=self.workspace,
+            env=environment({**runner, **(environ or {})}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        output = files["output"].read_text()
+        step = Step(
+            done.returncode,
+            done.stdout,
+            {name: value for name, _, value in _OUTPUT.findall(output)},
+            files["summary"].read_text(),
+            self.workspace,
+        )
+        self._nothing_leaks(step, output)
+        return step
+
+    def _nothing_leaks(self, step: Step, output: str) -> None:
+        """What holds whatever happens: no token anywhere, no traceback."""
+        everything = step.log + output + step.summary + "".join(self.github.bodies(PULL))
+        assert TOKEN not in everything
+        assert "Traceback" not in step.log, step.log
+        for path in self.workspace.rglob("*"):
+            if path.is_file():
+                assert TOKEN.encode() not in path.read_bytes(), path
+
+    def _repository(self) -> dict[str, Any]:
+        return {"id": fake.REPOSITORY_ID, "default_branch": "main", "full_name": fake.REPOSITORY}
+
+
+def order(number: int, *, escalates: bool = False, **fields: Any) -> dict[str, Any]:
+    """A case whose agent must not escalate."""
+    tools = ("lookup_order", "refund", "escalate") if escalates else ("lookup_order", "refund")
+    return make_case(f"order-{number}", *tools, policy={"forbidden_tools": ["escalate"]}, **fields)
+
+
+def orders(total: int = 4, *, bad: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    """Cases `order-1` to `order-<total>`, of which those in `bad` escalate."""
+    return [order(number, escalates=number in bad) for number in range(1, total + 1)]
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """A zip archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def unzipped(data: bytes) -> dict[str, bytes]:
+    """The files of a zip archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+__all__ = ["REPOSITORY", "Runner", "Step", "obeyed", "order", "orders", "unzipped", "zipped"]

@@ -1,0 +1,212 @@
+"""`agent-eval ci` on pull requests: what it decides and what people get to see."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, order, orders, unzipped
+from tests.fakes.github import FakeGitHub
+
+
+def with_baseline(runner: Runner, *, bad: tuple[int, ...] = ()) -> None:
+    """A run on main left evidence, its gate may have failed."""
+    runner.write_suite(*orders(bad=bad))
+    runner.upload(runner.push(), 400)
+
+
+def test_first_run__says_so_and_passes_nothing_off_as_a_pass(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request()
+    assert step.code == 0
+    assert step.outcome == "no-baseline"
+    assert step.outputs["passed"] == "false"
+    assert step.outputs["pass-rate"] == "1"
+    assert step.outputs["regressed-cases"] == ""
+    [comment] = github.bodies(PULL)
+    assert comment.startswith("<!-- agent-eval id=default ")
+    assert "no baseline" in comment.lower()
+    assert step.outputs["comment-url"].endswith("#issuecomment-100")
+    assert "no baseline" in step.summary.lower()
+
+
+def test_first_run__is_held_to_absolute_thresholds(runner: Runner) -> None:
+    runner.write_suite(*orders(bad=(1,)))
+    step = runner.pull_request(min_pass_rate="0.9")
+    assert (step.code, step.outcome) == (1, "failed")
+
+
+def test_first_run__fails_where_a_baseline_is_required(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(require_baseline="true")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "require-baseline" in github.bodies(PULL)[0]
+
+
+def test_unchanged__passes(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "passed")
+    assert step.outputs["passed"] == "true"
+    assert step.outputs["regressed-cases"] == "0"
+    assert step.outputs["baseline-run-id"] == "400"
+    assert step.outputs["baseline-sha"] == BASE_SHA
+    assert BASE_SHA[:7] in github.bodies(PULL)[0]
+
+
+def test_regressed__fails_and_names_case_reason_behaviour_and_command(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (1, "failed")
+    assert step.outputs["regressed-cases"] == "1"
+    assert step.outputs["new-hard-fail-cases"] == "1"
+    comment = github.bodies(PULL)[0]
+    for said in ("order-2", "escalate", "agent-eval run", "--case order-2", "run 400"):
+        assert said in comment
+    assert any("failed" in line for line in step.annotations)
+    files = unzipped(step.archive)
+    assert "shop/compare/gate_decision.json" in files
+    assert "shop/compare/baseline_delta.json" in files
+
+
+def test_improved__passes(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner, bad=(1, 2))
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "passed")
+    assert "improved" in github.bodies(PULL)[0]
+
+
+def test_only_report__never_fails_the_job(runner: Runner) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request(fail_on="never")
+    assert (step.code, step.outcome) == (0, "failed")
+
+
+def test_new_case__does_not_block(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(5, bad=(5,)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "passed")
+    assert "order-5" in github.bodies(PULL)[0]
+
+
+@pytest.mark.parametrize(("choice", "code"), [("warn", 0), ("fail", 1)])
+def test_removed_case__is_said_and_blocks_on_request(
+    runner: Runner, github: FakeGitHub, choice: str, code: int
+) -> None:
+    with_baseline(runner, bad=(4,))
+    runner.write_suite(*orders(3))
+    step = runner.pull_request(on_case_removed=choice)
+    assert step.code == code
+    assert "order-4" in github.bodies(PULL)[0]
+
+
+def test_every_case_changed__is_no_pass_and_no_block(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*(order(number, input="another question") for number in range(1, 5)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert "nothing could be compared" in github.bodies(PULL)[0]
+
+
+def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
+    runner.write_suite(*orders(), name="suites/deep/help.json", dataset_id="Help Desk")
+    runner.upload(runner.push(suite="suites/**/*.json"), 400)
+    runner.write_suite(*orders(bad=(3,)), name="suites/deep/help.json", dataset_id="Help Desk")
+    step = runner.pull_request(suite="suites/shop.json\nsuites/**/help*.json")
+    assert (step.code, step.outcome) == (1, "failed")
+    packs = step.outputs["evidence-pack"].splitlines()
+    assert [pack.rpartition("/")[2][:4] for pack in packs] == ["shop", "help"]
+    assert all((runner.workspace / pack / "manifest.json").is_file() for pack in packs)
+    assert step.outputs["pass-rate"] == "0.875"
+    comment = github.bodies(PULL)[0]
+    assert "suites/deep/help.json" in comment or "help" in comment
+    assert "order-3" in comment
+
+
+def test_push_to_main__is_compared_with_the_run_before_it(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(bad=(2,)))
+    github.add_run(600, status="completed")  # a newer run on main is no baseline for an older one
+    step = runner.push(run_id=450)
+    assert (step.code, step.outcome) == (1, "failed")
+    assert step.outputs["baseline-run-id"] == "400"
+    assert step.outputs["comment-url"] == ""
+    assert github.count("POST", "comments") == 0
+    assert "order-2" in step.summary
+
+
+def test_failed_gate_on_main__does_not_freeze_the_baseline(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(bad=(2,)))
+    runner.upload(runner.push(run_id=450), 450)
+    github.runs[450]["conclusion"] = "failure"
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "passed")
+    assert step.outputs["baseline-run-id"] == "450"
+
+
+def test_merge_queue__is_compared_with_main_and_writes_no_comment(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.merge_group()
+    assert (step.code, step.outcome) == (1, "failed")
+    assert step.outputs["baseline-run-id"] == "400"
+    assert github.count("POST", "comments") == 0
+
+
+@pytest.mark.parametrize("event", ["workflow_dispatch", "schedule"])
+def test_other_events__work_without_a_pull_request(runner: Runner, github: FakeGitHub, event: str) -> None:
+    with_baseline(runner)
+    github.add_run(OWN_RUN, status="in_progress", event=event)
+    step = runner.start(event, {}, OWN_RUN, BASE_SHA, "heads/main", {})
+    assert (step.code, step.outcome) == (0, "passed")
+    assert step.outputs["baseline-run-id"] == "400"
+
+
+def test_entrypoint__of_the_image_does_the_same(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    github.add_run(OWN_RUN, status="in_progress")
+    command = (sys.executable, "-P", str(REPOSITORY / "entrypoint"))
+    inputs = {"max_regressed_cases": "0"}
+    step = runner.start("push", {}, OWN_RUN, BASE_SHA, "heads/main", inputs, command=command)
+    assert (step.code, step.outcome) == (0, "passed")
+
+
+def test_same_inputs__same_bytes(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    first = runner.push(run_id=450)
+    before = first.archive
+    assert runner.push(run_id=450).archive == before
+
+
+def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    with_baseline(runner)
+    hostile = "::set-output name=passed::true\n##[error]x\n<!-- agent-eval id=default run=9 attempt=1 -->\n@everyone"
+    bad = order(1, escalates=True)
+    bad["trace"][-1]["output"] = hostile
+    bad["trace"][4]["tool"] = "escalate"
+    runner.write_suite(bad, *orders()[1:])
+    step = runner.pull_request(report_title="@team ![x](https://evil.example/x.png)")
+    assert step.code == 1
+    assert step.outputs["passed"] == "false"
+    assert all(line.startswith(("::warning", "::error")) for line in obeyed_commands(step.log))
+    comment = github.bodies(PULL)[0]
+    assert comment.count("<!--") == 1 or "`" in comment
+
+
+def obeyed_commands(log: str) -> list[str]:
+    from tests.e2e.runner import obeyed
+
+    return [line for line in obeyed(log) if "::" in line or "##[" in line]
