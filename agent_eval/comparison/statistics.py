@@ -1,0 +1,301 @@
+"""Closed forms for paired pass/fail data, standard library only.
+
+Words used throughout: two runs judged the same `total` cases. `regressed` cases passed before and do not
+now, `fixed` cases the reverse; together they are the discordant pairs. The drop is
+`(regressed - fixed) / total`: positive when the candidate is worse.
+
+Sums of binomial coefficients are exact integers and divided once, so nothing underflows or cancels. How
+many cases are needed, and what a number of cases can see, is in `power`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb, fsum, inf, log2, sqrt
+from statistics import NormalDist
+
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A two-sided confidence interval."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
+    """Score interval for a share.
+
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
+    (1927) 209-212. With no observation nothing is known: 0 to 1.
+    """
+    if total == 0:
+        return Interval(0.0, 1.0)
+    z = z_two_sided(confidence)
+    share = successes / total
+    scale = 1 + z * z / total
+    centre = (share + z * z / (2 * total)) / scale
+    half = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / scale
+    # At the ends the formula gives 0 and 1 exactly; floats miss them by a rounding error.
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == total else min(1.0, centre + half)
+    return Interval(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """P values for the hypothesis that a discordant pair is as likely to regress as to be fixed.
+
+    `exact`, `mid_p` and `asymptotic` are two-sided. `one_sided` is exact, against the alternative that
+    regressing is likelier.
+    """
+
+    exact: float
+    mid_p: float
+    asymptotic: float
+    one_sided: float
+
+
+def mcnemar(regressed: int, fixed: int) -> McNemar:
+    """McNemar's test on discordant pairs.
+
+    Source: Q. McNemar, Psychometrika 12 (1947) 153-157; mid-p: M. W. Fagerland, S. Lydersen, P. Laake,
+    BMC Medical Research Methodology 13:91 (2013). Without discordant pairs every p is 1.
+    """
+    discordant = regressed + fixed
+    if discordant == 0:
+        return McNemar(1.0, 1.0, 1.0, 1.0)
+    smaller = min(regressed, fixed)
+    tail = _half_binomial_tail(smaller, discordant)
+    point = Fraction(comb(discordant, smaller), 2**discordant)
+    mid = 1 - point / 2 if regressed == fixed else 2 * tail - point
+    return McNemar(
+        exact=float(min(Fraction(1), 2 * tail)),
+        mid_p=float(mid),
+        asymptotic=2 * _NORMAL.cdf(-abs(regressed - fixed) / sqrt(discordant)),
+        one_sided=float(_half_binomial_tail(fixed, discordant)),
+    )
+
+
+def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0.95) -> Interval:
+    """Score interval for the drop, the difference of two paired shares.
+
+    Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the
+    paired-sample design, Statistics in Medicine 17 (1998) 891-908; the closed form of the restricted
+    estimate is his equation 13. Both ends are found by bisection of his score statistic, which falls as
+    the supposed drop grows. With no case nothing is known: -1 to 1.
+    """
+    if total == 0:
+        return Interval(-1.0, 1.0)
+    z = z_two_sided(confidence)
+    estimate = (regressed - fixed) / total
+    low = _bisect(lambda drop: tango_score(regressed, fixed, total, drop) > z, -1.0, estimate)
+    high = _bisect(lambda drop: tango_score(regressed, fixed, total, drop) > -z, estimate, 1.0)
+    return Interval(low, high)
+
+
+def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
+    """Tango's standard normal statistic for the hypothesis that the true drop is `drop`."""
+    a = 2 * total
+    b = -regressed - fixed + (2 * total - regressed + fixed) * drop
+    c = -fixed * drop * (1 - drop)
+    restricted = (sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
+    variance = total * (2 * restricted + drop * (1 - drop))
+    excess = regressed - fixed - total * drop
+    if variance <= 0:
+        return inf if excess > 0 else -inf if excess < 0 else 0.0
+    return excess / sqrt(variance)
+
+
+def holm(p_values: Sequence[float], alpha: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected with a family-wise error of at most `alpha`.
+
+    Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6 (1979) 65-70.
+    """
+    rejected = [False] * len(p_values)
+    for rank, place in enumerate(_ascending(p_values)):
+        if p_values[place] > alpha / (len(p_values) - rank):
+            break
+        rejected[place] = True
+    return rejected
+
+
+def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:
+    """Holm's procedure without the hypotheses whose data could never have rejected them.
+
+    Args:
+        p_values: P value of each hypothesis.
+        attainable: The smallest p value each could have had, given its number of discordant pairs.
+        alpha: Family-wise error.
+
+    A judge with two discordant pairs cannot reach p < 0.25 and need not cost the other judges power.
+    Source: R. E. Tarone, A modified Bonferroni method for discrete data, Biometrics 46 (1990) 515-522,
+    applied step by step: his divisor never grows as hypotheses are taken away, so the error stays bounded.
+    """
+    rejected = [False] * len(p_values)
+    remaining = set(range(len(p_values)))
+    while remaining:
+        divisor = _tarone_divisor([attainable[place] for place in remaining], alpha)
+        found = {place for place in remaining if p_values[place] <= alpha / divisor}
+        if not found:
+            break
+        for place in found:
+            rejected[place] = True
+        remaining -= found
+    return rejected
+
+
+def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected with a false discovery rate of at most `rate`.
+
+    Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57 (1995) 289-300.
+    """
+    ordered = _ascending(p_values)
+    last = 0
+    for rank, place in enumerate(ordered, start=1):
+        if p_values[place] <= rate * rank / len(p_values):
+            last = rank
+    rejected = [False] * len(p_values)
+    for place in ordered[:last]:
+        rejected[place] = True
+    return rejected
+
+
+def pass_hat_k(passed: int, trials: int, k: int) -> float:
+    """Chance that k trials of a case, drawn without replacement, all pass: C(passed, k) / C(trials, k).
+
+    Source: S. Yao et al., tau-bench (2024), section 3. The figure of a suite is the mean over its cases.
+    """
+    return comb(passed, k) / comb(trials, k)
+
+
+def pass_at_k(passed: int, trials: int, k: int) -> float:
+    """Chance that at least one of k trials passes: 1 - C(trials - passed, k) / C(trials, k).
+
+    Source: M. Chen et al., Evaluating large language models trained on code (2021), equation 1.
+    """
+    return float(1 - Fraction(comb(trials - passed, k), comb(trials, k)))
+
+
+def e_value(regressed: int, fixed: int) -> float:
+    """Evidence that regressing is likelier than being fixed, valid however often one looks.
+
+    The likelihood ratio of a regression share drawn uniformly from 1/2 to 1 against 1/2, over discordant
+    pairs: 2^(n+1) B(b+1, c+1) P(Bin(n+1, 1/2) <= b) with b regressed, c fixed, n = b + c. Stop and call it
+    a regression when it reaches 1/alpha: by Ville's inequality that happens with a chance of at most alpha
+    when nothing changed. Source: A. Ramdas et al., Game-theoretic statistics and safe anytime-valid
+    inference, Statistical Science 38 (2023) 576-601.
+    """
+    discordant = regressed + fixed
+    tail = _binomial_sum(regressed, discordant + 1)
+    try:
+        return tail / ((discordant + 1) * comb(discordant, regressed))
+    except OverflowError:
+        return inf
+
+
+def clustered_standard_error(groups: Sequence[Sequence[float]]) -> float:
+    """Standard error of the mean of all scores when scores within a group are not independent.
+
+    Args:
+        groups: The scores of each cluster: the trials of a case, or the cases of a topic.
+
+    Source: E. Miller, Adding error bars to evals (2024), section 2.2.
+    """
+    scores = [score for group in groups for score in group]
+    if not scores:
+        return 0.0
+    mean = fsum(scores) / len(scores)
+    return sqrt(fsum(fsum(score - mean for score in group) ** 2 for group in groups)) / len(scores)
+
+
+def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_000) -> float:
+    """One-sided p value for the mean drop of independent clusters, by flipping their signs.
+
+    Args:
+        drops: Per case (or topic): mean score before minus mean score now.
+        seed: The same seed gives the same p value.
+        rounds: Random flips; up to 2^12 sign patterns are tried exhaustively instead.
+
+    Source: R. A. Fisher, The design of experiments (1935), section 21; the `+ 1` keeps a random p value
+    valid (B. Phipson, G. K. Smyth, 2010).
+    """
+    moved = [drop for drop in drops if drop]
+    if not moved:
+        return 1.0
+    observed = fsum(moved)
+    slack = 1e-12 * fsum(abs(drop) for drop in moved)
+    if len(moved) <= 12:
+        patterns = 1 << len(moved)
+        reached = sum(
+            fsum(-drop if pattern >> place & 1 else drop for place, drop in enumerate(moved))
+            >= observed - slack
+            for pattern in range(patterns)
+        )
+        return reached / patterns
+    source = random.Random(seed)
+    reached = 0
+    for _ in range(rounds):
+        signs = source.getrandbits(len(moved))
+        total = fsum(-drop if signs >> place & 1 else drop for place, drop in enumerate(moved))
+        reached += total >= observed - slack
+    return (reached + 1) / (rounds + 1)
+
+
+def entropy(passed: int, trials: int) -> float:
+    """Shannon entropy of pass and fail in bits: 0 when all trials agree, 1 when half pass."""
+    bits = 0.0
+    for count in (passed, trials - passed):
+        if count:
+            bits -= count / trials * log2(count / trials)
+    return bits
+
+
+def z_two_sided(confidence: float) -> float:
+    """Standard normal quantile that leaves `1 - confidence` in both tails together."""
+    return _NORMAL.inv_cdf((1 + confidence) / 2)
+
+
+def _ascending(p_values: Sequence[float]) -> list[int]:
+    return sorted(range(len(p_values)), key=p_values.__getitem__)
+
+
+def _tarone_divisor(attainable: Sequence[float], alpha: float) -> int:
+    divisor = 1
+    while sum(least <= alpha / divisor for least in attainable) > divisor:
+        divisor += 1
+    return divisor
+
+
+def _binomial_sum(last: int, total: int) -> int:
+    """C(total, 0) + ... + C(total, last)."""
+    if last >= total:
+        return 1 << total
+    term = summed = 1
+    for place in range(1, last + 1):
+        term = term * (total - place + 1) // place
+        summed += term
+    return summed
+
+
+def _half_binomial_tail(last: int, total: int) -> Fraction:
+    """P(Bin(total, 1/2) <= last)."""
+    return Fraction(_binomial_sum(last, total), 2**total)
+
+
+def _bisect(is_left: Callable[[float], bool], low: float, high: float) -> float:
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if is_left(middle):
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
