@@ -15,6 +15,7 @@ from agent_eval.contracts import (
     JudgeChange,
     Metric,
     Outcome,
+    RunBehaviour,
 )
 from agent_eval.reports.blocks import bullets
 from agent_eval.reports.detail import Detail
@@ -23,6 +24,7 @@ from agent_eval.text.markdown import code_span, fence
 
 _CALLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
+_STANDS_OUT = 1.5
 _MARK = {
     Outcome.PASSED: "✅",
     Outcome.FAILED: "❌",
@@ -37,8 +39,18 @@ _SAYS = {
 }
 
 
-def in_full(case: CaseRegression, change: BehaviourChange | None, command: str, detail: Detail) -> list[str]:
-    """One case with its judges, its behaviour and the command that reproduces it, as blocks."""
+def in_full(
+    case: CaseRegression, change: BehaviourChange | None, run: RunBehaviour, command: str, detail: Detail
+) -> list[str]:
+    """One case with its judges, its behaviour and the command that reproduces it, as blocks.
+
+    Args:
+        case: The case.
+        change: How its behaviour changed, None when it did not.
+        run: How the whole run's behaviour changed: what it says is not said of each case again.
+        command: Empty for none.
+        detail: How much to say.
+    """
     lines = [_judge_line(judge, detail) for judge in case.judges[: detail.judges]]
     hidden = len(case.judges) - len(lines)
     if hidden:
@@ -46,7 +58,7 @@ def in_full(case: CaseRegression, change: BehaviourChange | None, command: str, 
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
-        lines += behaviour_lines(change, detail)
+        lines += behaviour_lines(change, run, detail)
     blocks = [f"#### {code_span(case.case_id, limit=detail.name)}", bullets(lines)]
     if command:
         blocks.append(fence(command, limit=4 * detail.name + 200, language="sh"))
@@ -77,18 +89,22 @@ def changes_by_case(comparison: Comparison) -> Mapping[str, BehaviourChange]:
     return {change.case_id: change for change in comparison.behaviour_changes}
 
 
-def behaviour_lines(change: BehaviourChange, detail: Detail) -> list[str]:
+def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) -> list[str]:
     """How one case's behaviour changed: calls, arguments, output, models, amounts."""
     lines = []
     if change.calls_changed:
-        lines.append(_calls(change, detail))
-        lines += _arguments(change, detail)
+        arguments = list(_arguments(change, detail))
+        # Equal names need no line of their own where the arguments say what changed.
+        if not arguments or change.baseline_calls != change.candidate_calls:
+            lines.append(_calls(change, detail))
+        lines += arguments
     if change.output_changed:
         lines += _output(change, detail)
-    if change.model_changed:
+    if change.model_changed and not run.model_changed:
         before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
         lines.append(f"Model: {_became(before, after, detail)}")
-    moved = [_amount(metric) for metric in change.metrics if metric.name in AMOUNTS]
+    totals = {metric.name: metric for metric in run.shifts}
+    moved = [_amount(metric) for metric in change.metrics if _stands_out(metric, totals.get(metric.name))]
     if moved:
         lines.append(f"Usage: {'; '.join(moved)}")
     return lines
@@ -147,8 +163,8 @@ def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
         for path, (before, after) in (step.arguments or {}).items()
     ]
     for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
-        place = f"{code_span(tool, limit=detail.name)} {code_span(path, limit=detail.name)}"
-        yield f"{place}: {_became(_short(before), _short(after), detail)}"
+        place = f"{code_span(path, limit=detail.name)} of {code_span(tool, limit=detail.name)}"
+        yield f"Argument {place}: {_became(_short(before), _short(after), detail)}"
     if len(changed) > _ARGUMENTS_SHOWN:
         yield f"and {len(changed) - _ARGUMENTS_SHOWN:,} more arguments changed"
 
@@ -164,6 +180,15 @@ def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:
 
 def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _stands_out(metric: Metric, total: Metric | None) -> bool:
+    """Whether a case's figure moved by half or more, beside what the whole run's moved."""
+    if metric.name not in AMOUNTS or not metric.baseline or metric.candidate is None:
+        return False
+    usual = total.candidate / total.baseline if total and total.baseline and total.candidate else 1.0
+    ratio = metric.candidate / metric.baseline / usual
+    return ratio >= _STANDS_OUT or ratio <= 1 / _STANDS_OUT
 
 
 def _amount(metric: Metric) -> str:

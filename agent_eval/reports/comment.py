@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent_eval.reports.blocks import document
 from agent_eval.reports.detail import COMMENT, Detail, characters, fit
 from agent_eval.reports.evaluation import evaluation, evidence
@@ -23,13 +25,15 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int = COMMEN
     """
 
     def render(detail: Detail) -> str:
+        if report.run_url is None:
+            detail = replace(detail, elsewhere="see the full report")
         return document([marker, *evaluation(report, detail), _pointers(report, detail)])
 
     return fit(render, COMMENT, limit=limit, size=characters)
 
 
 def _pointers(report: EvaluationReport, detail: Detail) -> str:
-    if not detail.links:
+    if not detail.links and report.run_url:
         return "The full report is in the job summary."
-    full = f"Full report: {link('job summary', report.run_url)}"
+    full = f"Full report: {link('job summary', report.run_url)}" if report.run_url else ""
     return " · ".join(part for part in (full, evidence(report, detail)) if part)

@@ -11,7 +11,7 @@ from agent_eval.reports.blocks import bullets
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.wording import ICONS, WORDS, overall, suite_why
+from agent_eval.reports.wording import ICONS, WORDS, overall, sentence, suite_why
 from agent_eval.text.markdown import code_span, link, plain, prose
 
 
@@ -47,7 +47,7 @@ def evidence(report: EvaluationReport, detail: Detail) -> str:
 
 def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
     comparison = suite.comparison
-    reasons = " ".join(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
+    reasons = sentence(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
     failing = [row["case_id"] for row in suite.failing]
     return [
         reasons if suite.status is GateStatus.PASSED else f"**{reasons}**",
@@ -70,10 +70,10 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
 
 def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     quote = partial(prose, limit=detail.quote)
-    lines = [
-        f"{ICONS[suite.status]} {code_span(suite.slug, limit=detail.name)}: {suite_why(suite, quote)[0]}"
-        for suite in report.worst_first[: detail.suite_lines]
-    ]
+    lines = []
+    for suite in report.worst_first[: detail.suite_lines]:
+        name = f"{ICONS[suite.status]} {code_span(suite.slug, limit=detail.name)}"
+        lines.append(f"{name}: {sentence(suite_why(suite, quote)[:1])}")
     hidden = len(report.suites) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")

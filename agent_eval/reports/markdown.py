@@ -13,7 +13,7 @@ from agent_eval.reports.blocks import bullets, document, folded
 from agent_eval.reports.detail import FULL, Detail
 from agent_eval.reports.evaluation import heading
 from agent_eval.reports.figures import count
-from agent_eval.reports.wording import why
+from agent_eval.reports.wording import sentence, why
 from agent_eval.text.markdown import code_span, plain, prose
 
 _DETAIL = replace(FULL[0], elsewhere="see the comparison")
@@ -56,7 +56,7 @@ def _opening(
     if decision is None:
         return [f"## {plain(title, limit=detail.name)}"]
     quote = partial(prose, limit=2 * detail.quote)
-    reasons = " ".join(why(decision, comparison.candidate.summary, comparison, quote))
+    reasons = sentence(why(decision, comparison.candidate.summary, comparison, quote))
     opening = f"## {heading(decision.gate_status, title, detail)}"
     return [opening, reasons if decision.gate_status is GateStatus.PASSED else f"**{reasons}**"]
 

@@ -37,7 +37,8 @@ def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> s
     if baseline:
         if baseline.branch:
             parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
-        told = [plain(baseline.how, limit=detail.name)]
+        how = "given as a path" if baseline.how == "path" else baseline.how
+        told = [plain(how, limit=detail.name)]
         if baseline.age:
             told.append(f"{prose(baseline.age, limit=30)} old")
         if baseline.run_url and detail.links:
@@ -86,7 +87,8 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
     if comparison is None:
         return ""
     said = comparison.behaviour.notices[: detail.sentences]
-    return "\n\n".join(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said)
+    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in said)
+    return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 
 def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
@@ -142,7 +144,7 @@ def regressed(
     blocks = [f"### {count(total, 'regressed case')}"]
     for row in rows[: detail.cases]:
         again = command(row.case_id) if command and detail.commands else ""
-        blocks += cases.in_full(row, changes.get(row.case_id), again, detail)
+        blocks += cases.in_full(row, changes.get(row.case_id), comparison.behaviour, again, detail)
     rest = rows[detail.cases : detail.cases + detail.listed]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:

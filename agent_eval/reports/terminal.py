@@ -15,6 +15,7 @@ from agent_eval.reports.wording import (
     overall,
     passing,
     rule_sentence,
+    sentence,
     suite_why,
 )
 from agent_eval.text.terminal import clean
@@ -104,7 +105,7 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
 def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     title = f"{_name(suite.slug, 60)}: {WORDS[suite.status]}"
     lines = [_paint(title, _COLOURS[suite.status], colour)]
-    lines += _wrapped(suite_why(suite, clean), first="  ", rest="  ")
+    lines += _wrapped((sentence([reason]) for reason in suite_why(suite, clean)), first="  ", rest="  ")
     if suite.baseline_note:
         lines += _wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
     if suite.comparison is not None:

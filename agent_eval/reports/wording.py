@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
-from agent_eval.reports.figures import allowed, apart, count, distance, percent, verb
+from agent_eval.reports.figures import allowed, apart, count, distance, percent, verb, whole
 from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts
 
 ICONS = {
@@ -27,20 +27,20 @@ Quote = Callable[[str], str]
 
 def _min_pass_rate(rule: RuleResult, value: float) -> str:
     share = percent(value, decimals=apart(value, rule.threshold))
-    return f"the pass rate is {share}, at least {allowed(rule.threshold)} is required"
+    return f"the pass rate is {share} (at least {allowed(rule.threshold)} required)"
 
 
 def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
     share = percent(value, decimals=apart(value, rule.threshold))
-    return f"{share} of cases fail hard, {_at_most(allowed(rule.threshold), rule.threshold, 'is')}"
+    return f"{share} of cases fail hard ({_at_most(allowed(rule.threshold), rule.threshold)})"
 
 
 def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
-    return f"the pass rate {_moved(-value, rule.threshold)}, {_at_most_points(rule.threshold)}"
+    return f"the pass rate {_moved(-value, rule.threshold)} ({_at_most_points(rule.threshold)})"
 
 
 def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
-    return f"the hard-fail rate {_moved(value, rule.threshold)}, {_at_most_points(rule.threshold)}"
+    return f"the hard-fail rate {_moved(value, rule.threshold)} ({_at_most_points(rule.threshold)})"
 
 
 def _moved(difference: float, threshold: float) -> str:
@@ -51,24 +51,22 @@ def _moved(difference: float, threshold: float) -> str:
 
 
 def _max_regressed_cases(rule: RuleResult, value: float) -> str:
-    allowance = _at_most(f"{rule.threshold:,.0f}", rule.threshold, verb(int(rule.threshold), "is", "are"))
-    return f"{count(int(value), 'case')} regressed, {allowance}"
+    return f"{count(int(value), 'case')} regressed ({_at_most(whole(rule.threshold), rule.threshold)})"
 
 
 def _max_new_hard_fail_cases(rule: RuleResult, value: float) -> str:
-    allowance = _at_most(f"{rule.threshold:,.0f}", rule.threshold, verb(int(rule.threshold), "is", "are"))
-    return f"{count(int(value), 'case')} newly {verb(int(value), 'fails', 'fail')} hard, {allowance}"
+    fail = verb(int(value), "fails", "fail")
+    return (
+        f"{count(int(value), 'case')} newly {fail} hard ({_at_most(whole(rule.threshold), rule.threshold)})"
+    )
 
 
-def _at_most(shown: str, threshold: float, be: str) -> str:
-    return f"at most {shown} {be} allowed" if threshold else "none is allowed"
+def _at_most(shown: str, threshold: float) -> str:
+    return f"at most {shown} allowed" if threshold else "none allowed"
 
 
 def _at_most_points(threshold: float) -> str:
-    if not threshold:
-        return "no change for the worse is allowed"
-    shown = f"{threshold * 100:.6g}"
-    return f"at most {shown} {'is' if shown == '1' else 'are'} allowed"
+    return _at_most(f"{threshold * 100:.6g}", threshold)
 
 
 _SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
@@ -81,7 +79,7 @@ _SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
 }
 
 # What people ask first: which cases, then which rates.
-_ORDER = ("max_new_hard_fail_cases", "max_regressed_cases", "max_pass_rate_drop", "min_pass_rate")
+_ORDER = ("max_regressed_cases", "max_new_hard_fail_cases", "max_pass_rate_drop", "min_pass_rate")
 
 
 def rule_sentence(rule: RuleResult, quote: Quote) -> str:
@@ -111,7 +109,7 @@ def why(
     *,
     note: bool = False,
 ) -> list[str]:
-    """Why the gate decided so: one sentence for each reason, the weightiest first; never empty.
+    """Why the gate decided so: a clause for each reason, the weightiest first; never empty.
 
     Args:
         decision: What the gate decided.
@@ -126,7 +124,7 @@ def why(
     reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
     if decision.gate_status is GateStatus.PASSED or not reasons:
         return [_without_reasons(decision.gate_status, summary, comparison, note=note)]
-    return [f"{capital(reason)}." for reason in reasons]
+    return reasons
 
 
 def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
@@ -151,7 +149,12 @@ def _without_reasons(
         reason = f"{count(comparison.overview.regressed_cases, 'case')} regressed, which the rules allow"
     else:
         reason = "No case regressed"
-    return f"{reason}. {passing(summary)}"
+    return f"{reason}. {passing(summary).rstrip('.')}"
+
+
+def sentence(clauses: Sequence[str]) -> str:
+    """Clauses as one sentence."""
+    return f"{capital('; '.join(clauses))}."
 
 
 def passing(summary: RunSummary) -> str:

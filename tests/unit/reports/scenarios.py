@@ -423,8 +423,8 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     row = regression(evil, evil, evil)
     change = BehaviourChange(
         case_id=evil,
-        baseline_calls=[evil, "b"],
-        candidate_calls=["b", evil],
+        baseline_calls=[evil, "another tool"],
+        candidate_calls=["another tool", evil],
         calls=[CallChange(kind="arguments", tool=evil, arguments={evil: (evil, {evil: [evil]})})],
         calls_changed=True,
         output_changed=True,

@@ -35,7 +35,7 @@ def test_a_blocked_engineer_reads_why_before_anything_else():
     lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
     assert lines[1] == "## ❌ Agent evaluation: failed"
     assert lines[2] == (
-        "**3 cases regressed, none is allowed. The pass rate fell by 1.0 points, at most 0.5 are allowed.**"
+        "**3 cases regressed (none allowed); the pass rate fell by 1.0 points (at most 0.5 allowed).**"
     )
 
 
@@ -84,7 +84,7 @@ def test_a_case_says_which_judge_why_and_what_the_agent_did_differently():
         "- ❌ `policy`: `forbidden tool escalate was called (event 5)`",
         "- 💥 `trajectory_step` could not judge: `step 3 has no result`",
         "- Calls: `lookup_order → refund` became `lookup_order → refund → escalate`",
-        "- `refund` `$.amount`: `10` became `1000`",
+        "- Argument `$.amount` of `refund`: `10` became `1000`",
         "- Output before: `I have refunded 10 EUR to your card.`",
         "- Output now: `I have refunded 1000 EUR and asked a colleague to check.`",
         "- Usage: output tokens 210 → 480; cost 0.0021 USD → 0.0048 USD",
@@ -93,14 +93,14 @@ def test_a_case_says_which_judge_why_and_what_the_agent_did_differently():
         assert line in text.splitlines()
 
 
-def with_change(**fields) -> str:
+def with_change(*, behaviour: RunBehaviour | None = None, **fields) -> str:
     rows, changes = scenarios.three_regressions()
     change = changes[0].model_copy(update={"metrics": [], "output_changed": False, "calls": [], **fields})
     suite = scenarios.regressed_suite()
     assert suite.comparison is not None
-    compared = suite.comparison.model_copy(
-        update={"behaviour_changes": [change], "case_regressions": rows[:1]}
-    )
+    told = {"behaviour_changes": [change], "case_regressions": rows[:1]}
+    told["behaviour"] = behaviour or suite.comparison.behaviour
+    compared = suite.comparison.model_copy(update=told)
     return comment_on(scenarios.report(replace(suite, comparison=compared)))
 
 
@@ -115,9 +115,14 @@ def test_equal_calls_with_other_arguments_are_told_once():
     arguments = {f"$.field{number}": (None, number) for number in range(6)}
     calls = [scenarios.CallChange(kind="arguments", tool="refund", arguments=arguments)]
     text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12, calls=calls)
-    assert "- Calls: `a → a → a → a → a → a → a → a → … 4 more` with other arguments" in text
-    assert "- `refund` `$.field0`: `null` became `0`" in text
+    assert "Calls:" not in text
+    assert "- Argument `$.field0` of `refund`: `null` became `0`" in text
     assert "- and 2 more arguments changed" in text
+
+
+def test_equal_calls_are_named_where_nobody_knows_the_arguments():
+    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12)
+    assert "- Calls: `a → a → a → a → a → a → a → a → … 4 more` with other arguments" in text
 
 
 def test_no_call_and_no_output_are_said_in_words():
@@ -133,9 +138,18 @@ def test_no_call_and_no_output_are_said_in_words():
     assert "- Output changed" in with_change(output_changed=True, baseline_output=None, candidate_output=None)
 
 
-def test_another_model_is_named():
-    text = with_change(model_changed=True, baseline_models=["gpt-4o"], candidate_models=["gpt-4o-mini"])
-    assert "- Model: `gpt-4o` became `gpt-4o-mini`" in text
+def test_another_model_is_named__once_when_the_whole_run_has_it():
+    models = {"model_changed": True, "baseline_models": ["gpt-4o"], "candidate_models": ["gpt-4o-mini"]}
+    assert "- Model: `gpt-4o` became `gpt-4o-mini`" in with_change(**models, behaviour=RunBehaviour())
+    assert "- Model:" not in with_change(**models)
+
+
+def test_usage_is_told_where_it_stands_out_from_the_whole_run():
+    metrics = [scenarios.metric("cost_usd", 1, 2), scenarios.metric("output_tokens", 100, 120)]
+    metrics += [scenarios.metric("input_tokens", 0, 5), scenarios.metric("latency_ms", None, 5)]
+    doubled = RunBehaviour(shifts=[scenarios.metric("cost_usd", 50, 101)])
+    assert "Usage: cost 1.00 USD → 2.00 USD" in with_change(metrics=metrics, behaviour=RunBehaviour())
+    assert "Usage:" not in with_change(metrics=metrics, behaviour=doubled)
 
 
 @pytest.mark.parametrize(
