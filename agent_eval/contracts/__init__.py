@@ -26,8 +26,20 @@ from agent_eval.contracts.comparison import (
     RunReference,
     Triage,
 )
-from agent_eval.contracts.gate import ABSOLUTE_RULES, GateDecision, GateStatus, RuleResult, Thresholds
+from agent_eval.contracts.gate import (
+    ABSOLUTE_RULES,
+    AppliedWaiver,
+    GateDecision,
+    GateEvidence,
+    GateStatus,
+    GateStep,
+    JudgeEvidence,
+    RuleResult,
+    Thresholds,
+)
 from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
+from agent_eval.contracts.policy import ZERO_TOLERANCE, GatePolicy, Quarantine
+from agent_eval.contracts.registry import Approval, AuditEntry, BaselineEntry, DatasetEntry, Registry, Waiver
 from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
 from agent_eval.contracts.run import CaseIndex, JudgeCounts, RunConfig, RunSummary, Tally, summarize
 from agent_eval.contracts.suite import Case, Policy, Suite, SuiteHeader, ToolContract, definition_digest
@@ -47,6 +59,11 @@ __all__ = [
     "REPLAY_CONTRACT",
     "SCHEMA_VERSION",
     "SHARD_CASES",
+    "ZERO_TOLERANCE",
+    "AppliedWaiver",
+    "Approval",
+    "AuditEntry",
+    "BaselineEntry",
     "BehaviourChange",
     "CallChange",
     "Case",
@@ -61,19 +78,26 @@ __all__ = [
     "Compatibility",
     "CompatibilityCheck",
     "Contract",
+    "DatasetEntry",
     "DerivedManifest",
     "Event",
     "FailureClusters",
     "FileEntry",
     "GateDecision",
+    "GateEvidence",
+    "GatePolicy",
     "GateStatus",
+    "GateStep",
     "JudgeChange",
     "JudgeCounts",
+    "JudgeEvidence",
     "Manifest",
     "Metric",
     "Outcome",
     "Overview",
     "Policy",
+    "Quarantine",
+    "Registry",
     "ReleaseImpact",
     "RuleResult",
     "RunBehaviour",
@@ -90,6 +114,7 @@ __all__ = [
     "Triage",
     "Verdict",
     "VerdictRow",
+    "Waiver",
     "canonical_json",
     "case_result",
     "combine",

@@ -112,7 +112,11 @@ class RunBehaviour(Contract):
 
 
 class JudgeChange(Contract):
-    """A judge's outcome in both runs on one case, with the candidate's reason."""
+    """A judge's outcome in both runs on one case, with the candidate's reason.
+
+    `regression_key` names this very regression: the same case, judge, kind of failure and reason (its
+    particulars left out) give the same key. Empty where the judge does not fail now.
+    """
 
     judge_id: StrictStr
     baseline: Outcome | None
@@ -122,6 +126,7 @@ class JudgeChange(Contract):
     reason: StrictStr = ""
     failure: StrictStr | None = None
     evidence_refs: list[int] = Field(default_factory=list)
+    regression_key: StrictStr = ""
 
 
 class CaseRegression(Contract):

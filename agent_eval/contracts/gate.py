@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -53,11 +54,76 @@ class RuleResult(Contract):
     message: StrictStr
 
 
+class GateStep(Contract):
+    """One step of a decision by policy, in the order they are taken, with one sentence."""
+
+    name: Literal["integrity", "zero-tolerance", "thresholds", "regression", "non-inferiority"]
+    status: Literal["passed", "failed", "inconclusive", "not-applied"]
+    message: StrictStr
+
+
+class JudgeEvidence(Contract):
+    """How one judge's verdicts changed: cases that passed and do not now, the reverse, and its p value.
+
+    `judge_id` is `cases` for the case results themselves. `significant` is after Holm's correction.
+    """
+
+    judge_id: StrictStr
+    regressed: int
+    fixed: int
+    p_value: float = Field(ge=0, le=1)
+    significant: bool = False
+
+
+class GateEvidence(Contract):
+    """What a decision by policy rests on. Rates, drops and intervals are shares.
+
+    Waived and quarantined cases are left out of the pairs and counted apart. `e_value` may be null where
+    it is too large for a number.
+    """
+
+    compared: int
+    baseline_passed: int
+    candidate_passed: int
+    regressed: int
+    fixed: int
+    drop: float
+    interval_low: float
+    interval_high: float
+    confidence: float
+    margin: float
+    p_value: float
+    e_value: float | None = Field(default=None, allow_inf_nan=False)
+    stop_at: float
+    power_for_ten_points: float
+    cases_needed: int | None = None
+    judges: list[JudgeEvidence] = Field(default_factory=list)
+    errors: int = 0
+    new_errors: int = 0
+    unscored: int = 0
+    flaky: int | None = None
+    """Cases whose trials disagree; null with a single trial, which cannot tell."""
+    waived: int = 0
+    quarantined: int = 0
+
+
+class AppliedWaiver(Contract):
+    """A waiver that excused something, and what."""
+
+    waiver_id: StrictStr
+    approved_by: StrictStr
+    reason: StrictStr
+    expires_at: StrictStr | None = None
+    case_ids: list[StrictStr]
+
+
 class GateDecision(Contract):
     """The decision and why. `regression_delta` is candidate minus baseline pass rate, a share.
 
-    `failures` repeats the message of every rule that does not hold. Digests name the comparison and
-    the two packs it was made from.
+    `failures` repeats the message of every rule and step that does not hold. Digests name the comparison
+    and the two packs it was made from. `blocks` says whether this stops the release: it failed, or it is
+    inconclusive and the policy blocks on that. `steps`, `evidence` and `explanation` (at most ten lines)
+    are there when a policy decided, not thresholds alone.
     """
 
     schema_version: StrictStr = SCHEMA_VERSION
@@ -76,3 +142,11 @@ class GateDecision(Contract):
     baseline_manifest_sha256: StrictStr | None = None
     candidate_manifest_sha256: StrictStr | None = None
     comparison_sha256: StrictStr | None = None
+    blocks: bool = False
+    preset: StrictStr | None = None
+    steps: list[GateStep] = Field(default_factory=list)
+    evidence: GateEvidence | None = None
+    explanation: list[StrictStr] = Field(default_factory=list)
+    waivers: list[AppliedWaiver] = Field(default_factory=list)
+    quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
+    """Quarantined cases that would have counted as regressed."""

@@ -17,6 +17,8 @@ from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
 from agent_eval.contracts.gate import GateDecision, Thresholds
 from agent_eval.contracts.manifest import DerivedManifest, Manifest
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import AuditEntry, Registry
 from agent_eval.contracts.run import CaseIndex, RunConfig, RunSummary
 from agent_eval.contracts.suite import Case, Suite, SuiteHeader
 from agent_eval.contracts.trace import Event
@@ -28,6 +30,7 @@ READ: Mapping[str, type[BaseModel]] = {
     "suite": Suite,
     "suite_header": SuiteHeader,
     "thresholds": Thresholds,
+    "gate_policy": GatePolicy,
 }
 """What people write and this program reads: fields with a default may be left out."""
 
@@ -41,6 +44,8 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "gate_decision": GateDecision,
     "manifest": Manifest,
     "derived_manifest": DerivedManifest,
+    "registry": Registry,
+    "audit_entry": AuditEntry,
 }
 """What this program writes: every field is there, so readers can rely on it."""
 

@@ -1,0 +1,98 @@
+"""What the registry keeps: datasets, baselines, approvals, waivers, and the log of who changed what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+
+
+class DatasetEntry(Contract):
+    """A registered suite, pinned by digest. `suite_path` is relative to the registry where possible."""
+
+    dataset_id: StrictStr
+    suite_path: StrictStr
+    sha256: StrictStr
+    description: StrictStr = ""
+    tags: list[StrictStr] = Field(default_factory=list)
+    case_count: StrictInt = Field(ge=0)
+    registered_at: StrictStr
+
+
+class BaselineEntry(Contract):
+    """A named baseline, pinned by the digest of its pack's manifest."""
+
+    name: StrictStr
+    run_path: StrictStr
+    run_id: StrictStr
+    dataset_id: StrictStr
+    manifest_sha256: StrictStr
+    notes: StrictStr = ""
+    set_at: StrictStr
+    approval_id: StrictStr | None = None
+    """The approval it was promoted with; null when it was merely set."""
+
+
+class Approval(Contract):
+    """Who promoted which run to a baseline, and why."""
+
+    approval_id: StrictStr
+    name: StrictStr
+    run_id: StrictStr
+    manifest_sha256: StrictStr
+    approved_by: StrictStr
+    rationale: StrictStr
+    approved_at: StrictStr
+
+
+class Waiver(Contract):
+    """An accepted regression. Every scope that is given must match; at least one is.
+
+    `case_id` alone waives every judge on that case, `judge_id` alone that judge on every case,
+    `regression_key` exactly the regression that carries it. Times are ISO 8601 with their offset; without
+    `expires_at` it holds until it is revoked.
+    """
+
+    waiver_id: StrictStr
+    baseline_name: StrictStr
+    case_id: StrictStr | None = None
+    judge_id: StrictStr | None = None
+    regression_key: StrictStr | None = None
+    reason: StrictStr = Field(min_length=1)
+    approved_by: StrictStr = Field(min_length=1)
+    created_at: StrictStr
+    expires_at: StrictStr | None = None
+    revoked_at: StrictStr | None = None
+    revoked_by: StrictStr | None = None
+
+    @model_validator(mode="after")
+    def _has_a_scope(self) -> Waiver:
+        if self.case_id is None and self.judge_id is None and self.regression_key is None:
+            raise ValueError("a waiver names a case, a judge or a regression")
+        return self
+
+
+class AuditEntry(Contract):
+    """One change. `hash` covers the entry and `previous`, the hash of the entry before it."""
+
+    sequence: StrictInt = Field(ge=0)
+    at: StrictStr
+    action: StrictStr
+    details: dict[str, Any] = Field(default_factory=dict)
+    previous: StrictStr
+    hash: StrictStr
+
+
+class Registry(Contract):
+    """`registry.json`: the current state. How it came about is in the audit log beside it."""
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    datasets: dict[str, DatasetEntry] = Field(default_factory=dict)
+    baselines: dict[str, BaselineEntry] = Field(default_factory=dict)
+    approvals: list[Approval] = Field(default_factory=list)
+    waivers: list[Waiver] = Field(default_factory=list)
+    audit_head: StrictStr = ""
+    """Hash of the newest audit entry, empty before the first."""
+    audit_length: StrictInt = Field(default=0, ge=0)
