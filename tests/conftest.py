@@ -7,6 +7,11 @@ import os
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is slow now and then; that says nothing about the code.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture
