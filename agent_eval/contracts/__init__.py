@@ -1,4 +1,7 @@
-"""What crosses a boundary, as pydantic models. Public names are re-exported here once."""
+"""What crosses a boundary, as pydantic models. Public names are re-exported here once.
+
+`policy` and `registry` are imported from their own modules: only the gate and the registry need them.
+"""
 
 from agent_eval.contracts.base import (
     READABLE_SCHEMA_VERSIONS,
@@ -38,8 +41,6 @@ from agent_eval.contracts.gate import (
     Thresholds,
 )
 from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
-from agent_eval.contracts.policy import ZERO_TOLERANCE, GatePolicy, Quarantine
-from agent_eval.contracts.registry import Approval, AuditEntry, BaselineEntry, DatasetEntry, Registry, Waiver
 from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
 from agent_eval.contracts.run import CaseIndex, JudgeCounts, RunConfig, RunSummary, Tally, summarize
 from agent_eval.contracts.suite import Case, Policy, Suite, SuiteHeader, ToolContract, definition_digest
@@ -59,11 +60,7 @@ __all__ = [
     "REPLAY_CONTRACT",
     "SCHEMA_VERSION",
     "SHARD_CASES",
-    "ZERO_TOLERANCE",
     "AppliedWaiver",
-    "Approval",
-    "AuditEntry",
-    "BaselineEntry",
     "BehaviourChange",
     "CallChange",
     "Case",
@@ -78,14 +75,12 @@ __all__ = [
     "Compatibility",
     "CompatibilityCheck",
     "Contract",
-    "DatasetEntry",
     "DerivedManifest",
     "Event",
     "FailureClusters",
     "FileEntry",
     "GateDecision",
     "GateEvidence",
-    "GatePolicy",
     "GateStatus",
     "GateStep",
     "JudgeChange",
@@ -96,8 +91,6 @@ __all__ = [
     "Outcome",
     "Overview",
     "Policy",
-    "Quarantine",
-    "Registry",
     "ReleaseImpact",
     "RuleResult",
     "RunBehaviour",
@@ -114,7 +107,6 @@ __all__ = [
     "Triage",
     "Verdict",
     "VerdictRow",
-    "Waiver",
     "canonical_json",
     "case_result",
     "combine",
