@@ -64,7 +64,7 @@ def load_judges(
             raise InvalidInput(
                 f"judge {quoted(name)} is configured twice, as {quoted(keys[0])} and as {quoted(keys[1])}",
                 remedy="Keep one of the two entries.",
-                field=keys[1],
+                field=f"judge_configs.{keys[1]}",
             )
         used.update(keys or (name,))
         judge = _build(name, make, given[keys[0]] if keys else None)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
+import attrs
 import jsonschema_specifications  # type: ignore[import-untyped]
 import referencing.jsonschema
 from jsonschema import validators
 from jsonschema.exceptions import ValidationError
 
+from agent_eval.judges.ecma_patterns import to_re2
 from agent_eval.judges.patterns import compile_pattern
 from agent_eval.judges.wording import listed, quoted
 
@@ -50,13 +53,14 @@ def _spend() -> None:
         raise TooManyReferences
 
 
+@lru_cache(maxsize=256)
 def compile_schema_pattern(pattern: str) -> Any:
     """Compile a pattern of a schema, which the drafts write in the dialect of ECMA-262.
 
     Raises:
         InvalidPattern: RE2 cannot run it.
     """
-    return compile_pattern(pattern)
+    return compile_pattern(to_re2(pattern))
 
 
 def draft_id(stated: Any) -> str:
@@ -170,8 +174,9 @@ def _references(validator: Any, schema: Any) -> Iterator[Any]:
 
 
 def _enter(validator: Any, subschema: Any) -> Any:
-    specification = referencing.jsonschema.specification_with(validator.META_SCHEMA["$schema"])
-    resolver = validator._resolver.in_subresource(specification.create_resource(subschema))
+    resolver = validator._resolver
+    if isinstance(subschema, dict):
+        resolver = resolver.in_subresource(specification_of(validator).create_resource(subschema))
     return validator.evolve(schema=subschema, _resolver=resolver)
 
 
@@ -219,3 +224,29 @@ DRAFTS: dict[str, Any] = {
     )
 }
 """Validator classes by `$schema`, without an empty fragment."""
+
+
+def specification_of(draft: Any) -> Any:
+    """How references work in a draft, for `referencing`.
+
+    Args:
+        draft: A validator class from `DRAFTS`, or a validator.
+    """
+    return _SPECIFICATIONS[draft_id(draft.META_SCHEMA["$schema"])]
+
+
+def _only_objects(specification: Any) -> Any:
+    """Leave out subschemas that are just true or false.
+
+    They hold no ids and no references, and `referencing` cannot ask one for its id in draft 4, whose
+    `additionalProperties` may be false.
+    """
+    return attrs.evolve(
+        specification,
+        subresources_of=lambda contents: (
+            found for found in specification.subresources_of(contents) if isinstance(found, dict)
+        ),
+    )
+
+
+_SPECIFICATIONS = {name: _only_objects(referencing.jsonschema.specification_with(name)) for name in DRAFTS}

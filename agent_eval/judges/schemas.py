@@ -16,7 +16,6 @@ from typing import Any
 
 import orjson
 import referencing.exceptions
-import referencing.jsonschema
 from jsonschema import exceptions as jsonschema_exceptions
 
 from agent_eval.contracts import canonical_json
@@ -30,6 +29,7 @@ from agent_eval.judges.schema_keywords import (
     compile_schema_pattern,
     draft_id,
     limited_references,
+    specification_of,
 )
 from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, quoted
 
@@ -81,7 +81,11 @@ def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[
     Raises:
         UnusableSchema: The schema cannot be applied to this value.
     """
-    validator = _validator(canonical_json(schema))
+    return apply(_validator(canonical_json(schema)), value, limit=limit)
+
+
+def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
+    """Like `violations`, with a validator made by `make_validator`."""
     try:
         with limited_references(REFERENCE_LIMIT):
             if validator.is_valid(value):
@@ -102,16 +106,53 @@ def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[
         raise UnusableSchema(clipped(str(problem), _MESSAGE_LIMIT)) from None
 
 
+def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> Any:
+    """A validator for `apply`.
+
+    Args:
+        schema: The schema; not checked, see `inspect`.
+        draft: The draft of a schema that states none, a key of `DRAFTS`.
+        registry: What the schema may refer to beside itself.
+
+    Raises:
+        UnusableSchema: Unknown draft.
+    """
+    made = _draft_of(schema, draft)
+    return made(schema, registry=registry, _resolver=_resolver(_resource(schema, made), registry))
+
+
+def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> None:
+    """Refuse a schema that cannot be applied. Arguments are those of `make_validator`.
+
+    Raises:
+        UnusableSchema: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
+            something that is neither in the schema nor in the registry.
+    """
+    made = _draft_of(schema, draft)
+    try:
+        with limited_references(REFERENCE_LIMIT):
+            error = next(_meta_validator(made).iter_errors(schema), None)
+        if error is not None:
+            raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
+        _check_subschemas(_resource(schema, made), registry)
+    except (RecursionError, TooManyReferences):
+        raise UnusableSchema("it is nested too deeply or too large") from None
+
+
 @lru_cache(maxsize=256)
 def _validator(schema_json: bytes) -> Any:
-    schema = orjson.loads(schema_json)
-    return _draft_of(schema)(schema, registry=REGISTRY)
+    return make_validator(orjson.loads(schema_json))
 
 
-def _draft_of(schema: Any) -> Any:
+@lru_cache(maxsize=256)
+def _checked(schema_json: bytes) -> None:
+    inspect(orjson.loads(schema_json))
+
+
+def _draft_of(schema: Any, default: str) -> Any:
     stated = schema.get("$schema") if isinstance(schema, dict) else None
     if stated is None:
-        return DRAFTS[DEFAULT_DRAFT]
+        return DRAFTS[default]
     draft = DRAFTS.get(draft_id(stated))
     if draft is None:
         raise UnusableSchema(
@@ -122,18 +163,10 @@ def _draft_of(schema: Any) -> Any:
     return draft
 
 
-@lru_cache(maxsize=256)
-def _checked(schema_json: bytes) -> None:
-    schema = orjson.loads(schema_json)
-    draft = _draft_of(schema)
-    try:
-        with limited_references(REFERENCE_LIMIT):
-            error = next(_meta_validator(draft).iter_errors(schema), None)
-        if error is not None:
-            raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
-        _check_subschemas(_resource(schema, draft))
-    except (RecursionError, TooManyReferences):
-        raise UnusableSchema("it is nested too deeply or too large") from None
+def _resolver(root: Any, registry: Any) -> Any:
+    # Anchors and embedded ids are found once here, instead of at every reference.
+    base = (root.id() or "") if isinstance(root.contents, dict) else ""
+    return registry.with_resource(base, root).crawl().resolver(base)
 
 
 @lru_cache(maxsize=len(DRAFTS))
@@ -142,12 +175,12 @@ def _meta_validator(draft: Any) -> Any:
 
 
 def _resource(schema: Any, draft: Any) -> Any:
-    return referencing.jsonschema.specification_with(draft.META_SCHEMA["$schema"]).create_resource(schema)
+    return specification_of(draft).create_resource(schema)
 
 
-def _check_subschemas(root: Any) -> None:
+def _check_subschemas(root: Any, registry: Any) -> None:
     """Compile every pattern and resolve every reference of a schema and of what it refers to."""
-    open_resources = [(root, REGISTRY.resolver_with_root(root))]
+    open_resources = [(root, _resolver(root, registry))]
     seen: set[int] = set()
     while open_resources:
         resource, resolver = open_resources.pop()

@@ -1,0 +1,98 @@
+"""The official JSON-Schema-Test-Suite, on every draft that is read, with patterns on RE2.
+
+It lies in the source distribution of the `jsonschema` package, in the folder `json`; unpack that and
+name the folder in AGENT_EVAL_JSON_SCHEMA_SUITE:
+
+    pip download jsonschema==4.26.0 --no-binary jsonschema --no-deps
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from referencing import Resource
+
+from agent_eval.judges.schema_keywords import DRAFTS as VALIDATORS
+from agent_eval.judges.schema_keywords import REGISTRY, specification_of
+from agent_eval.judges.schemas import UnusableSchema, apply, inspect, make_validator
+from tests.shared_data import shared_path
+
+DRAFTS = {
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft7": "http://json-schema.org/draft-07/schema",
+    "draft6": "http://json-schema.org/draft-06/schema",
+    "draft4": "http://json-schema.org/draft-04/schema",
+}
+
+
+def suite() -> Path:
+    named = os.environ.get("AGENT_EVAL_JSON_SCHEMA_SUITE")
+    return Path(named) if named else shared_path("data/JSON-Schema-Test-Suite")
+
+
+def registry_with_remotes(root: Path, draft: str) -> Any:
+    """What the tests refer to: what lies in a draft's folder is read as that draft, the rest as `draft`."""
+    remotes = root / "remotes"
+    documents = {}
+    for path in sorted(remotes.rglob("*.json")):
+        place = path.relative_to(remotes)
+        stated = DRAFTS.get(place.parts[0], DRAFTS[draft])
+        documents[f"http://localhost:1234/{place.as_posix()}"] = Resource.from_contents(
+            json.loads(path.read_text("utf-8")), default_specification=specification_of(VALIDATORS[stated])
+        )
+    return REGISTRY.with_resources(documents.items())
+
+
+def every_test(root: Path, draft: str) -> Iterator[tuple[str, Any, Any, bool]]:
+    """File, schema, value and whether the value is valid, for every test of a draft, formats left out."""
+    folder = root / "tests" / draft
+    for path in [*sorted(folder.glob("*.json")), *sorted((folder / "optional").glob("*.json"))]:
+        for group in json.loads(path.read_text("utf-8")):
+            for test in group["tests"]:
+                yield str(path.relative_to(folder)), group["schema"], test["data"], test["valid"]
+
+
+def answer(schema: Any, value: Any, *, draft: str, registry: Any) -> bool | str:
+    """Whether the value is valid; why not, for a schema that is refused."""
+    try:
+        inspect(schema, draft=DRAFTS[draft], registry=registry)
+        return not apply(make_validator(schema, draft=DRAFTS[draft], registry=registry), value)
+    except UnusableSchema as problem:
+        return f"refused: {problem}"
+
+
+# What differs, by file, and why:
+# vocabulary, format-assertion: `$schema` names a meta-schema of one's own, which is refused.
+# dependencies-compatibility: `dependencies`, which these drafts replaced, is ignored, as they have it.
+# content: `contentEncoding` and `contentMediaType` are annotations, as later drafts have them.
+DIFFERENCES = {
+    "draft2020-12": {
+        "vocabulary.json": 5,
+        "optional/dependencies-compatibility.json": 14,
+        "optional/format-assertion.json": 4,
+    },
+    "draft2019-09": {"vocabulary.json": 5, "optional/dependencies-compatibility.json": 14},
+    "draft7": {"optional/content.json": 4},
+    "draft6": {},
+    "draft4": {},
+}
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_every_test_of_the_draft_but_the_documented_ones(draft: str) -> None:
+    root = suite()
+    registry = registry_with_remotes(root, draft)
+    different: Counter[str] = Counter()
+    total = 0
+    for file, schema, value, valid in every_test(root, draft):
+        total += 1
+        different[file] += answer(schema, value, draft=draft, registry=registry) != valid
+    assert total > 500
+    assert dict(+different) == DIFFERENCES[draft]

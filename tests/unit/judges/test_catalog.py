@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.judges import (
+    DEFAULT_JUDGES,
+    JUDGES,
+    BaseJudge,
+    Judge,
+    JudgeConfig,
+    catalog,
+    judge_case,
+    load_judges,
+    validate_case,
+)
+from tests.unit.judges.traces import make_case, says, uses
+
+
+class Strict(JudgeConfig):
+    word: str = "sorry"
+
+
+class NoApologies(BaseJudge[Strict]):
+    judge_id = "no_apologies"
+    Config = Strict
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        if self.config.word in str(trace.final_output):
+            return self.failed(case, f"it says {self.config.word}", FailureKind.POLICY_VIOLATION)
+        return self.passed(case, "no apology")
+
+
+class Plain:
+    judge_id = "plain"
+    hard = True
+
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        raise AssertionError("not called")
+
+
+class Raises(Plain):
+    judge_id = "raises"
+
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        raise RuntimeError("boom " + "x" * 5000)
+
+
+class Recurses(Plain):
+    judge_id = "recurses"
+
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        return self.evaluate(case, trace)
+
+
+class SaysTrue(Plain):
+    judge_id = "says_true"
+
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        return True
+
+
+class SpeaksForOthers(Plain):
+    judge_id = "impostor"
+
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        return Verdict(
+            judge_id="policy", case_id=case.case_id, outcome=Outcome.PASSED, passed=True, reason=""
+        )
+
+
+class NeedsAnArgument(Plain):
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+
+
+class NoJudge:
+    judge_id = "no_judge"
+
+
+class Nameless(Plain):
+    judge_id = ""
+
+
+HERE = __name__
+NOT_CALLABLE = 7
+
+
+def test_every_built_in_judge_loads_under_its_own_name() -> None:
+    for name in JUDGES:
+        if name not in ("lean", "command"):
+            (judge,) = load_judges([name])
+            assert judge.judge_id == name
+            assert isinstance(judge, Judge)
+
+
+def test_the_defaults_are_hard_and_in_order() -> None:
+    judges = load_judges(DEFAULT_JUDGES)
+    assert tuple(judge.judge_id for judge in judges) == DEFAULT_JUDGES
+    assert all(judge.hard for judge in judges)
+
+
+def test_a_config_can_make_a_judge_soft() -> None:
+    (judge,) = load_judges(["policy"], {"policy": {"hard": False}})
+    assert not judge.hard
+
+
+def test_null_and_empty_configurations_are_the_defaults() -> None:
+    assert load_judges(["policy"], {"policy": None})[0].hard
+    assert load_judges(["policy"], {"policy": {}})[0].hard
+
+
+@pytest.mark.parametrize(
+    ("names", "configs", "message", "remedy"),
+    [
+        (["polcy"], {}, 'there is no judge "polcy"', "Did you mean policy?"),
+        (["zzz"], {}, 'there is no judge "zzz"', "Known judges: "),
+        (["policy"], {"regx": {}}, 'there is no judge "regx"', "Did you mean regex?"),
+        (["policy"], {"policy": {"hrad": 1}}, 'judge "policy": unknown key "hrad"', "Did you mean hard?"),
+        (["policy"], {"policy": {"zzz": 1}}, 'judge "policy": unknown key "zzz"', "Known keys: hard."),
+        (["policy"], {"policy": {"hard": "yes"}}, 'not "yes"', "docs/guides/judges.md"),
+        (["policy"], {"policy": [1]}, "is not an object", "Write an object"),
+        (["policy", "policy"], {}, "is named twice", "Name every judge once"),
+        (["no_such_module:Judge"], {}, "cannot be loaded: ModuleNotFoundError", "module:Class"),
+        ([f"{HERE}:Missing"], {}, "cannot be loaded: AttributeError", "module:Class"),
+        ([f"{HERE}:"], {}, "cannot be loaded", "module:Class"),
+        ([f"{HERE}:NOT_CALLABLE"], {}, "it is not a class", "BaseJudge"),
+        ([f"{HERE}:NoJudge"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
+        ([f"{HERE}:Nameless"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
+        ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
+        ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
+        ([f"{HERE}:NoApologies"], {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
+        (
+            [f"{HERE}:NoApologies"],
+            {"no_apologies": {}, f"{HERE}:NoApologies": {}},
+            "is configured twice",
+            "Keep one",
+        ),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_with_a_remedy(
+    names: list[str], configs: dict[str, Any], message: str, remedy: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_judges(names, configs)
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
+    assert caught.value.details["field"].startswith("judge")
+    assert caught.value.exit_code == 2
+
+
+def test_configurations_of_known_judges_that_do_not_run_are_allowed() -> None:
+    assert [judge.judge_id for judge in load_judges(["policy"], {"regex": {"hard": False}})] == ["policy"]
+
+
+def test_a_judge_is_found_by_module_and_class_and_configured_under_either_name() -> None:
+    case = make_case(says("I am so sorry"))
+    for key in ("no_apologies", f"{HERE}:NoApologies"):
+        (judge,) = load_judges([f"{HERE}:NoApologies"], {key: {"word": "so sorry", "hard": False}})
+        verdict = judge.evaluate(case, Trace(case.trace))
+        assert (verdict.judge_id, verdict.passed, verdict.hard) == ("no_apologies", False, False)
+
+
+def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "judge_of_mine.py").write_text(
+        "class J:\n    judge_id = 'mine'\n    hard = True\n    def evaluate(self, case, trace): ...\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    assert load_judges(["judge_of_mine:J"])[0].judge_id == "mine"
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_a_judge_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("apologies", f"{HERE}:NoApologies", catalog.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(catalog, "_entry_points", lambda: [entry])
+    assert load_judges(["apologies"], {"apologies": {"word": "x"}})[0].judge_id == "no_apologies"
+    with pytest.raises(InvalidInput) as caught:
+        load_judges(["apologie"])
+    assert "Did you mean apologies?" in caught.value.remedy
+
+
+def test_installed_entry_points_are_asked_for_and_may_be_none() -> None:
+    assert catalog._entry_points() == []
+
+
+def test_names_from_a_pack_find_no_plug_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_entry_points", lambda: pytest.fail("plug-ins were looked for"))
+    for name in (f"{HERE}:NoApologies", "apologies"):
+        with pytest.raises(InvalidInput) as caught:
+            load_judges([name], allow_plugins=False)
+        assert "module:Class" not in caught.value.remedy
+
+
+def test_the_check_of_the_trace_always_comes_first() -> None:
+    case = make_case(uses("a"), says())
+    for judges in ([], load_judges(["policy"]), load_judges(["policy", "replay_contract"])):
+        verdicts = judge_case(judges, case, Trace(case.trace))
+        assert [verdict.judge_id for verdict in verdicts] == [
+            "replay_contract",
+            *(["policy"] if judges else []),
+        ]
+
+
+def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
+    case = make_case()
+    verdicts = judge_case(load_judges(["policy"], {"replay_contract": {"hard": False}}), case, Trace([]))
+    assert [(verdict.judge_id, verdict.hard) for verdict in verdicts] == [
+        ("replay_contract", False),
+        ("policy", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Raises", "the judge raised RuntimeError: boom xxx"),
+        ("Recurses", "the judge raised RecursionError"),
+        ("SaysTrue", "the judge returned bool instead of a Verdict"),
+        ("SpeaksForOthers", 'the judge answered for "policy" on case "case-1"'),
+    ],
+)
+def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: str, reason: str) -> None:
+    case = make_case(says())
+    verdicts = judge_case(load_judges([f"{HERE}:{name}", "policy"]), case, Trace(case.trace))
+    assert [verdict.outcome.value for verdict in verdicts] == ["passed", "error", "skipped"]
+    assert verdicts[1].reason.startswith(reason)
+    assert len(verdicts[1].reason) <= 300
+    assert verdicts[1].failure is FailureKind.JUDGE_ERROR
+    assert verdicts[1].is_hard_fail
+
+
+def test_only_the_judges_that_run_check_the_case() -> None:
+    case = make_case(says(), regex_patterns=["("])
+    validate_case(load_judges(["policy", f"{HERE}:Plain"]), case)
+    with pytest.raises(InvalidInput):
+        validate_case(load_judges(DEFAULT_JUDGES), case)
+
+
+def test_inconclusive_is_neither_pass_nor_failure() -> None:
+    case = make_case(says())
+    verdict = NoApologies().inconclusive(case, "could not tell", refs=[3, 1, 3], evidence={"a": 1})
+    assert (verdict.outcome, verdict.passed, verdict.failure) == (Outcome.INCONCLUSIVE, False, None)
+    assert verdict.evidence_refs == [1, 3]
+    assert verdict.score is None
+
+
+class Limits(BaseModel):
+    model_config = {"extra": "forbid"}
+
+    per_tool: dict[str, int] = {}
+
+
+class Nested(JudgeConfig):
+    limits: list[Limits] = []
+
+
+class NestedJudge(NoApologies):
+    judge_id = "nested"
+    Config = Nested  # type: ignore[assignment]
+
+
+def test_keys_within_a_configuration_have_nearest_names_too() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_judges([f"{HERE}:NestedJudge"], {"nested": {"limits": [{"per_tol": {}}]}})
+    assert caught.value.details["field"] == f"judge_configs.{HERE}:NestedJudge.limits.0.per_tol"
+    assert "Did you mean per_tool?" in caught.value.remedy

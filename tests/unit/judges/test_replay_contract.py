@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
+
+
+def test_a_well_formed_trace_passes() -> None:
+    verdict = judge(
+        "replay_contract",
+        asks("hi", ts="2026-01-01T10:00:00Z", trace_id="0af7651916cd43dd8448eb211c80319c"),
+        uses("search", call_id="a"),
+        says("done", latency_ms=0, ts="2026-01-01T10:00:00.123+02:00", span_id="B7AD6B7169203331"),
+    )
+    assert findings(verdict) == ("passed", None)
+    assert verdict.score == 1.0
+
+
+def test_a_trace_without_events_is_an_error_and_never_a_pass() -> None:
+    assert findings(judge("replay_contract")) == ("error", "missing_output")
+
+
+@pytest.mark.parametrize(
+    ("event", "issue"),
+    [
+        (says(idx=4), "event 4: idx 4 stands where 0 was expected"),
+        (says(actor=""), "event 0: actor is empty"),
+        (says(type=""), "event 0: type is empty"),
+        (calls(None), "event 0: a tool call names no tool"),
+        (calls(""), "event 0: a tool call names no tool"),
+        (says(latency_ms=-1), "event 0: latency_ms is -1, not a number from 0 up"),
+        (says(latency_ms=float("nan")), "event 0: latency_ms is nan, not a number from 0 up"),
+        (says(ts="yesterday"), 'event 0: ts "yesterday" is not ISO 8601'),
+        (says(trace_id="12"), 'event 0: trace_id "12" is not 32 hexadecimal digits'),
+        (
+            says(span_id="0x00000000000000"),
+            'event 0: span_id "0x00000000000000" is not 16 hexadecimal digits',
+        ),
+        (
+            says(span_id="0000_0000_0000_0"),
+            'event 0: span_id "0000_0000_0000_0" is not 16 hexadecimal digits',
+        ),
+        (says(parent_span_id="x"), 'event 0: parent_span_id "x" is not 16 hexadecimal digits'),
+    ],
+)
+def test_each_broken_field_is_named_with_its_event(event: list[dict[str, Any]], issue: str) -> None:
+    verdict = judge("replay_contract", event)
+    assert findings(verdict) == ("failed", "contract_violation")
+    assert verdict.reason == issue
+    assert verdict.evidence_refs == [event[0].get("idx", 0)]
+
+
+def test_a_gap_in_the_numbering_is_one_issue_not_one_for_every_later_event() -> None:
+    verdict = judge("replay_contract", says(), says(idx=5), says(idx=6))
+    assert verdict.evidence["issue_count"] == 1
+
+
+def test_repeated_span_and_call_ids_are_issues() -> None:
+    verdict = judge("replay_contract", says(span_id="0" * 16), says(span_id="0" * 16))
+    assert verdict.reason == f'event 1: span_id "{"0" * 16}" repeats'
+    verdict = judge("replay_contract", calls("a", call_id="x"), calls("b", call_id="x"), answers("a"))
+    assert verdict.reason == 'event 1: call_id "x" names a second call'
+
+
+def test_a_call_id_may_return_in_another_attempt() -> None:
+    verdict = judge("replay_contract", calls("a", call_id="x", attempt=0), calls("a", call_id="x", attempt=1))
+    assert verdict.passed
+
+
+def test_many_issues_are_counted_and_the_evidence_stays_bounded() -> None:
+    verdict = judge("replay_contract", *[says(ts="x" * 5000) for _ in range(50)])
+    assert verdict.reason.endswith("(and 49 more issues)")
+    assert verdict.evidence["issue_count"] == 50
+    assert len(verdict.evidence["issues"]) == 20
+    assert len(verdict.evidence_refs) == 20
+    assert verdict.score == 0
