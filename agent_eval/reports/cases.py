@@ -71,7 +71,7 @@ def in_one_line(case: CaseRegression, detail: Detail) -> str:
     if not case.judges:
         return f"{line}: {case.baseline_outcome.value} → {case.candidate_outcome.value}"
     judge = case.judges[0]
-    return f"{line}: {code_span(judge.judge_id, limit=detail.name)} {_reason(judge.reason, detail)}"
+    return f"{line} — {code_span(judge.judge_id, limit=detail.name)}: {_reason(judge.reason, detail)}"
 
 
 def failing_line(row: CaseResultRow, detail: Detail) -> str:
@@ -80,7 +80,7 @@ def failing_line(row: CaseResultRow, detail: Detail) -> str:
     for verdict in row["verdicts"]:
         if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:
             judge = code_span(verdict["judge_id"], limit=detail.name)
-            return f"{line}: {judge} {_reason(verdict['reason'], detail)}"
+            return f"{line} — {judge}: {_reason(verdict['reason'], detail)}"
     return f"{line}: {row['outcome'] if row['outcome'] in set(Outcome) else 'failed'}"
 
 

@@ -14,12 +14,16 @@ from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.wording import ICONS, WORDS, overall, sentence, suite_why
 from agent_eval.text.markdown import code_span, link, plain, prose
 
+NOT_EVALUATED = ("🛑", "not evaluated")
+"""Stands in the heading in place of a decision nobody could make."""
+
 
 def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     """A report as blocks: heading, warnings, and each suite, worst first."""
     title = f"## {heading(report.status, report.title, detail)}"
     if report.not_evaluated:
-        title = f"## 🛑 {plain(report.title, limit=detail.name)}: not evaluated"
+        icon, word = NOT_EVALUATED
+        title = f"## {icon} {plain(report.title, limit=detail.name)}: {word}"
         title += f"\n\n**{prose(report.not_evaluated, limit=2 * detail.quote)}**"
     if len(report.suites) == 1:
         return [title, _warnings(report, detail), *_sections(report.suites[0], report, detail)]

@@ -101,11 +101,6 @@ def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
         for label, key in rates
         if key in comparison.metrics
     ]
-    moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
-    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
-    rows += [
-        (code_span(metric.name, limit=detail.name), *_moved(metric)) for metric in moved[: detail.judges]
-    ]
     blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
     overview = comparison.overview
     same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
@@ -115,7 +110,20 @@ def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
     )
     if comparison.cases.new or comparison.cases.changed:
         told += f" Whole suite: {passing(comparison.candidate.summary)}"
-    return [*blocks, told]
+    return [*blocks, told, _judges_that_moved(comparison, detail)]
+
+
+def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
+    # Names are long and a phone is narrow, so these do not go into the table.
+    moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
+    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
+    said = []
+    for metric in moved[: detail.judges]:
+        change, rates = _moved(metric)
+        said.append(f"{code_span(metric.name, limit=detail.name)} {change} ({rates})")
+    if len(moved) > len(said):
+        said.append(f"{count(len(moved) - len(said), 'more judge')}")
+    return f"Judges that moved: {', '.join(said)}." if said else ""
 
 
 def _moved(metric: Metric) -> tuple[str, str]:
@@ -207,8 +215,8 @@ def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
 def _cluster(cluster: Cluster, detail: Detail) -> str:
     grown = f"+{cluster.delta:,}" if cluster.delta > 0 else f"{cluster.delta:,}".replace("-", "−")
     line = (
-        f"{code_span(cluster.judge_id, limit=detail.name)} "
-        f"{code_span(cluster.reason, limit=detail.quote)}: "
+        f"{code_span(cluster.judge_id, limit=detail.name)}: "
+        f"{code_span(cluster.reason, limit=detail.quote)} — "
         f"{count(cluster.candidate_count, 'case')} ({grown})"
     )
     if cluster.suggested_fix:

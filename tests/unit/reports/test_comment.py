@@ -182,7 +182,7 @@ def test_a_first_run_says_so_and_lists_what_does_not_pass():
     text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
     assert "## ➖ Agent evaluation: no baseline" in text
     assert "This run is the first: there is no baseline yet" in text
-    assert "- ❌ `order-000`: `policy` `required tool lookup_order was never called`" in text
+    assert "- ❌ `order-000` — `policy`: `required tool lookup_order was never called`" in text
 
 
 def test_two_suites_are_listed_worst_first_then_told_one_by_one():
@@ -243,7 +243,7 @@ def test_listed_cases_say_why_in_one_line():
     assert report.suites[0].comparison is not None
     report.suites[0].comparison.case_regressions[6].judges = []
     lines = comment_on(report).splitlines()
-    assert "- `checkout-flow-0005`: `policy` `forbidden tool escalate was called`" in lines
+    assert "- `checkout-flow-0005` — `policy`: `forbidden tool escalate was called`" in lines
     assert "- `checkout-flow-0006`: passed → failed" in lines
 
 

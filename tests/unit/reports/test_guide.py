@@ -1,0 +1,27 @@
+"""The guide shows the comment as it is, not as it once was."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agent_eval.reports.comment import COMMENT_LIMIT, render_comment
+from agent_eval.reports.evaluation import NOT_EVALUATED
+from agent_eval.reports.wording import ICONS, WORDS
+from tests.unit.reports import scenarios
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "reading-the-comment.md"
+
+
+def test_its_example_is_what_is_rendered():
+    example = re.search(r"^````markdown\n(.*?)^````$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert example is not None
+    assert example.group(1) == render_comment(scenarios.regressed(), scenarios.MARKER)
+
+
+def test_it_explains_every_decision_and_the_limit():
+    text = GUIDE.read_text("utf-8")
+    for status, icon in ICONS.items():
+        assert f"| {icon} | {WORDS[status]} |" in text
+    assert f"| {NOT_EVALUATED[0]} | {NOT_EVALUATED[1]} |" in text
+    assert f"{COMMENT_LIMIT:,} characters" in text
