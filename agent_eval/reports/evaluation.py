@@ -29,11 +29,16 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
         return [title, _warnings(report, detail), *_sections(report.suites[0], report, detail)]
     shown = report.worst_first[: detail.suites]
     # The room for cases is shared, so that one suite's cases do not bury the next suite.
-    cases = max(1, detail.cases // max(1, len(shown))) if detail.cases else 0
+    share = max(1, len(shown))
+    each = replace(
+        detail,
+        cases=max(1, detail.cases // share) if detail.cases else 0,
+        listed=max(1, detail.listed // share) if detail.listed else 0,
+    )
     blocks = [title, f"**{overall(report)}**", _warnings(report, detail), _suite_list(report, detail)]
     for suite in shown:
         blocks.append(f"## {heading(suite.status, suite.slug, detail)}")
-        blocks += _sections(suite, report, replace(detail, cases=cases))
+        blocks += _sections(suite, report, each)
     return blocks
 
 
