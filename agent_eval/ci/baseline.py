@@ -75,12 +75,14 @@ class Search:
         notes: What was passed over, sentences without weight.
         warnings: What someone should look at: damaged evidence, a missing permission.
         outage: Why the search could not be finished; empty when it was. No finding then means nothing.
+        looked_at: How many earlier runs there were to look at; None where nobody looked for any.
     """
 
     found: dict[str, Baseline] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     outage: str = ""
+    looked_at: int | None = None
 
 
 Opened = tuple[Pack, RunView]
@@ -94,16 +96,8 @@ class Skipped(Exception):
         self.loud = loud
 
 
-class NoHistory:
-    """A place without earlier runs."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """None; the note says why."""
-        notes.append(self._why)
-        return ()
+class NoHistory(Exception):
+    """Earlier runs cannot be looked at from here; the text says why, as a sentence."""
 
 
 def search(
@@ -122,6 +116,9 @@ def search(
     result = Search()
     try:
         _look_through(candidates, wanted, result)
+    except NoHistory as reason:
+        result.looked_at = None
+        result.notes.append(str(reason))
     except RemoteError as error:
         if demanded:
             raise
@@ -146,7 +143,9 @@ def _look_through(
     candidates: Callable[[list[str]], Iterable[Candidate]], wanted: Sequence[str], result: Search
 ) -> None:
     opened = 0
+    result.looked_at = 0
     for number, candidate in enumerate(candidates(result.notes), start=1):
+        result.looked_at = number
         packs = _packs(candidate, wanted, result)
         if packs is not None:
             opened += 1

@@ -73,7 +73,7 @@ class GitHub:
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Earlier workflow runs; see `github_history`."""
         if self._api is None:
-            return NoHistory("Without a token earlier runs cannot be read.").candidates(notes)
+            raise NoHistory("Without a token (`github-token`) earlier runs cannot be read.")
         history = GitHubHistory(
             api=self._api,
             event=self.event,

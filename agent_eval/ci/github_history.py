@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES, Candidate, Origin, Skipped
+from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES, Candidate, NoHistory, Origin, Skipped
 from agent_eval.ci.github_api import Artifact, GitHubApi, WorkflowRun
 from agent_eval.ci.github_event import GitHubEvent
 from agent_eval.errors import UsageError
@@ -35,6 +35,7 @@ class GitHubHistory:
         """The run the user named; else those for the merge base, then the newest on the base branch.
 
         Raises:
+            NoHistory: This job is no workflow run.
             UsageError: The run the user named does not exist or is not this repository's.
             RemoteError: GitHub refuses or cannot be reached.
         """
@@ -44,8 +45,7 @@ class GitHubHistory:
             return
         workflow = self.workflow or self._own_workflow()
         if workflow is None:
-            notes.append("This job is no workflow run, so it has no earlier ones.")
-            return
+            raise NoHistory("This job is no workflow run (GITHUB_RUN_ID), so it has no earlier ones.")
         seen: set[int] = set()
         branch = self._base_branch()
         for how, run in self._runs(workflow, branch, notes):
@@ -63,7 +63,7 @@ class GitHubHistory:
         if base is not None:
             at_base = _newest_first(self.api.runs(workflow, head_sha=base))
             if not any(run.event in TRUSTED_EVENTS for run in at_base):
-                notes.append(f"There is no finished run for the merge base {base[:7]}.")
+                notes.append(f"There is no finished run for the merge base `{base[:7]}`.")
             yield from (("merge base", run) for run in at_base)
         on_branch = [
             run

@@ -17,6 +17,7 @@ from agent_eval.ci.targets import REPORT_NAME
 from agent_eval.ci.telling import (
     error_report,
     exit_code,
+    full_stop,
     log_lines,
     outcome_of,
     outputs_of,
@@ -92,8 +93,7 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
 
 
 def _tell_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    remedy = f" {error.remedy}" if error.remedy else ""
-    platform.fail(f"{error.message}{remedy}")
+    platform.fail(f"{full_stop(error.message)} {error.remedy}".strip())
     platform.write_summary(error_report(error, settings, platform.context))
     platform.write_outputs(outputs_of_error())
     _comment(

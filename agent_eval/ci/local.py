@@ -33,9 +33,8 @@ class Local:
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """There are no earlier runs to look at."""
-        return NoHistory(
-            "Outside CI there are no earlier runs: give `--baseline PATH` to compare."
-        ).candidates(notes)
+        del notes
+        raise NoHistory("Outside CI there are no earlier runs: give `--baseline PATH` to compare.")
 
     def write_summary(self, markdown: str) -> None:
         """There is no summary page; the report lies in the output directory."""

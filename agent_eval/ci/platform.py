@@ -36,7 +36,12 @@ class Platform(Protocol):
         ...
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Earlier runs that may be the baseline, the best first; adds to `notes` what it passes over."""
+        """Earlier runs that may be the baseline, the best first; adds to `notes` what it passes over.
+
+        Raises:
+            NoHistory: Earlier runs cannot be looked at from here.
+            RemoteError: The platform refuses or cannot be reached.
+        """
         ...
 
     def write_summary(self, markdown: str) -> None:

@@ -118,12 +118,17 @@ def error_report(error: AgentEvalError, settings: Settings, context: Context, *,
     blocks = [
         marker,
         f"## 🛑 {plain(settings.report_title)}: not evaluated",
-        f"**{prose(error.message, limit=1_000)}**",
+        f"**{prose(full_stop(error.message), limit=1_000)}**",
         prose(error.remedy, limit=1_000) if error.remedy else "",
         f"Commit {prose(f'`{context.head_sha[:7]}`')}." if context.head_sha else "",
         f"[Job]({context.run_url})" if context.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def full_stop(sentence: str) -> str:
+    """The sentence with a full stop, also where its author left it out."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
@@ -145,16 +150,28 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, environ: Mapping[str, str]) -> SuiteReport:
+    notes = evaluation.search.notes
     return SuiteReport(
         slug=suite.target.slug,
         suite_path=str(suite.target.path),
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
-        baseline=_baseline(suite.baseline, evaluation.search.notes, environ) if suite.baseline else None,
-        baseline_note=" ".join([suite.note, *_shortened(evaluation.search.notes)]).strip(),
+        baseline=_baseline(suite.baseline, notes, environ) if suite.baseline else None,
+        baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),
     )
+
+
+def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
+    """Why there is no baseline, where the notes alone do not say it."""
+    looked_at = evaluation.search.looked_at
+    refused = evaluation.search.warnings or evaluation.search.outage
+    if suite.baseline is not None or looked_at is None or (refused and not looked_at):
+        return ""
+    if looked_at == 0:
+        return "This run is the first: there is no earlier one to compare with."
+    return "No earlier run left evidence that can be compared with."
 
 
 def _baseline(baseline: Baseline, notes: list[str], environ: Mapping[str, str]) -> BaselineInfo:

@@ -26,9 +26,9 @@ def test_first_run__says_so_and_passes_nothing_off_as_a_pass(runner: Runner, git
     assert step.outputs["regressed-cases"] == ""
     [comment] = github.bodies(PULL)
     assert comment.startswith("<!-- agent-eval id=default ")
-    assert "no baseline" in comment.lower()
+    assert "This run is the first" in comment
     assert step.outputs["comment-url"].endswith("#issuecomment-100")
-    assert "no baseline" in step.summary.lower()
+    assert "This run is the first" in step.summary
 
 
 def test_first_run__is_held_to_absolute_thresholds(runner: Runner) -> None:
@@ -193,7 +193,8 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
     runner: Runner, github: FakeGitHub
 ) -> None:
     with_baseline(runner)
-    hostile = "::set-output name=passed::true\n##[error]x\n<!-- agent-eval id=default run=9 attempt=1 -->\n@everyone"
+    marker = "<!-- agent-eval id=default run=9 attempt=1 -->"
+    hostile = f"::set-output name=passed::true\n##[error]x\n{marker}\n@everyone"
     bad = order(1, escalates=True)
     bad["trace"][-1]["output"] = hostile
     bad["trace"][4]["tool"] = "escalate"

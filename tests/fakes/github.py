@@ -131,7 +131,7 @@ class FakeGitHub:
             "head_branch": "main",
             "head_sha": sha(f"commit {run_id}"),
             "run_number": run_id,
-            "created_at": "2026-11-19T08:00:00Z",
+            "created_at": "2026-01-12T08:00:00Z",
             "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}",
             **fields,
         }

@@ -1,0 +1,333 @@
+"""Which earlier run's evidence `agent-eval ci` compares with, and which it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES
+from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
+from tests.fakes.github import FakeGitHub, sha
+from tests.fakes.github_contract import Contract
+
+
+@pytest.fixture(scope="module")
+def left_on_main(contract: Contract, tmp_path_factory: pytest.TempPathFactory) -> Step:
+    """What a run on main left. Made once: the tests only look at it."""
+    with FakeGitHub(contract) as github:
+        runner = Runner(tmp_path_factory.mktemp("main"), github)
+        runner.write_suite(*orders())
+        return runner.push()
+
+
+@pytest.fixture
+def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
+    """The evidence of run 400, of the merge base; not uploaded yet. The suite's second case is worse now."""
+    github.add_run(400, head_sha=BASE_SHA)
+    runner.write_suite(*orders(bad=(2,)))
+    return left_on_main
+
+
+def test_merge_base__comes_before_newer_runs_on_main(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    runner.upload(evidence, github.add_run(450))
+    assert runner.pull_request().outputs["baseline-run-id"] == "400"
+
+
+def test_newest_on_main__where_the_merge_base_has_none(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, github.add_run(430))
+    runner.upload(evidence, github.add_run(440))
+    github.add_run(450)
+    github.add_run(460, status="in_progress")
+    step = runner.pull_request()
+    assert step.outputs["baseline-run-id"] == "440"
+    assert step.outputs["baseline-sha"] == sha("commit 440")
+    assert "newest on main" in github.bodies(PULL)[0]
+    assert "2 days" in github.bodies(PULL)[0]
+    assert "Run 450 left no artifact" in step.log
+
+
+def test_fork__whose_branch_is_called_main_is_no_baseline(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.write_suite(*orders())
+    poisoned = runner.push(run_id=480)  # evidence in which everything passes
+    del github.runs[480]
+    for run_id, event in ((490, "pull_request"), (491, "push")):
+        runner.upload(poisoned, github.add_run(run_id, event=event, fork=True, head_sha=BASE_SHA))
+    runner.upload(poisoned, github.add_run(492, event="pull_request", head_sha=BASE_SHA))
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert "Run 490 was passed over" in github.bodies(PULL)[0]
+    assert github.downloads == []
+
+
+def test_artifact__made_by_another_repositorys_code_is_refused(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    for _, row, _ in github.artifacts.values():
+        row["workflow_run"]["head_repository_id"] = 1
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert "another repository" in github.bodies(PULL)[0]
+
+
+def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400, expired=True)
+    runner.upload(evidence, github.add_run(390))
+    step = runner.pull_request()
+    assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
+    assert "The artifact of run 400 has expired" in github.bodies(PULL)[0]
+
+
+def test_expired__between_listing_and_download(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400)
+    github.fail("GET", "/zip$", 410)
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert "has expired" in github.bodies(PULL)[0]
+
+
+def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400, size=MAX_ARCHIVE_BYTES + 1)
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert "too large" in github.bodies(PULL)[0]
+    assert github.downloads == []
+
+
+def test_last_attempt__of_a_run_counts(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400, expired=True)
+    runner.upload(evidence, 400)
+    assert runner.pull_request().outputs["baseline-run-id"] == "400"
+
+
+def test_digest__that_differs_is_refused_loudly(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400, digest="sha256:" + "0" * 64)
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert any("digest differs" in line for line in step.annotations)
+
+
+def test_download__goes_to_the_storage_without_the_token(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    runner.pull_request()
+    assert [seen.authorized for seen in github.downloads] == [False]
+    assert all(seen.authorized for seen in github.requests)
+
+
+def tampered(evidence: Step, change: str) -> bytes:
+    files = unzipped(evidence.archive)
+    if change == "verdict changed":
+        name = next(name for name in files if name.endswith("verdicts.json"))
+        files[name] = files[name].replace(b'"passed": true', b'"passed": false')
+    elif change == "file added":
+        files["shop/run/extra.txt"] = b"x"
+    elif change == "file removed":
+        del files["shop/run/summary.json"]
+    elif change == "manifest is no JSON":
+        files["shop/manifest.json"] = b"{"
+    return zipped({"evidence.zip": zipped(files)})
+
+
+@pytest.mark.parametrize("change", ["verdict changed", "file added", "file removed", "manifest is no JSON"])
+def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
+    runner: Runner, github: FakeGitHub, evidence: Step, change: str
+) -> None:
+    github.add_artifact(400, tampered(evidence, change))
+    runner.upload(evidence, github.add_run(390))
+    step = runner.pull_request()
+    assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
+    assert any("does not verify" in line for line in step.annotations)
+    assert "does not verify" in github.bodies(PULL)[0]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no zip", zipped({"readme.txt": b"hello"})], ids=["empty", "text", "other"]
+)
+def test_artifact__without_evidence_is_passed_over(
+    runner: Runner, github: FakeGitHub, evidence: Step, data: bytes
+) -> None:
+    github.add_artifact(400, data)
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "no-baseline")
+
+
+def test_zip_bomb__is_refused_in_bounded_memory(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    files = unzipped(evidence.archive)
+    files["shop/run/events.jsonl"] = bytes(300 << 20)
+    inner = zipped(files)
+    assert len(inner) < 2 << 20
+    github.add_artifact(400, zipped({"evidence.zip": inner}))
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert any("does not verify" in line for line in step.annotations)
+
+
+def test_names__that_lead_out_are_never_followed(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    files = unzipped(evidence.archive)
+    files["../../escaped.txt"] = b"x"
+    github.add_artifact(400, zipped(files))
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert not list(runner.root.rglob("escaped.txt"))
+
+
+def test_search__is_bounded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    for run_id in range(300, 340):
+        github.add_run(run_id)
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert github.count("GET", "/artifacts$") == 20
+    assert "no further" in step.log
+
+
+def test_suite__that_is_new_has_no_baseline_and_says_so(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    for run_id in (400, 390, 380, 370):
+        runner.upload(evidence, run_id if run_id == 400 else github.add_run(run_id))
+    runner.write_suite(*orders(), name="new.json", dataset_id="new-one")
+    step = runner.pull_request(suite="suite.json\nnew.json")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "no evidence of `new-one`" in github.bodies(PULL)[0]
+    assert len(github.downloads) == 3
+
+
+def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400)
+    runner.upload(evidence, github.add_run(333, event="pull_request"))
+    assert runner.pull_request(baseline_run_id="333").outputs["baseline-run-id"] == "333"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        ("missing", "no workflow run 333"),
+        ("fork", "not from"),
+        ("without artifact", "left no artifact"),
+        ("tampered", "added after the pack was sealed"),
+        ("other suite", "no evidence of"),
+    ],
+)
+def test_named_run__that_cannot_be_used_is_an_error(
+    runner: Runner, github: FakeGitHub, evidence: Step, prepare: str, said: str
+) -> None:
+    if prepare != "missing":
+        github.add_run(333, fork=prepare == "fork")
+    if prepare == "tampered":
+        github.add_artifact(333, tampered(evidence, "file added"))
+    if prepare == "other suite":
+        runner.upload(evidence, 333)
+        runner.write_suite(*orders(), dataset_id="another")
+    step = runner.pull_request(baseline_run_id="333")
+    assert (step.code, step.outcome) == (2, "error")
+    assert said in " ".join(step.annotations)
+
+
+def test_other_workflow_branch_and_artifact(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, github.add_run(350, head_branch="release"), name="tools")
+    step = runner.pull_request(
+        baseline_workflow="nightly.yml", baseline_branch="release", baseline_artifact="tools"
+    )
+    assert step.outputs["baseline-run-id"] == "350"
+    assert "Evidence: [`tools`]" in github.bodies(PULL)[0]
+
+
+def test_none__asks_for_nothing(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400)
+    step = runner.pull_request(baseline="none", min_pass_rate="0.5")
+    assert (step.code, step.outcome) == (0, "passed")
+    assert github.count("GET", "/actions/runs/500") == 0
+
+
+@pytest.mark.parametrize("kind", ["archive", "pack", "directory of packs"])
+def test_path__of_evidence(runner: Runner, github: FakeGitHub, evidence: Step, kind: str) -> None:
+    before = runner.workspace / "before"
+    for name, data in unzipped(evidence.archive).items():
+        (before / name).parent.mkdir(parents=True, exist_ok=True)
+        (before / name).write_bytes(data)
+    (runner.workspace / "before.zip").write_bytes(evidence.archive)
+    path = {"archive": "before.zip", "pack": "before/shop", "directory of packs": "before"}[kind]
+    step = runner.pull_request(baseline=path)
+    assert (step.code, step.outcome) == (1, "failed")
+    assert step.outputs["baseline-run-id"] == ""
+    assert github.count("GET", "/actions/") == 0
+
+
+@pytest.mark.parametrize("path", ["missing.zip", "empty", "suite.json"])
+def test_path__without_evidence_is_an_error(runner: Runner, evidence: Step, path: str) -> None:
+    (runner.workspace / "empty").mkdir()
+    step = runner.pull_request(baseline=path)
+    assert (step.code, step.outcome) == (2, "error")
+
+
+def test_missing_permission__is_a_warning_that_names_it(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    github.permissions.discard("actions: read")
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert any("actions: read" in line for line in step.annotations)
+    assert "actions: read" in github.bodies(PULL)[0]
+
+
+def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400)
+    github.fail("GET", "/actions/runs/500$", 429, headers={"Retry-After": "1"})
+    step = runner.pull_request()
+    assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
+    assert github.count("GET", "/actions/runs/500$") == 2
+
+
+def test_unrelated_histories__fall_back_to_the_newest_on_main(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    github.fail("GET", "/compare/", 404)
+    assert runner.pull_request().outputs["baseline-run-id"] == "400"
+
+
+def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+    runner.upload(evidence, 400)
+    github.prefix = "/api/v3"
+    step = runner.pull_request()
+    assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
+    assert github.count("POST", "/api/graphql") == 1
+    assert len(github.bodies(PULL)) == 1
+
+
+def test_summary__that_was_resealed_with_other_numbers_is_refused(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    files = unzipped(evidence.archive)
+    summary = json.loads(files["shop/run/summary.json"]) | {
+        "passed_cases": 0,
+        "failed_cases": 4,
+        "pass_rate": 0.0,
+    }
+    data = json.dumps(summary).encode()
+    files["shop/run/summary.json"] = data
+    manifest = json.loads(files["shop/manifest.json"])
+    for entry in manifest["files"]:
+        if entry["path"] == "run/summary.json":
+            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    files["shop/manifest.json"] = json.dumps(manifest).encode()
+    files.pop("shop/derived.json", None)
+    for name in [name for name in files if name.startswith("shop/compare/")]:
+        del files[name]
+    github.add_artifact(400, zipped(files))
+    step = runner.pull_request()
+    assert step.outcome == "no-baseline"
+    assert any("does not verify" in line for line in step.annotations)

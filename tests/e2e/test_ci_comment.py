@@ -1,0 +1,135 @@
+"""The one comment of `agent-eval ci` on a pull request."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.runner import OWN_RUN, PULL, Runner, orders
+from tests.fakes.github import BOT, FakeGitHub, sha
+
+
+@pytest.fixture(autouse=True)
+def suite(runner: Runner) -> None:
+    runner.write_suite(*orders())
+
+
+def test_second_commit__updates_the_comment_of_the_first(runner: Runner, github: FakeGitHub) -> None:
+    first = runner.pull_request(run_id=500, head=sha("first"))
+    github.add_pull(PULL, sha("second"))
+    second = runner.pull_request(run_id=501, head=sha("second"))
+    assert first.outputs["comment-url"] == second.outputs["comment-url"]
+    [comment] = github.bodies(PULL)
+    assert f"sha={sha('second')} run=501" in comment
+
+
+def test_rerun_of_an_older_commit__leaves_the_newer_word(runner: Runner, github: FakeGitHub) -> None:
+    runner.pull_request(run_id=500, head=sha("first"))
+    github.add_pull(PULL, sha("second"))
+    runner.pull_request(run_id=501, head=sha("second"))
+    step = runner.pull_request(run_id=500, attempt=2, head=sha("first"))
+    assert step.code == 0
+    assert any("newer run" in line for line in step.annotations)
+    assert step.outputs["comment-url"].endswith("#issuecomment-100")
+    [comment] = github.bodies(PULL)
+    assert f"sha={sha('second')} run=501" in comment
+
+
+def test_several_pages__are_searched_to_the_end(runner: Runner, github: FakeGitHub) -> None:
+    for number in range(150):
+        github.add_comment(PULL, f"chatter {number}", author="someone")
+    runner.pull_request(run_id=500)
+    for number in range(150):
+        github.add_comment(PULL, f"more chatter {number}", author="someone")
+    runner.pull_request(run_id=501)
+    ours = [body for body in github.bodies(PULL) if body.startswith("<!-- agent-eval")]
+    assert len(ours) == 1
+    assert "run=501" in ours[0]
+
+
+def test_two_evaluations__keep_a_comment_each(runner: Runner, github: FakeGitHub) -> None:
+    for run_id in (500, 501):
+        for name in ("tools", "safety"):
+            runner.pull_request(run_id=run_id, comment_id=name, report_title=name.capitalize())
+    first, second = github.bodies(PULL)
+    assert first.startswith("<!-- agent-eval id=tools ")
+    assert "Tools" in first
+    assert second.startswith("<!-- agent-eval id=safety ")
+    assert "run=501" in first
+    assert "run=501" in second
+
+
+def test_marker__of_somebody_else_is_left_alone(runner: Runner, github: FakeGitHub) -> None:
+    spoof = f"<!-- agent-eval id=default sha={sha('head')} run=99999 attempt=1 -->\n## All is well"
+    github.add_comment(PULL, spoof, author="mallory")
+    github.add_comment(PULL, f"> {spoof}", author=BOT)
+    step = runner.pull_request()
+    assert step.outputs["comment-url"].endswith("#issuecomment-102")
+    assert github.bodies(PULL)[0] == spoof
+
+
+def test_fork__whose_token_may_only_read_is_no_failure(runner: Runner, github: FakeGitHub) -> None:
+    github.permissions.discard("pull-requests: write")
+    step = runner.pull_request(fork=True)
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert any("fork" in line for line in step.annotations)
+    assert "no baseline" in step.summary
+    assert "fork" in step.summary
+    assert step.outputs["comment-url"] == ""
+
+
+@pytest.mark.parametrize(("threshold", "code", "outcome"), [("1", 1, "failed"), ("0.5", 0, "passed")])
+def test_missing_permission__is_named_and_the_decision_stands(
+    runner: Runner, github: FakeGitHub, threshold: str, code: int, outcome: str
+) -> None:
+    runner.write_suite(*orders(bad=(1,)))
+    github.permissions.discard("pull-requests: write")
+    step = runner.pull_request(min_pass_rate=threshold)
+    assert (step.code, step.outcome) == (code, outcome)
+    assert any("pull-requests: write" in line for line in step.annotations)
+    assert "pull-requests: write" in step.summary
+    assert github.bodies(PULL) == []
+
+
+def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub) -> None:
+    github.fail("POST", "/issues/7/comments", 429, headers={"Retry-After": "1"})
+    github.fail(
+        "GET", "/issues/7/comments", 403, headers={"Retry-After": "1"}, message="secondary rate limit"
+    )
+    step = runner.pull_request()
+    assert step.outputs["comment-url"].endswith("#issuecomment-100")
+    assert len(github.bodies(PULL)) == 1
+
+
+def test_lost_answer__does_not_lead_to_two_comments(runner: Runner, github: FakeGitHub) -> None:
+    github.fail("POST", "/issues/7/comments", 502, carried_out=True)
+    runner.pull_request()
+    assert len(github.bodies(PULL)) == 1
+
+
+def test_concurrent_runs__end_with_one_comment(runner: Runner, github: FakeGitHub) -> None:
+    def the_other_run_is_faster() -> None:
+        github.add_comment(PULL, "<!-- agent-eval id=default run=499 attempt=1 -->\nfaster", author=BOT)
+
+    github.on_create = the_other_run_is_faster
+    runner.pull_request(run_id=OWN_RUN)
+    [comment] = github.bodies(PULL)
+    assert "run=500" in comment
+
+
+def test_never__writes_no_comment_and_asks_nobody(runner: Runner, github: FakeGitHub) -> None:
+    step = runner.pull_request(comment="never")
+    assert step.outputs["comment-url"] == ""
+    assert github.count("GET", "comments") + github.count("POST", "") == 0
+
+
+def test_huge_report__fits_the_limit_and_the_summary_has_more(runner: Runner, github: FakeGitHub) -> None:
+    bad = orders(600, bad=tuple(range(1, 601)))
+    for case in bad:
+        case["trace"][-1]["output"] = "said " * 400
+    runner.write_suite(*bad)
+    step = runner.pull_request(min_pass_rate="0.9")
+    assert step.code == 1
+    [comment] = github.bodies(PULL)
+    assert len(comment) <= 65_536
+    assert len(step.summary) > len(comment)
+    assert len(step.summary.encode()) <= 1 << 20

@@ -1,0 +1,135 @@
+"""What `agent-eval ci` does when it cannot evaluate: one clear error wherever people look, no half results."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.e2e.runner import BASE_SHA, PULL, Runner, orders
+from tests.fakes.github import FakeGitHub
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"min_pass_rate": "NaN"}, "min-pass-rate"),
+        ({"suite": ""}, "suite"),
+        ({"fail_on": "tuesday"}, "fail-on"),
+        ({"comment_id": "a b"}, "comment-id"),
+        ({"github_api_url": "http://example.org"}, "https"),
+    ],
+)
+def test_wrong_settings__are_refused_before_anything_happens(
+    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
+) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(**inputs)
+    assert step.code == 2
+    assert said in step.log
+    assert not (runner.workspace / "agent-eval-out").exists()
+    assert github.requests == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"suite": "missing.json"}, "missing.json"),
+        ({"suite": "nothing/*.json"}, "nothing/*.json"),
+        ({"judges": "no_such_judge"}, "no_such_judge"),
+        ({"judge_config": "missing.json"}, "missing.json"),
+        ({"suite": "suite.json\ntwin.json"}, "twin.json"),
+    ],
+)
+def test_wrong_input__is_said_on_the_pull_request_too(
+    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
+) -> None:
+    runner.write_suite(*orders())
+    runner.write_suite(*orders(), name="twin.json")
+    step = runner.pull_request(**inputs)
+    assert (step.code, step.outcome) == (2, "error")
+    assert step.outputs["passed"] == "false"
+    assert any(said in line for line in step.annotations)
+    assert "not evaluated" in step.summary
+    assert said in github.bodies(PULL)[0]
+    assert not (runner.workspace / "agent-eval-out").exists()
+
+
+def test_error__replaces_what_an_earlier_run_said(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    runner.pull_request(run_id=500)
+    (runner.workspace / "suite.json").write_text("{")
+    runner.pull_request(run_id=501)
+    [comment] = github.bodies(PULL)
+    assert "not evaluated" in comment
+
+
+def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "occupied").write_text("a file")
+    step = runner.pull_request(out="occupied/deep")
+    assert (step.code, step.outcome) == (4, "error")
+    assert (runner.workspace / "occupied").read_text() == "a file"
+
+
+def test_output_directory__of_somebody_else_is_left_alone(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "agent-eval-out" / "shop").mkdir(parents=True)
+    (runner.workspace / "agent-eval-out" / "shop" / "precious.txt").write_text("mine")
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (2, "error")
+    assert (runner.workspace / "agent-eval-out" / "shop" / "precious.txt").read_text() == "mine"
+
+
+def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite()
+    assert runner.pull_request().code == 2
+    runner.write_suite(*orders())
+    step = runner.pull_request(judges="regex", min_pass_rate="0")
+    assert step.code == 1
+    assert step.outputs["passed"] == "false"
+    assert "nothing" in github.bodies(PULL)[0] or "no pass" in github.bodies(PULL)[0]
+
+
+def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    github.add_run(500, status="in_progress")
+    environ = {"GITHUB_STEP_SUMMARY": "/proc/nowhere/x", "GITHUB_OUTPUT": "/proc/nowhere/y"}
+    step = runner.start("push", {}, 500, BASE_SHA, "heads/main", {}, environ=environ)
+    assert step.code == 0
+    assert any("summary" in line for line in step.annotations)
+    assert any("outputs" in line for line in step.annotations)
+
+
+def test_no_token__scores_and_says_what_is_missing(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(github_token="")
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert any("github-token" in line for line in step.annotations)
+    assert github.requests == []
+
+
+def test_outside_ci__the_comment_is_printed(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    first = runner.start("", {}, 1, "", "", {"min_pass_rate": "1"}, environ={"GITHUB_ACTIONS": ""})
+    assert first.code == 0
+    assert "## ✅ Agent evaluation: passed" in first.log
+    assert first.log.count("<!-- agent-eval id=default") == 1
+    (runner.workspace / "agent-eval-out").rename(runner.workspace / "before")
+    runner.write_suite(*orders(bad=(2,)))
+    inputs = {"baseline": "before/evidence.zip"}
+    second = runner.start("", {}, 2, "", "", inputs, environ={"GITHUB_ACTIONS": ""})
+    assert second.code == 1
+    assert "order-2" in second.log
+    assert github.requests == []
+
+
+def test_flags__do_the_same_as_inputs(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders(bad=(1,)))
+    command = (sys.executable, "-m", "agent_eval", "ci", "--min-pass-rate", "0.9", "--suite", "suite.json")
+    environ = {"GITHUB_ACTIONS": ""}
+    step = runner.start("", {}, 1, "", "", {"min_pass_rate": "0.1"}, environ=environ, command=command)
+    assert step.code == 1
+    (runner.workspace / "agent-eval.yml").write_text("fail-on: never\n")
+    step = runner.start("", {}, 1, "", "", {}, environ=environ, command=command)
+    assert step.code == 0
