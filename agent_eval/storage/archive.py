@@ -251,6 +251,11 @@ class ZipArchive:
         """Close the underlying file; reading is over."""
         self._file.close()
 
+    def __del__(self) -> None:
+        # A pack keeps its archive open for as long as somebody holds the pack.
+        if (file := getattr(self, "_file", None)) is not None:
+            file.close()
+
     def __enter__(self) -> ZipArchive:
         return self
 

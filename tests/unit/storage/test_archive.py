@@ -1,0 +1,241 @@
+"""Zip archives: the same bytes for the same files, and no trust in anybody else's."""
+
+from __future__ import annotations
+
+import io
+import random
+import stat
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.storage.archive import ArchiveLimits, ZipArchive, check_member_name, write_zip
+
+
+def zip_of(*members: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip as any other program would write it."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def refuses(data: bytes, message: str, **limits: int) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        ZipArchive(data, source="artifact", limits=ArchiveLimits(**limits))
+    assert caught.value.message.startswith("artifact: ")
+    assert caught.value.remedy
+
+
+def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_bytes(b"from a file")
+    (tmp_path / "b.txt").chmod(0o755)
+    write_zip([("b.txt", tmp_path / "b.txt"), ("a/x", b"1" * 5000)], tmp_path / "one.zip")
+    write_zip([("a/x", b"1" * 5000), ("b.txt", b"from a file")], tmp_path / "two.zip")
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "one.zip") as archive:
+        assert [(info.filename, info.date_time, info.external_attr >> 16) for info in archive.infolist()] == [
+            ("a/x", (1980, 1, 1, 0, 0, 0), stat.S_IFREG | 0o644),
+            ("b.txt", (1980, 1, 1, 0, 0, 0), stat.S_IFREG | 0o644),
+        ]
+        assert archive.testzip() is None
+
+
+def test_what_is_written_reads_back(tmp_path: Path) -> None:
+    files = {"a/b.json": b"{}", "c": random.Random(0).randbytes(3_000_000), "empty": b"", "ü/🎉": b"1"}
+    write_zip(files.items(), tmp_path / "x.zip")
+    with ZipArchive(tmp_path / "x.zip", source="x.zip") as archive:
+        assert archive.names() == sorted(files)
+        assert {name: archive.read(name) for name in archive.names()} == files
+        assert archive.size("c") == 3_000_000
+        assert [len(chunk) for chunk in archive.chunks("c")] == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
+
+
+def test_members_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no member 'b'"):
+        ZipArchive(zip_of(("a", b"")), source="x").read("b")
+    with pytest.raises(InvalidInput, match="no such file"):
+        write_zip([("a", tmp_path / "missing")], tmp_path / "x.zip")
+    assert not (tmp_path / "x.zip").exists()
+    with pytest.raises(StorageError):
+        write_zip([("a", b"")], tmp_path)
+
+
+def test_names_that_leave_the_archive_are_not_written(tmp_path: Path) -> None:
+    for names in (["../x"], ["a", "A"], ["a", "a/b"]):
+        with pytest.raises(InvalidInput):
+            write_zip([(name, b"") for name in names], tmp_path / "x.zip")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("/etc/passwd", "is absolute"),
+        ("C:/x", "is absolute"),
+        ("c:x", "is absolute"),
+        ("../x", "has an empty part"),
+        ("a/../../x", "has an empty part"),
+        ("a/./x", "has an empty part"),
+        ("a//x", "has an empty part"),
+        ("..\\x", "has a backslash"),
+        ("a\nb", "cannot be printed"),
+        ("a\x1b[31m", "cannot be printed"),
+        ("a\u202eb", "cannot be printed"),
+        ("x" * 2000, "too long"),
+    ],
+)
+def test_names_that_lead_elsewhere_are_refused(name: str, problem: str) -> None:
+    refuses(zip_of((name, b"data")), problem)
+
+
+@pytest.mark.parametrize("names", [("a", "A"), ("é", "e\u0301"), ("straße", "STRASSE"), ("x/a", "X/A")])
+def test_names_that_collide_are_refused(names: tuple[str, str]) -> None:
+    refuses(zip_of((names[0], b"1"), (names[1], b"2")), "are the same file")
+
+
+def test_the_same_name_twice_is_refused() -> None:
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        data = zip_of(("a", b"1"), ("a", b"2"))
+    refuses(data, "are the same file")
+
+
+def test_files_below_files_are_refused() -> None:
+    refuses(zip_of(("a", b"1"), ("a/b/c", b"2")), "lies below the file 'a'")
+
+
+def test_names_with_nul_are_refused() -> None:
+    refuses(zip_of(("abXcd", b"1")).replace(b"abXcd", b"ab\0cd"), "NUL")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
+def test_links_and_devices_are_refused(kind: int) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        info = zipfile.ZipInfo("a")
+        info.external_attr = (kind | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    refuses(stream.getvalue(), "is a link or device")
+
+
+def test_encrypted_members_are_refused() -> None:
+    data = bytearray(zip_of(("a", b"1")))
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    refuses(bytes(data), "is encrypted")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_unusual_compression_is_refused(method: int) -> None:
+    refuses(zip_of(("a", b"1" * 100), method=method), "uses compression method")
+
+
+def test_directories_are_no_members_but_their_names_count() -> None:
+    assert ZipArchive(zip_of(("d/", b""), ("d/a", b"1")), source="x").names() == ["d/a"]
+    refuses(zip_of(("../d/", b"")), "has an empty part")
+
+
+def test_bombs_are_refused_by_ratio_by_size_and_by_count() -> None:
+    refuses(zip_of(("bomb", bytes(50 << 20))), "unpacks to more than 200 times its size")
+    refuses(
+        zip_of(*((f"{number}", bytes(1 << 20)) for number in range(20))), "unpacks to more than 200 times"
+    )
+    refuses(zip_of(("a", b"x" * 1000)), "unpacks to 1,000 bytes, more than 999", max_bytes=999)
+    refuses(zip_of(*((str(number), b"") for number in range(11))), "has more than 10 members", max_entries=10)
+    refuses(b"x" * 1000, "is 1,000 bytes, more than 999", max_bytes=999)
+
+
+def test_one_bomb_among_incompressible_files_is_refused() -> None:
+    noise = bytes(range(256)) * 4
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("noise", noise * 100)
+        archive.writestr("bomb", bytes(20 << 20), zipfile.ZIP_DEFLATED)
+    refuses(stream.getvalue(), "member 'bomb' unpacks to more than 200 times")
+
+
+def test_directories_of_millions_of_members_are_not_loaded() -> None:
+    data = bytearray(zip_of(("a", b"1")))
+    end = data.rindex(b"PK\x05\x06")
+    data[end + 12 : end + 16] = struct.pack("<L", 400_000_000)
+    refuses(bytes(data), "has more than 50,000 members")
+    zip64 = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, 400_000_000, 0)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1)
+    data[end + 12 : end + 16] = b"\xff\xff\xff\xff"
+    refuses(bytes(data[:end]) + zip64 + locator + bytes(data[end:]), "has more than 50,000 members")
+
+
+def test_members_cannot_have_more_bytes_than_declared() -> None:
+    data = bytearray(zip_of(("a", b"x" * 1000)))
+    entry = data.index(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<L", 10)
+    with pytest.raises(InvalidInput, match="member 'a' is damaged"):
+        ZipArchive(bytes(data), source="x").read("a")
+
+
+def test_members_cannot_have_fewer_bytes_than_declared() -> None:
+    data = bytearray(zip_of(("a", b"x" * 1000)))
+    entry = data.index(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<L", 2000)
+    with pytest.raises(InvalidInput, match="x: member 'a' "):
+        ZipArchive(bytes(data), source="x").read("a")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no zip at all", zip_of(("a", b"1"))[:-5], b"PK\x05\x06" + bytes(18) + b"more"]
+)
+def test_what_is_no_zip_is_refused(data: bytes) -> None:
+    if data.startswith(b"PK\x05\x06"):
+        assert ZipArchive(data, source="x").names() == []
+        return
+    refuses(data, "is not a zip archive")
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_damage_is_refused_or_harmless(position: int, byte: int) -> None:
+    files = {"a": b"hello" * 50, "b/c": b"world"}
+    data = bytearray(zip_of(*files.items()))
+    data[position % len(data)] = byte
+    try:
+        archive = ZipArchive(bytes(data), source="x")
+        found = {name: archive.read(name) for name in archive.names()}
+    except InvalidInput:
+        return
+    assert set(found.values()) <= set(files.values())
+
+
+@pytest.mark.parametrize("size", [1000, 17 << 20])
+def test_nested_archives_are_read_without_a_name_on_disk(tmp_path: Path, size: int) -> None:
+    noise = bytes(i * i % 251 for i in range(997)) * (size // 997 + 1)
+    inner = zip_of(("deep", noise), method=zipfile.ZIP_STORED)
+    outer = ZipArchive(zip_of(("pack.zip", inner), method=zipfile.ZIP_STORED), source="outer")
+    with outer.nested("pack.zip") as nested:
+        assert nested.source == "outer: pack.zip"
+        assert nested.read("deep") == noise
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_hold_for_nested_archives_again() -> None:
+    bomb = zip_of(("bomb", bytes(50 << 20)))
+    outer = ZipArchive(zip_of(("pack.zip", bomb)), source="outer")
+    with pytest.raises(InvalidInput, match=r"outer: pack\.zip: unpacks to more than 200 times"):
+        outer.nested("pack.zip")
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_paths_that_are_no_files_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        ZipArchive(tmp_path / name, source="x")
+    assert caught.value.remedy
+    with pytest.raises(InvalidInput, match="not a regular file"):
+        ZipArchive(Path("/dev/null"), source="x")
+
+
+@pytest.mark.parametrize("name", ["a", "a/b.c", "ü", "a b", "-x", "...", "ab:c"])
+def test_ordinary_names_are_fine(name: str) -> None:
+    assert check_member_name(name) is None
