@@ -145,18 +145,31 @@ class Image:
         mounts: Mapping[Path, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run the entrypoint as the runner does: workspace mounted, variables set, no shell between."""
-        entrypoint = self.config["Entrypoint"]
-        assert isinstance(entrypoint, list)
         binds = {workspace: "/github/workspace", **(mounts or {})}
-        command = [
-            *("buildah", "run", "--isolation", "chroot", "--user", user),
-            *("--workingdir", "/github/workspace"),
-            *(argument for path, place in binds.items() for argument in ("--volume", f"{path}:{place}")),
-            *(argument for pair in (environ or {}).items() for argument in ("--env", "=".join(pair))),
-            *(self.container, "--", *entrypoint, *arguments),
-        ]
+        variables = [f"{name}={value}" for name, value in (environ or {}).items()]
+        command = [*self.command(binds, "/github/workspace", variables, user=user), *arguments]
         return subprocess.run(
             command, env=self.buildah.environ, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        )
+
+    def command(
+        self, binds: Mapping[Path, str], directory: str, variables: Sequence[str], *, user: str = "0:0"
+    ) -> tuple[str, ...]:
+        """The command that runs the image's entrypoint.
+
+        Args:
+            binds: Where each path of this machine is mounted.
+            directory: The working directory.
+            variables: `NAME=value`; `NAME` alone where the command is run through `with_values.py`.
+            user: `uid:gid`.
+        """
+        entrypoint = self.config["Entrypoint"]
+        assert isinstance(entrypoint, list)
+        return (
+            *("buildah", "run", "--isolation", "chroot", "--user", user, "--workingdir", directory),
+            *(argument for path, place in binds.items() for argument in ("--volume", f"{path}:{place}")),
+            *(argument for variable in variables for argument in ("--env", variable)),
+            *(self.container, "--", *entrypoint),
         )
 
 

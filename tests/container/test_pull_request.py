@@ -1,0 +1,79 @@
+"""The main job inside the image, against a localhost GitHub: a pull request is held to what main left."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.container.image import Image
+from tests.e2e.runner import PULL, Runner, Step, orders
+from tests.fakes.github import FakeGitHub
+from tests.fakes.github_contract import Contract
+from tests.shared_data import shared_path
+
+pytestmark = [pytest.mark.container, pytest.mark.xdist_group("container")]
+
+OWNER = 1001
+PASSED_ON = (
+    *("GITHUB_ACTIONS", "GITHUB_API_URL", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT"),
+    *("GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_REPOSITORY_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_RUN_ID"),
+    *("GITHUB_SERVER_URL", "GITHUB_SHA", "GITHUB_STEP_SUMMARY", "NO_PROXY", "AGENT_EVAL_CLOCK"),
+)
+
+
+class ContainerRunner(Runner):
+    """A runner whose step is the image, as root in a workspace of somebody else."""
+
+    def __init__(self, root: Path, github: FakeGitHub, image: Image) -> None:
+        super().__init__(root, github)
+        self.image = image
+        os.chown(self.workspace, OWNER, OWNER)
+
+    def start(
+        self, event: str, payload: Any, run_id: int, commit: str, ref: str, inputs: Any, **more: Any
+    ) -> Step:
+        names = {"suite", "github-token", *inputs}
+        variables = [f"INPUT_{name.upper().replace('_', '-')}" for name in sorted(names)]
+        # Mounted where they are, so that the runner's paths hold inside as well.
+        binds = {self.root: str(self.root)}
+        command = (
+            *(sys.executable, str(Path(__file__).with_name("with_values.py"))),
+            *self.image.command(binds, str(self.workspace), [*PASSED_ON, *variables]),
+        )
+        storage = {"CONTAINERS_STORAGE_CONF": self.image.buildah.environ["CONTAINERS_STORAGE_CONF"]}
+        return super().start(
+            event, payload, run_id, commit, ref, inputs, command=command, environ=storage, **more
+        )
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub(Contract(shared_path("contracts/github-openapi-subset.json.gz"))) as server:
+        yield server
+    assert server.violations == []
+
+
+def test_a_pull_request_that_makes_the_agent_worse_gets_a_comment_and_fails(
+    tmp_path: Path, github: FakeGitHub, image: Image
+):
+    runner = ContainerRunner(tmp_path, github, image)
+    runner.write_suite(*orders())
+    main = runner.push(min_pass_rate="0.5")
+    assert (main.code, main.outcome) == (0, "passed"), main.log
+    runner.upload(main, 400)
+
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request(max_regressed_cases="0")
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    assert step.outputs["baseline-run-id"] == "400"
+    assert step.outputs["regressed-cases"] == "1"
+    [comment] = github.bodies(PULL)
+    assert "order-2" in comment
+    assert "order-2" in step.summary
+    written = [path for path in runner.workspace.rglob("*") if path.name != "suite.json"]
+    assert {path.lstat().st_uid for path in written} == {OWNER}
