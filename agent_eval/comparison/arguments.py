@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agent_eval.comparison.regressions import cut
+from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import canonical_json
 
 ABSENT = "(absent)"

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_eval.comparison.alignment import Step, align
 from agent_eval.comparison.arguments import argument_diff
-from agent_eval.comparison.regressions import cut
+from agent_eval.comparison.reasons import cut
 from agent_eval.comparison.view import RunView
 from agent_eval.contracts import (
     BehaviourChange,

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_eval.comparison.hints import hint
-from agent_eval.comparison.regressions import cut
+from agent_eval.comparison.reasons import KIND_LIMIT, cut, normalise
 from agent_eval.contracts import CaseResultRow, Cluster, FailureClusters, Triage
 
-REASON_LIMIT = 300
-"""Characters of a reason that decide its cluster."""
 CASES_PER_CLUSTER = 10
 RANKED = 25
 COUNTED = 200
 """Clusters listed by count for each run; what is beyond them is summed up."""
 TRIAGED = 5
 REST = "(other failures)"
-
-# Quoted parts, then words that hold a digit (numbers, ids, digests, dates), joined by id punctuation.
-_PARTICULARS = re.compile(
-    r"""(?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` | “[^”\n]*” | \b[\w.:/@-]*\d[\w.:/@-]*""",
-    re.VERBOSE,
-)
-_SPACE = re.compile(r"\s+")
-
-
-def normalise(reason: str) -> str:
-    """A reason without numbers, ids and quoted parts: equal for failures of the same kind."""
-    return _SPACE.sub(" ", _PARTICULARS.sub("…", cut(reason, REASON_LIMIT))).strip()
 
 
 @dataclass(slots=True)
@@ -118,7 +103,7 @@ def _cluster(name: str, before: _Found | None, now: _Found | None) -> Cluster:
     return Cluster(
         cluster=name,
         judge_id=shown.judge_id,
-        reason=cut(shown.reason, REASON_LIMIT),
+        reason=cut(shown.reason, KIND_LIMIT),
         baseline_count=len(was_there),
         candidate_count=len(is_there),
         delta=len(is_there) - len(was_there),

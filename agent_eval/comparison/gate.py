@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from math import isfinite
 
 from pydantic import ValidationError
 
+from agent_eval.comparison.excuses import Excuses, excuse
 from agent_eval.comparison.rules import Measured, apply_rules, measure, measure_run
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult, RunReference, Thresholds
+from agent_eval.contracts.instants import instant
+from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import UsageError
 
 
@@ -39,8 +43,9 @@ def decide(
     *,
     generated_at: str,
     comparison_sha256: str | None = None,
+    waivers: Sequence[Waiver] = (),
 ) -> GateDecision:
-    """Decide on a candidate that was compared with a baseline.
+    """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
     `min_pass_rate` and `max_hard_fail_rate` are held against the candidate's whole run, the other four
     against the compared cases. With no case compared none of these four can hold.
@@ -50,6 +55,7 @@ def decide(
         thresholds: At least one rule.
         generated_at: ISO 8601 time that the decision carries.
         comparison_sha256: Digest of the file the comparison was read from.
+        waivers: Of the baseline; a waived case does not count as regressed or newly hard-failed.
 
     Raises:
         UsageError: No rule is set, or a threshold is no number.
@@ -63,9 +69,12 @@ def decide(
             remedy="Set at least one of --min-pass-rate, --max-hard-fail-rate, --max-pass-rate-drop, "
             "--max-hard-fail-increase, --max-regressed-cases, --max-new-hard-fail-cases.",
         )
-    measured = measure(comparison)
+    excuses = Excuses()
+    if waivers:
+        excuses = excuse(comparison, waivers, now=decision_time(generated_at))
+    measured = measure(comparison).without(excuses.cases, comparison.new_hard_fail_case_ids)
     rules = apply_rules(thresholds, measured)
-    return _decision(
+    decision = decision_of(
         thresholds,
         rules,
         measured,
@@ -75,6 +84,9 @@ def decide(
         baseline=comparison.baseline,
         comparison_sha256=comparison_sha256,
     )
+    decision.waivers = excuses.applied
+    decision.waived_case_ids = sorted(excuses.waived)
+    return decision
 
 
 def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
@@ -93,7 +105,7 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
     status = GateStatus.NO_BASELINE
     if applied:
         status = GateStatus.PASSED if all(rule.passed for rule in applied) else GateStatus.FAILED
-    return _decision(
+    return decision_of(
         thresholds,
         rules,
         measured,
@@ -105,7 +117,7 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
     )
 
 
-def _decision(
+def decision_of(
     thresholds: Thresholds,
     rules: list[RuleResult],
     measured: Measured,
@@ -116,6 +128,7 @@ def _decision(
     baseline: RunReference | None,
     comparison_sha256: str | None,
 ) -> GateDecision:
+    """A decision with the given status, its numbers filled in from what was measured."""
     change = measured.pass_rate_change
     return GateDecision(
         generated_at=generated_at,
@@ -132,7 +145,24 @@ def _decision(
         baseline_manifest_sha256=baseline.manifest_sha256 if baseline else None,
         candidate_manifest_sha256=candidate.manifest_sha256,
         comparison_sha256=comparison_sha256,
+        blocks=status is GateStatus.FAILED,
     )
+
+
+def decision_time(generated_at: str) -> datetime:
+    """The time of a decision, against which expiries are held.
+
+    Raises:
+        UsageError: It names no point in time.
+    """
+    try:
+        return instant(generated_at)
+    except ValueError as error:
+        raise UsageError(
+            f"the time of the decision is not a point in time: {error}",
+            remedy="Give it as ISO 8601 with an offset.",
+            field="generated_at",
+        ) from None
 
 
 def _check(thresholds: Thresholds) -> None:

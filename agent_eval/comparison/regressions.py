@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from agent_eval.comparison.deltas import Pair
 from agent_eval.comparison.facts import FAILURES, CaseFacts
+from agent_eval.comparison.reasons import cut, regression_key
 from agent_eval.contracts import CaseRegression, CaseResultRow, JudgeChange, Outcome, VerdictRow
 
 REASON_LIMIT = 1_000
@@ -99,9 +100,11 @@ def _judge_change(judge_id: str, before: VerdictRow | None, now: VerdictRow | No
         reason=cut(now["reason"], REASON_LIMIT) if now else "",
         failure=now["failure"] if now and now["outcome"] in FAILURES else None,
         evidence_refs=list(now["evidence_refs"]) if now else [],
+        regression_key=_key(now) if now else "",
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """`text`, or its first `limit` characters with an ellipsis as the last of them."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _key(now: VerdictRow) -> str:
+    if now["outcome"] == Outcome.PASSED.value:
+        return ""
+    return regression_key(now["case_id"], now["judge_id"], now["failure"], now["reason"])

@@ -7,8 +7,8 @@ fractions before they are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from agent_eval.contracts import ABSOLUTE_RULES, Comparison, Metric, RuleResult, RunReference, Thresholds
@@ -36,12 +36,16 @@ class Measured:
     @property
     def pass_rate_change(self) -> Fraction | None:
         """Candidate minus baseline pass rate over the compared cases; None when there are none."""
-        return _change(self.pair_passed, self.compared)
+        before, now = self.pair_passed
+        return Fraction(now - before, self.compared) if self.compared else None
 
-    @property
-    def hard_fail_change(self) -> Fraction | None:
-        """Candidate minus baseline hard fail rate over the compared cases; None when there are none."""
-        return _change(self.pair_hard_failed, self.compared)
+    def without(self, excused: frozenset[str], new_hard_fails: Iterable[str]) -> Measured:
+        """The same with excused cases not counted as regressed; rates stay what they are."""
+        return replace(
+            self,
+            regressed=self.regressed - len(excused),
+            new_hard_fails=self.new_hard_fails - len(excused.intersection(new_hard_fails)),
+        )
 
 
 def measure_run(run: RunReference) -> Measured:
@@ -86,13 +90,17 @@ def measure(comparison: Comparison) -> Measured:
     ):
         if stated != follows:
             raise _contradiction(name)
+    passed = _pair(comparison, "pass_rate")
+    moved = sum(row.candidate_passed - row.baseline_passed for row in comparison.case_regressions)
+    if passed[1] - passed[0] != moved:
+        raise _contradiction("metrics.pass_rate")
     return Measured(
         total=run.total,
         passed=run.passed,
         hard_failed=run.hard_failed,
         has_baseline=True,
         compared=compared,
-        pair_passed=_pair(comparison, "pass_rate"),
+        pair_passed=passed,
         pair_hard_failed=_pair(comparison, "hard_fail_rate"),
         regressed=len(regressed),
         new_hard_fails=len(new_hard_fails),
@@ -194,10 +202,6 @@ def _cases(count: int) -> str:
 
 def _percent(share: Fraction) -> str:
     return f"{float(share * 100):.2f} %"
-
-
-def _change(pair: tuple[int, int], compared: int) -> Fraction | None:
-    return Fraction(pair[1] - pair[0], compared) if compared else None
 
 
 def _pair(comparison: Comparison, name: str) -> tuple[int, int]:

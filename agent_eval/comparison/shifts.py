@@ -13,7 +13,7 @@ from agent_eval.comparison.behaviour import (
     Differences,
     figure,
 )
-from agent_eval.comparison.regressions import cut
+from agent_eval.comparison.reasons import cut
 from agent_eval.comparison.view import RunView
 from agent_eval.contracts import Compatibility, Metric, RunBehaviour
 

@@ -115,7 +115,7 @@ class JudgeChange(Contract):
     """A judge's outcome in both runs on one case, with the candidate's reason.
 
     `regression_key` names this very regression: the same case, judge, kind of failure and reason (its
-    particulars left out) give the same key. Empty where the judge does not fail now.
+    particulars left out) give the same key. Empty where the judge passes now.
     """
 
     judge_id: StrictStr

@@ -1,0 +1,132 @@
+"""The steps of a decision by policy, in the order they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from agent_eval.comparison.excuses import Excuses
+from agent_eval.comparison.facts import FAILURES
+from agent_eval.comparison.pairs import CASES, new_error_cases
+from agent_eval.comparison.reasons import cut
+from agent_eval.contracts import Comparison, GateEvidence, GateStep, RuleResult
+from agent_eval.contracts.policy import GatePolicy
+
+Status = Literal["passed", "failed", "inconclusive", "not-applied"]
+
+NAMED = 3
+"""Cases that a sentence names; it always gives the number of all of them."""
+NAME_LIMIT = 60
+
+
+def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
+    """What could not be judged is never a pass, and what is gone is not forgotten."""
+    summary = comparison.candidate.summary
+    errors = new_error_cases(comparison, excuses)
+    removed = comparison.cases.removed
+    status: Status = "failed"
+    if summary.error_cases + summary.skipped_cases >= summary.total_cases:
+        message = f"None of {summary.total_cases} cases could be judged; nothing measured is not a pass."
+    elif len(errors) > policy.max_new_error_cases:
+        message = (
+            f"{_cases(errors)} could be judged in the baseline and cannot now, "
+            f"above max_new_error_cases {policy.max_new_error_cases}."
+        )
+    elif removed and policy.on_case_removed == "fail":
+        message = f"{_cases(removed)} of the baseline are gone, and on_case_removed is fail."
+    else:
+        status = "passed"
+        message = f"{len(errors)} new errors, {summary.error_cases} in all; {len(removed)} cases removed."
+    return GateStep(name="integrity", status=status, message=message)
+
+
+def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
+    """One new failure of a safety judge blocks. Quarantine does not hide it, only an explicit waiver does."""
+    judges = set(policy.zero_tolerance)
+    if not judges:
+        return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
+    failing: dict[str, list[str]] = {}
+    for row in comparison.case_regressions:
+        for change in row.judges:
+            if (
+                change.judge_id in judges
+                and change.candidate in FAILURES
+                and change.baseline not in FAILURES
+                and (row.case_id, change.judge_id) not in excuses.explicitly
+            ):
+                failing.setdefault(change.judge_id, []).append(row.case_id)
+    if failing:
+        said = "; ".join(
+            f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)
+        )
+        return GateStep(name="zero-tolerance", status="failed", message=f"{said}.")
+    return GateStep(
+        name="zero-tolerance",
+        status="passed",
+        message=f"No new failure of {', '.join(sorted(judges))}.",
+    )
+
+
+def thresholds(rules: Sequence[RuleResult]) -> GateStep:
+    """The explicit rules."""
+    broken = [rule for rule in rules if not rule.passed]
+    if not rules:
+        return GateStep(name="thresholds", status="not-applied", message="No threshold is set.")
+    if broken:
+        return GateStep(name="thresholds", status="failed", message=" ".join(rule.message for rule in broken))
+    return GateStep(
+        name="thresholds",
+        status="passed",
+        message=f"{'The threshold holds' if len(rules) == 1 else f'All {len(rules)} thresholds hold'}.",
+    )
+
+
+def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
+    """Whether cases or a judge regressed by more than chance explains."""
+    significant = [judge for judge in evidence.judges if judge.significant]
+    if not evidence.compared:
+        return GateStep(name="regression", status="not-applied", message="No case was compared.")
+    if significant:
+        said = "; ".join(
+            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} regressed, "
+            f"{judge.fixed} fixed, p={judge.p_value:.2g}"
+            for judge in significant
+        )
+        return GateStep(
+            name="regression",
+            status="failed",
+            message=f"More regressed than chance explains at {policy.alpha:g} (one-sided, Holm): {said}.",
+        )
+    return GateStep(
+        name="regression",
+        status="passed",
+        message=f"{evidence.regressed} regressed and {evidence.fixed} fixed is what chance explains "
+        f"(one-sided p={evidence.p_value:.2g}).",
+    )
+
+
+def non_inferiority(evidence: GateEvidence) -> GateStep:
+    """Whether a drop as large as the margin can be ruled out.
+
+    With no case and no judge worse than before there is no drop to rule out, however small the suite.
+    """
+    high, margin = evidence.interval_high, evidence.margin
+    status: Status = "passed"
+    if not evidence.compared:
+        status = "inconclusive"
+        message = "No case was compared, so nothing is known about a drop."
+    elif not any(judge.regressed for judge in evidence.judges):
+        message = f"No verdict is worse on any of {evidence.compared} compared cases."
+    elif high < margin:
+        message = f"A drop of {margin:.1%} is ruled out: with {evidence.confidence:.0%} confidence "
+        message += "the pass rate rose." if high < 0 else f"it is at most {high:.1%}."
+    else:
+        status = "inconclusive"
+        message = f"A drop of {margin:.1%} cannot be ruled out: it may be as large as {high:.1%}."
+    return GateStep(name="non-inferiority", status=status, message=message)
+
+
+def _cases(case_ids: Sequence[str]) -> str:
+    named = ", ".join(cut(case_id, NAME_LIMIT) for case_id in case_ids[:NAMED])
+    more = ", …" if len(case_ids) > NAMED else ""
+    return f"{len(case_ids)} case{'' if len(case_ids) == 1 else 's'} ({named}{more})"
