@@ -41,7 +41,8 @@ def _headline(decision: GateDecision) -> str:
         word += " and blocks" if decision.blocks else " (a warning, does not block)"
     deciding = [step for step in decision.steps if step.status in ("failed", "inconclusive")]
     why = deciding[0] if deciding else decision.steps[-1]
-    return f"{word}, preset {decision.preset}: {why.name}. {why.message if why.status != 'failed' else ''}".rstrip()
+    said = "" if why.status == "failed" else f" {why.message}"
+    return f"{word}, preset {decision.preset}: {why.name}.{said}"
 
 
 def _change(evidence: GateEvidence) -> str:
@@ -82,9 +83,10 @@ def _judges(evidence: GateEvidence) -> str:
 def _power(decision: GateDecision, evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
-    line = f"power: {evidence.compared} cases see a 10-point drop {evidence.power_for_ten_points:.0%} of the time"
+    seen = f"{evidence.power_for_ten_points:.0%}"
+    line = f"power: {evidence.paired} cases see a 10-point drop {seen} of the time"
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        trials = -(-evidence.cases_needed // evidence.compared)
+        trials = -(-evidence.cases_needed // max(1, evidence.paired))
         line += f"; about {evidence.cases_needed:,} cases, or {trials} trials of each, would settle it"
     return line
 

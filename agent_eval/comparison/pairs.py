@@ -70,7 +70,8 @@ def gate_evidence(
     evidence = e_value(regressed, fixed)
     share = (regressed + fixed) / total if total else 0.0
     return GateEvidence(
-        compared=total,
+        compared=measured.compared,
+        paired=total,
         baseline_passed=measured.pair_passed[0],
         candidate_passed=measured.pair_passed[1],
         regressed=regressed,

@@ -101,10 +101,8 @@ def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresho
     """The rules of a policy with those that a flag sets in their place."""
     if override is None:
         return stated
-    flags = {
-        name: value for name in Thresholds.model_fields if (value := getattr(override, name)) is not None
-    }
-    return stated.model_copy(update=flags)
+    flags = {name: getattr(override, name) for name in Thresholds.model_fields}
+    return stated.model_copy(update={name: value for name, value in flags.items() if value is not None})
 
 
 def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:

@@ -56,10 +56,8 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
             ):
                 failing.setdefault(change.judge_id, []).append(row.case_id)
     if failing:
-        said = "; ".join(
-            f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)
-        )
-        return GateStep(name="zero-tolerance", status="failed", message=f"{said}.")
+        said = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
+        return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(said)}.")
     return GateStep(
         name="zero-tolerance",
         status="passed",

@@ -78,11 +78,12 @@ class JudgeEvidence(Contract):
 class GateEvidence(Contract):
     """What a decision by policy rests on. Rates, drops and intervals are shares.
 
-    Waived and quarantined cases are left out of the pairs and counted apart. `e_value` may be null where
-    it is too large for a number.
+    `paired` cases enter the statistics: those `compared` but for quarantined ones that changed. Waived
+    regressions count as unchanged there. `e_value` is null where it is too large for a number.
     """
 
     compared: int
+    paired: int
     baseline_passed: int
     candidate_passed: int
     regressed: int
