@@ -83,7 +83,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def tree(root: Path) -> dict[str, str]:
-    """Everything below a directory: path to digest, `link` or `directory`."""
+    """Everything below a directory: path to digest, or to what it is."""
     found = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
@@ -91,6 +91,8 @@ def tree(root: Path) -> dict[str, str]:
             found[name] = f"link to {path.readlink()}"
         elif path.is_dir():
             found[name] = "directory"
-        else:
+        elif path.is_file():
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            found[name] = "neither file, directory nor link"
     return found
