@@ -1,0 +1,184 @@
+"""Tokens and cost of a case: what the trace records, counted once, and what is priced instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_eval.contracts import Case, Event, Trace
+
+INPUT_NAMES = ("gen_ai.usage.input_tokens", "usage.input_tokens", "input_tokens", "prompt_tokens")
+OUTPUT_NAMES = ("gen_ai.usage.output_tokens", "usage.output_tokens", "output_tokens", "completion_tokens")
+CACHE_READ_NAMES = ("gen_ai.usage.cache_read.input_tokens", "cache_read_input_tokens", "cache_read_tokens")
+CACHE_WRITE_NAMES = (
+    "gen_ai.usage.cache_creation.input_tokens",
+    "cache_creation_input_tokens",
+    "cache_write_tokens",
+)
+COST_NAMES = ("cost_usd", "gen_ai.usage.cost", "usage.cost_usd")
+MODEL_NAMES = ("gen_ai.response.model", "gen_ai.request.model", "model")
+RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
+"""Attributes that say which answer of a model an event is a part of."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What one answer of a model used. Tokens are counts, cost is in US dollars; None is unknown."""
+
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    cache_read_tokens: float | None = None
+    cache_write_tokens: float | None = None
+    cost_usd: float | None = None
+    model: str | None = None
+    at: str | None = None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether any token count is known."""
+        return self.input_tokens is not None or self.output_tokens is not None
+
+    def absorb(self, other: Usage) -> None:
+        """Take in another record of the same answer; figures grow while an answer streams."""
+        for name in _FIGURES:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if theirs is not None:
+                setattr(self, name, theirs if mine is None else max(mine, theirs))
+        self.model = other.model or self.model
+        self.at = self.at or other.at
+
+
+_FIGURES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
+
+
+@dataclass(slots=True)
+class Spent:
+    """A case's totals with their source in words. None is unknown, never 0.
+
+    `unpriced` names models (or "an unnamed model") whose cost is neither recorded nor known.
+    `known_cost_usd` is the part of the cost that is known even when the total is not.
+    """
+
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    cost_usd: float | None = None
+    known_cost_usd: float = 0.0
+    tokens_from: str = "unknown"
+    cost_from: str = "unknown"
+    unpriced: list[str] = field(default_factory=list)
+
+
+Price = Callable[[Usage], float | None]
+"""US dollars for tokens of a model; None when the price is unknown."""
+
+
+def spent(case: Case, trace: Trace, price: Price) -> Spent:
+    """Total tokens and cost of a case.
+
+    Usage that several events repeat for one answer (same response id, or same span) counts once.
+    Totals in the case's metadata (`usage` or `token_usage`, `cost_usd`) stand in where events say
+    nothing, and win where they are larger: a trace may leave answers out.
+    """
+    answers = list(_answers(trace.events))
+    stated = _stated(case)
+    total = Spent()
+    sources = set()
+    for name in ("input_tokens", "output_tokens"):
+        recorded, claimed = _total(getattr(answer, name) for answer in answers), getattr(stated, name)
+        if claimed is not None and (recorded is None or claimed > recorded):
+            setattr(total, name, claimed)
+            sources.add("metadata")
+        elif recorded is not None:
+            setattr(total, name, recorded)
+            sources.add("events")
+    total.tokens_from = " and ".join(sorted(sources)) or total.tokens_from
+    _add_cost(total, answers, stated, price)
+    return total
+
+
+def _add_cost(total: Spent, answers: list[Usage], stated: Usage, price: Price) -> None:
+    sources = set()
+    for answer in answers or [stated]:
+        cost = answer.cost_usd
+        if cost is not None:
+            sources.add("recorded")
+        elif answer.has_tokens:
+            answer.model = answer.model or stated.model
+            cost = price(answer)
+            if cost is None:
+                total.unpriced.append(answer.model or "an unnamed model")
+            else:
+                sources.add("priced from tokens")
+        total.known_cost_usd += cost or 0.0
+    if stated.cost_usd is not None and stated.cost_usd >= total.known_cost_usd:
+        total.known_cost_usd, total.unpriced, sources = stated.cost_usd, [], {"metadata"}
+    if sources and not total.unpriced:
+        total.cost_usd = total.known_cost_usd
+        total.cost_from = " and ".join(sorted(sources))
+
+
+def moment(text: str | None) -> datetime:
+    """When tokens were used, for the price of that day; the newest price when it is not known."""
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        return datetime(9999, 1, 1, tzinfo=UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _answers(events: Iterable[Event]) -> Iterable[Usage]:
+    found: dict[Any, Usage] = {}
+    for event in events:
+        usage = _read(event.attributes)
+        if not usage.has_tokens and usage.cost_usd is None:
+            continue
+        usage.at = event.ts
+        response = next(
+            (event.attributes[name] for name in RESPONSE_NAMES if event.attributes.get(name)), None
+        )
+        key = ("response", str(response)) if response else ("span", event.span_id or f"event {event.idx}")
+        if key in found:
+            found[key].absorb(usage)
+        else:
+            found[key] = usage
+    return found.values()
+
+
+def _stated(case: Case) -> Usage:
+    metadata = case.metadata
+    stated = _read(metadata)
+    for name in ("usage", "token_usage"):
+        nested = metadata.get(name)
+        if isinstance(nested, Mapping):
+            stated.absorb(_read(nested))
+    return stated
+
+
+def _read(source: Mapping[str, Any]) -> Usage:
+    if not source:
+        return Usage()
+    model = next((source[name] for name in MODEL_NAMES if isinstance(source.get(name), str)), None)
+    return Usage(
+        input_tokens=_figure(source, INPUT_NAMES),
+        output_tokens=_figure(source, OUTPUT_NAMES),
+        cache_read_tokens=_figure(source, CACHE_READ_NAMES),
+        cache_write_tokens=_figure(source, CACHE_WRITE_NAMES),
+        cost_usd=_figure(source, COST_NAMES),
+        model=model,
+    )
+
+
+def _figure(source: Mapping[str, Any], names: Iterable[str]) -> float | None:
+    for name in names:
+        value = source.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+            return value
+    return None
+
+
+def _total(figures: Iterable[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
