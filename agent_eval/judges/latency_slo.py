@@ -1,0 +1,147 @@
+"""How long a case and its steps may take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from pydantic import Field
+
+from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
+from agent_eval.errors import FailureKind
+from agent_eval.judges.protocol import BaseJudge, SoftJudgeConfig
+from agent_eval.judges.wording import EVIDENCE_LIMIT, listed, named
+
+
+class LatencySloConfig(SoftJudgeConfig):
+    """Limits in milliseconds. Those not set are not checked; a value equal to its limit is within it."""
+
+    max_event_latency_ms: float | None = Field(default=None, ge=0)
+    """The slowest event."""
+    max_total_latency_ms: float | None = Field(default=None, ge=0)
+    """All events together: the sum of latencies, or last minus first time stamp where none is recorded."""
+    max_p95_latency_ms: float | None = Field(default=None, ge=0)
+    """95th percentile over the events, by nearest rank."""
+    max_p99_latency_ms: float | None = Field(default=None, ge=0)
+    """99th percentile over the events, by nearest rank."""
+    max_tool_latency_ms: dict[str, float] = Field(default_factory=dict)
+    """The slowest call of each named tool."""
+
+
+class LatencySloJudge(BaseJudge[LatencySloConfig]):
+    """Holds recorded latencies against limits.
+
+    An event's latency is its `latency_ms`, or the attribute of that name. A tool call's is its own, its
+    result's, or the time between the two. What has a limit and no data is an error verdict, not a pass;
+    a tool that is not called has nothing to hold. The score is the share of limits kept.
+    """
+
+    judge_id = "latency_slo"
+    Config = LatencySloConfig
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        """See the class."""
+        if not any(self._limits(trace)) and not self.config.max_tool_latency_ms:
+            return self.skipped(case, "no latency limit is configured")
+        checks = [*self._limits(trace), *self._tool_limits(trace)]
+        over = [check for check in checks if check.value is not None and check.value > check.limit]
+        missing = [check.name for check in checks if check.value is None]
+        evidence = {
+            "limits": [
+                {"name": check.name, "limit_ms": check.limit, "value_ms": check.value}
+                for check in checks[:EVIDENCE_LIMIT]
+            ]
+        }
+        if over:
+            words = listed(
+                f"{check.name} {check.value:.6g} ms exceeds {check.limit:.6g} ms" for check in over
+            )
+            return self.failed(
+                case,
+                words,
+                FailureKind.BUDGET_EXCEEDED,
+                score=1 - len(over) / len(checks),
+                refs=[check.event for check in over if check.event is not None],
+                evidence=evidence,
+            )
+        if missing:
+            words = f"no latency is recorded for {listed(missing)}, so the limit cannot be checked"
+            return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
+        if not checks:
+            return self.skipped(case, "none of the tools with a latency limit was called")
+        words = listed(f"{check.name} {check.value:.6g} ms of {check.limit:.6g} ms" for check in checks)
+        return self.passed(case, words, evidence=evidence)
+
+    def _limits(self, trace: Trace) -> Iterator[_Check]:
+        config = self.config
+        measured = [(value, event.idx) for event in trace.events if (value := latency_of(event)) is not None]
+        ordered = sorted(measured)
+        for name, limit, share in (
+            ("slowest event", config.max_event_latency_ms, 1.0),
+            ("p95", config.max_p95_latency_ms, 0.95),
+            ("p99", config.max_p99_latency_ms, 0.99),
+        ):
+            if limit is not None:
+                value, event = _nearest_rank(ordered, share) if ordered else (None, None)
+                yield _Check(name, limit, value, event)
+        if config.max_total_latency_ms is not None:
+            total = math.fsum(value for value, _ in measured) if measured else _elapsed(trace.events)
+            yield _Check("total", config.max_total_latency_ms, total, None)
+
+    def _tool_limits(self, trace: Trace) -> Iterator[_Check]:
+        limits = self.config.max_tool_latency_ms
+        slowest: dict[str, _Check] = {}
+        for pair in trace.calls if limits else ():
+            if pair.call is None or pair.tool not in limits:
+                continue
+            value = _call_latency(pair)
+            known = slowest.setdefault(
+                pair.tool, _Check(named(pair.tool), limits[pair.tool], value, pair.call.idx)
+            )
+            # One unknown call leaves the slowest unknown, unless another is known to be too slow.
+            if (known.value is not None and value is None and known.value <= known.limit) or (
+                value is not None
+                and (value > known.value if known.value is not None else value > known.limit)
+            ):
+                known.value, known.event = value, pair.call.idx
+        yield from (slowest[tool] for tool in sorted(slowest))
+
+
+class _Check:
+    """One limit, what was measured (None: unknown) and the event that says so."""
+
+    def __init__(self, name: str, limit: float, value: float | None, event: int | None) -> None:
+        self.name, self.limit, self.value, self.event = name, limit, value, event
+
+
+def latency_of(event: Event) -> float | None:
+    """Milliseconds an event took; None when it does not say."""
+    value = event.latency_ms if event.latency_ms is not None else event.attributes.get("latency_ms")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+        return float(value)
+    return None
+
+
+def _call_latency(pair: ToolCall) -> float | None:
+    known = [
+        value for event in (pair.call, pair.result) if event and (value := latency_of(event)) is not None
+    ]
+    if known:
+        return max(known)
+    return _elapsed([pair.call, pair.result]) if pair.call and pair.result else None
+
+
+def _nearest_rank(ordered: Sequence[tuple[float, int]], share: float) -> tuple[float, int]:
+    """The smallest value that at least `share` of the values do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _elapsed(events: Sequence[Event]) -> float | None:
+    """Milliseconds from the first time stamp to the last; None without two that compare."""
+    try:
+        stamps = [datetime.fromisoformat(event.ts) for event in events if event.ts]
+        return (max(stamps) - min(stamps)).total_seconds() * 1000 if len(stamps) > 1 else None
+    # Malformed, or some with an offset and some without.
+    except (ValueError, TypeError):
+        return None
