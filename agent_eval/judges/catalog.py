@@ -19,10 +19,16 @@ from agent_eval.judges.protocol import Judge, JudgeConfig
 from agent_eval.judges.wording import clipped, quoted
 
 JUDGES: dict[str, str] = {
+    "cost_budget": "agent_eval.judges.cost_budget:CostBudgetJudge",
     "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
+    "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",
+    "loop_guard": "agent_eval.judges.loop_guard:LoopGuardJudge",
     "policy": "agent_eval.judges.policy:PolicyJudge",
     "regex": "agent_eval.judges.regex:RegexJudge",
+    "repair_path": "agent_eval.judges.repair_path:RepairPathJudge",
     REPLAY_CONTRACT: "agent_eval.judges.replay_contract:ReplayContractJudge",
+    "retry_storm": "agent_eval.judges.retry_storm:RetryStormJudge",
+    "tool_abuse": "agent_eval.judges.tool_abuse:ToolAbuseJudge",
     "tool_contract": "agent_eval.judges.tool_contract:ToolContractJudge",
     "trajectory_step": "agent_eval.judges.trajectory_step:TrajectoryStepJudge",
 }

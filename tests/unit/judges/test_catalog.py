@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
 from agent_eval.errors import FailureKind, InvalidInput
@@ -259,7 +259,7 @@ class Limits(BaseModel):
 
 
 class Nested(JudgeConfig):
-    limits: list[Limits] = []
+    limits: list[Limits] = Field(default_factory=list)
 
 
 class NestedJudge(NoApologies):
