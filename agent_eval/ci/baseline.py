@@ -64,6 +64,8 @@ class Baseline:
     pack: Pack
     view: RunView
     origin: Origin
+    demanded: bool = False
+    """The user named it."""
 
 
 @dataclass(slots=True)
@@ -150,7 +152,7 @@ def _look_through(
         if packs is not None:
             opened += 1
             for slug, (pack, seen) in packs.items():
-                result.found.setdefault(slug, Baseline(pack, seen, candidate.origin))
+                result.found.setdefault(slug, Baseline(pack, seen, candidate.origin, candidate.demanded))
             lacking = [slug for slug in wanted if slug not in result.found]
             if not lacking:
                 return
@@ -209,7 +211,9 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
         )
     packs = _packs_below(where)
     opened = _opened(packs, wanted)
-    found = {slug: Baseline(pack, seen, Origin(how="path")) for slug, (pack, seen) in opened.items()}
+    found = {
+        slug: Baseline(pack, seen, Origin(how="path"), demanded=True) for slug, (pack, seen) in opened.items()
+    }
     if not found:
         has = ", ".join(sorted(safe_name(pack.manifest.dataset_id) for pack in packs.values())) or "none"
         raise InvalidInput(

@@ -63,10 +63,7 @@ def evaluate(settings: Settings, platform: Platform, environ: Mapping[str, str])
     targets = find_targets(settings.suite)
     packs = {target.slug: _score(target, settings, platform, environ) for target in targets}
     found = _baselines(settings, platform, list(packs))
-    suites = [
-        _decide(target, packs[target.slug], found.found.get(target.slug), settings, environ)
-        for target in targets
-    ]
+    suites = [_decide(target, packs[target.slug], found, settings, environ) for target in targets]
     archive = settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
     return Evaluation(suites=suites, search=found, archive=archive)
@@ -95,33 +92,23 @@ def _baselines(settings: Settings, platform: Platform, slugs: list[str]) -> Sear
 
 
 def _decide(
-    target: Target,
-    pack: Pack,
-    baseline: Baseline | None,
-    settings: Settings,
-    environ: Mapping[str, str],
+    target: Target, pack: Pack, found: Search, settings: Settings, environ: Mapping[str, str]
 ) -> SuiteEvaluation:
     where = settings.out / target.slug
+    now = clock.timestamp(environ)
     candidate = view(pack)
-    comparison = None
-    if baseline is not None:
-        comparison = _compare(baseline, pack, candidate, environ)
+    comparison = _compare(target, pack, candidate, found, now)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
-    if comparison is not None and not comparison.overview.compared_cases:
-        note = "Every case is new or changed since the baseline, so nothing could be compared."
-    if comparison is None or note:
-        decision = decide_without_baseline(
-            candidate.reference(), settings.thresholds, generated_at=clock.timestamp(environ)
+    if comparison is not None and comparison.overview.compared_cases:
+        decision = decide(
+            comparison, settings.thresholds, generated_at=now, comparison_sha256=sha256_bytes(data)
         )
     else:
-        decision = decide(
-            comparison,
-            settings.thresholds,
-            generated_at=clock.timestamp(environ),
-            comparison_sha256=sha256_bytes(data),
-        )
-    decision = _with_own_rules(decision, candidate, comparison, settings)
+        decision = decide_without_baseline(candidate.reference(), settings.thresholds, generated_at=now)
+        if comparison is not None:
+            note = "Every case is new or changed since the baseline, so nothing could be compared."
+    decision = _with_own_rules(decision, candidate, comparison, settings, found)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -129,30 +116,46 @@ def _decide(
         target=target,
         pack=where,
         candidate=candidate,
-        baseline=baseline,
+        baseline=found.found.get(target.slug),
         comparison=comparison,
         decision=decision,
         note=note,
     )
 
 
-def _compare(baseline: Baseline, pack: Pack, candidate: RunView, environ: Mapping[str, str]) -> Comparison:
+def _compare(target: Target, pack: Pack, candidate: RunView, found: Search, now: str) -> Comparison | None:
+    """The comparison with the suite's baseline, None without one.
+
+    A baseline that contradicts itself shows only here. One that the user named is an error then; another is
+    dropped, with a warning.
+    """
+    baseline = found.found.get(target.slug)
+    if baseline is None:
+        return None
     try:
         return compare(
             baseline.view,
             candidate,
             changed="exclude",
-            generated_at=clock.timestamp(environ),
+            generated_at=now,
             traces=lambda case_id: (baseline.pack.trajectory(case_id), pack.trajectory(case_id)),
         )
     except AgentEvalError as error:
-        # Our own run was read a moment ago; what cannot be compared is the baseline.
-        error.details.setdefault("baseline", baseline.origin.run_url or baseline.origin.how)
-        raise
+        if baseline.demanded:
+            raise
+        del found.found[target.slug]
+        found.warnings.append(
+            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
+        )
+        return None
 
 
 def _with_own_rules(
-    decision: GateDecision, candidate: RunView, comparison: Comparison | None, settings: Settings
+    decision: GateDecision,
+    candidate: RunView,
+    comparison: Comparison | None,
+    settings: Settings,
+    found: Search,
 ) -> GateDecision:
     """Add the job's own rules, where they are broken, to what the thresholds decided."""
     broken = [
@@ -164,15 +167,30 @@ def _with_own_rules(
         )
         if rule is not None
     ]
-    if not broken:
+    unknown = _baseline_unknown(comparison, found)
+    if not broken and unknown is None:
         return decision
+    failed = broken or decision.gate_status is GateStatus.FAILED
+    added = [*broken, *([unknown] if unknown is not None else [])]
     return decision.model_copy(
         update={
-            "gate_status": GateStatus.FAILED,
+            "gate_status": GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE,
             "passed": False,
-            "rules": [*decision.rules, *broken],
-            "failures": [*decision.failures, *(rule.message for rule in broken)],
+            "rules": [*decision.rules, *added],
+            "failures": [*decision.failures, *(rule.message for rule in added)],
         }
+    )
+
+
+def _baseline_unknown(comparison: Comparison | None, found: Search) -> RuleResult | None:
+    if not found.outage or comparison is not None:
+        return None
+    return RuleResult(
+        rule="baseline_known",
+        threshold=1,
+        value=0,
+        passed=False,
+        message="The baseline could not be looked up, so nobody knows whether anything got worse.",
     )
 
 

@@ -23,6 +23,7 @@ from agent_eval.ci.telling import (
     outputs_of,
     outputs_of_error,
     report_of,
+    verdict_line,
 )
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.comment import render_comment
@@ -79,7 +80,7 @@ def _job(settings: Settings, platform: Platform, environ: Mapping[str, str]) -> 
     _comment(platform, settings, lambda marker: render_comment(report, marker))
     code = exit_code(outcome, settings)
     if code is not ExitCode.OK:
-        platform.fail(f"{settings.report_title}: {outcome}")
+        platform.fail(verdict_line(evaluation, settings, outcome))
     return code
 
 

@@ -41,8 +41,7 @@ def report_of(
     search = evaluation.search
     warnings = list(search.warnings)
     if search.outage:
-        why = f"The baseline could not be looked up, so nothing is decided on it: {search.outage}"
-        warnings.insert(0, f"{why} Run the job again.")
+        warnings.insert(0, f"The baseline could not be looked up: {search.outage} Run the job again.")
     return EvaluationReport(
         title=settings.report_title,
         comment_id=settings.comment_id,
@@ -124,6 +123,13 @@ def error_report(error: AgentEvalError, settings: Settings, context: Context, *,
         f"[Job]({context.run_url})" if context.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
+    """Why the job fails, in one line."""
+    reasons = [failure for suite in evaluation.suites for failure in suite.decision.failures]
+    more = f" And {len(reasons) - 3} more reasons." if len(reasons) > 3 else ""
+    return f"{settings.report_title}: {outcome}. {' '.join(map(full_stop, reasons[:3]))}{more}".strip()
 
 
 def full_stop(sentence: str) -> str:

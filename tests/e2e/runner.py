@@ -180,26 +180,31 @@ class Runner:
         }
         for name, value in given.items():
             runner[f"INPUT_{name.upper().replace('_', '-')}"] = value
-        done = subprocess.run(
-            command,
-            cwd=self.workspace,
-            env=environment({**runner, **(environ or {})}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        code, log = self.execute({**runner, **(environ or {})}, command)
         output = files["output"].read_text()
         step = Step(
-            done.returncode,
-            done.stdout,
+            code,
+            log,
             {name: value for name, _, value in _OUTPUT.findall(output)},
             files["summary"].read_text(),
             self.workspace,
         )
         self._nothing_leaks(step, output)
         return step
+
+    def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
+        """Run the program in the workspace; its exit code and everything it printed."""
+        done = subprocess.run(
+            command,
+            cwd=self.workspace,
+            env=environment(environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
 
     def _nothing_leaks(self, step: Step, output: str) -> None:
         """What holds whatever happens: no token anywhere, no traceback."""

@@ -1,4 +1,4 @@
-"""What `agent-eval ci` does when it cannot evaluate: one clear error wherever people look, no half results."""
+"""What `agent-eval ci` does when it cannot evaluate: one clear error wherever people look."""
 
 from __future__ import annotations
 

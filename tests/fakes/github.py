@@ -93,6 +93,8 @@ class FakeGitHub:
         self.pulls: dict[int, dict[str, Any]] = {}
         self.merge_base = sha("merge base")
         self.on_create: Callable[[], None] | None = None
+        self.raw: bytes | None = None
+        """What is answered to everything, with 200, as a proxy's login page is."""
         self._lock = threading.RLock()
         self._servers: list[ThreadingHTTPServer] = []
 
@@ -217,6 +219,8 @@ class FakeGitHub:
             self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
             reply = self._faulty(handler.command, path, dict(query), value, authorized)
             data = b"" if reply.value is None else json.dumps(reply.value).encode()
+            if self.raw is not None:
+                reply, data = Reply(200), self.raw
             graphql = parts.path.endswith("/graphql")
             if self.contract is not None and not graphql:
                 self.violations += self.contract.problems(

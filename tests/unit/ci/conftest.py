@@ -1,0 +1,54 @@
+"""The job within this process: the same simulated runner, without waiting and without a contract."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from agent_eval.ci.github import GitHub
+from agent_eval.ci.job import run_job
+from agent_eval.ci.platform import Platform
+from agent_eval.ci.platforms import platform_for
+from agent_eval.ci.settings import Settings
+from agent_eval.errors import AgentEvalError
+from tests.e2e.runner import Runner
+from tests.fakes.github import FakeGitHub
+
+
+class InProcess(Runner):
+    """Calls `run_job`; `waits` collects what it would have slept."""
+
+    def __init__(self, root: Path, github: FakeGitHub) -> None:
+        super().__init__(root, github)
+        self.waits: list[float] = []
+
+    def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
+        stream = io.StringIO()
+        try:
+            code = int(run_job({}, environ, stream, make_platform=self._platform))
+        except AgentEvalError as error:
+            return int(error.exit_code), f"{stream.getvalue()}Error: {error.message} {error.details}"
+        return code, stream.getvalue()
+
+    def _platform(self, settings: Settings, environ: Mapping[str, str], stream: TextIO) -> Platform:
+        if environ.get("GITHUB_ACTIONS") == "true":
+            return GitHub(settings, environ, stream, sleep=self.waits.append)
+        return platform_for(settings, environ, stream)
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        yield server
+    assert server.violations == []
+
+
+@pytest.fixture
+def runner(tmp_path: Path, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    made = InProcess(tmp_path, github)
+    monkeypatch.chdir(made.workspace)
+    return made
