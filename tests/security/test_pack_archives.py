@@ -1,0 +1,98 @@
+"""Baselines come as archives that anybody may have made: bombs, escapes and collisions get nowhere."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
+from agent_eval.evidence.bundle import open_bundle
+from agent_eval.storage.archive import ArchiveLimits
+from tests.factories import make_pack
+
+
+def zip_with(*members: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def pack_members(tmp_path: Path) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
+    root = make_pack(tmp_path / "p")
+    return [
+        (f"p/{path.relative_to(root).as_posix()}", path.read_bytes())
+        for path in root.rglob("*")
+        if path.is_file()
+    ]
+
+
+def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info, target.encode()
+
+
+BOMB = bytes(64 << 20)
+
+ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
+    "escape upwards": [("../../.bashrc", b"evil")],
+    "escape within a pack": [("p/cases/../../../x", b"evil")],
+    "absolute": [("/etc/cron.d/x", b"evil")],
+    "windows": [("C:\\x", b"evil")],
+    "case collision": [("P/manifest.json", b"{}")],
+    "composition collision": [("p/\u00e9", b"1"), ("p/e\u0301", b"2")],
+    "file below a file": [("p/manifest.json/x", b"1")],
+    "bomb": [("bomb", BOMB)],
+    "bomb within a bomb": [("inner.zip", zip_with(("bomb", BOMB)))],
+    "link": [link("p/cases/case-1/artifact", "/etc/passwd")],
+    "file added to the pack": [("p/extra", b"1")],
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attacks_are_refused_and_leave_nothing_on_disk(
+    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = ATTACKS[attack] if "within a bomb" in attack else [*pack_members(tmp_path), *ATTACKS[attack]]
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(AgentEvalError) as caught:
+        open_bundle(zip_with(*members), source="artifact 42")
+    assert caught.value.exit_code is ExitCode.WRONG_REQUEST
+    assert caught.value.message.startswith("artifact 42: ")
+    assert caught.value.remedy
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "limits", [ArchiveLimits(max_entries=5), ArchiveLimits(max_bytes=1000), ArchiveLimits(max_bytes=5000)]
+)
+def test_limits_are_the_callers(tmp_path: Path, limits: ArchiveLimits) -> None:
+    data = zip_with(*pack_members(tmp_path))
+    assert open_bundle(data)["p"].summary.total_cases == 3
+    with pytest.raises(InvalidInput, match=r"artifact: .* more than"):
+        open_bundle(data, source="artifact", limits=limits)
+    with pytest.raises(InvalidInput, match="more than"):
+        open_bundle(zip_with(("inner.zip", data)), source="artifact", limits=limits)
+
+
+@pytest.mark.parametrize("cut", [1, 30, 200])
+def test_truncated_archives_are_refused(tmp_path: Path, cut: int) -> None:
+    with pytest.raises(InvalidInput, match="is not a zip archive"):
+        open_bundle(zip_with(*pack_members(tmp_path))[:-cut], source="artifact")
+
+
+def test_damaged_members_are_refused(tmp_path: Path) -> None:
+    data = bytearray(zip_with(*pack_members(tmp_path)))
+    start = data.index(b"p/run/config.json") + len(b"p/run/config.json")
+    data[start + 10 : start + 20] = bytes(10)
+    with pytest.raises(AgentEvalError, match="artifact") as caught:
+        open_bundle(bytes(data), source="artifact")
+    assert "config.json" in caught.value.message

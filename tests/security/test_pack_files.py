@@ -1,0 +1,224 @@
+"""A pack that is not exactly the files that were sealed is refused, and the message names the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.errors import InvalidPack
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.pack import open_pack
+from tests.factories import make_pack, make_result
+from tests.security.packs import IDS, LAYOUTS, edit, files_of, pack_of, refused
+
+
+@LAYOUTS
+def test_every_file_is_held_to_its_bytes(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout)
+    for name in files_of(root):
+        if name == "manifest.json":
+            continue
+        original = (root / name).read_bytes()
+        flipped = bytes([original[0] ^ 1]) + original[1:]
+        for data, what in (
+            (flipped, "sha256"),
+            (original + b"\n", "size"),
+            (original[:-1], "size"),
+            (b"", "size"),
+        ):
+            (root / name).write_bytes(data)
+            refused(root, name, f"was changed: its {what} is not what was sealed")
+        (root / name).write_bytes(original)
+    assert open_pack(root).case_ids() == IDS
+
+
+@LAYOUTS
+def test_every_file_must_be_there(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout)
+    for name in files_of(root):
+        if name != "manifest.json":
+            (root / name).rename(tmp_path / "aside")
+            if os.listdir((root / name).parent):
+                refused(root, name, "is missing")
+            else:
+                refused(root, str(Path(name).parent), "is an empty directory")
+            (tmp_path / "aside").rename(root / name)
+
+
+@LAYOUTS
+@pytest.mark.parametrize(
+    "name", ["extra", "run/x.json", "cases/x", ".hidden", "derived.json.bak", "Manifest.json"]
+)
+def test_nothing_may_be_added(tmp_path: Path, layout: str, name: str) -> None:
+    root = pack_of(tmp_path, layout)
+    (root / name).write_bytes(b"{}")
+    refused(root, name, "added after the pack was sealed")
+
+
+@LAYOUTS
+def test_empty_directories_are_refused(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout)
+    (root / "cases" / "zz").mkdir()
+    refused(root, "cases/zz", "is an empty directory")
+
+
+@pytest.mark.parametrize("name", ["run/config.json", "cases/a", "cases", "cases/b/verdicts.json"])
+@pytest.mark.parametrize("target", ["inside", "outside", "nowhere"])
+def test_links_are_refused_wherever_they_lead(tmp_path: Path, name: str, target: str) -> None:
+    root = pack_of(tmp_path)
+    where = {"inside": root / "elsewhere", "outside": tmp_path / "elsewhere", "nowhere": tmp_path / "gone"}[
+        target
+    ]
+    (root / name).rename(where)
+    (root / name).symlink_to(where)
+    if target == "nowhere":
+        shutil.rmtree(where) if where.is_dir() else where.unlink()
+    if target == "inside":
+        with pytest.raises(InvalidPack):  # which of the two is met first does not matter
+            open_pack(root)
+    else:
+        refused(root, name, "is a symbolic link")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "derived.json"])
+def test_manifests_that_are_links_are_refused(tmp_path: Path, name: str) -> None:
+    root = pack_of(tmp_path)
+    write_output(root / "compare/x.json", b"{}")
+    (root / name).rename(tmp_path / name)
+    (root / name).symlink_to(tmp_path / name)
+    with pytest.raises(InvalidPack) as caught:
+        open_pack(root)
+    assert caught.value.details["file"] == name
+
+
+@pytest.mark.parametrize("name", ["pipe", "run/config.json", "manifest.json"])
+def test_pipes_are_refused_and_do_not_block(tmp_path: Path, name: str) -> None:
+    root = pack_of(tmp_path)
+    (root / name).unlink(missing_ok=True)
+    os.mkfifo(root / name)
+    refused(root, name, "is not a regular file")
+
+
+def test_sockets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    root = pack_of(tmp_path)
+    monkeypatch.chdir(root)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        refused(root, "socket", "is not a regular file")
+
+
+@pytest.mark.parametrize("name", [b"not-utf-8-\xff", b"back\\slash", b"new\nline", b"esc\x1b[31m"])
+def test_odd_names_are_refused(tmp_path: Path, name: bytes) -> None:
+    root = pack_of(tmp_path)
+    with open(os.fsencode(root) + b"/" + name, "wb"):
+        pass
+    with pytest.raises(InvalidPack) as caught:
+        open_pack(root)
+    assert caught.value.message.isprintable() or name == b"esc\x1b[31m" or name == b"new\nline"
+
+
+def test_very_deep_directories_are_refused(tmp_path: Path) -> None:
+    root = pack_of(tmp_path)
+    deep = root / "/".join("d" for _ in range(200))
+    deep.mkdir(parents=True)
+    (deep / "x").write_bytes(b"")
+    with pytest.raises(InvalidPack, match="lies too deep"):
+        open_pack(root)
+
+
+@LAYOUTS
+def test_files_changed_after_opening_are_noticed_when_they_are_read(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout)
+    name = "cases/b/trajectory.json" if layout == "files" else "cases/trajectories-00000.jsonl"
+    pack = open_pack(root)
+    original = (root / name).read_bytes()
+    (root / name).write_bytes(original.replace(b"done", b"fake"))
+    with pytest.raises(InvalidPack, match="was changed"):
+        pack.trajectory("b")
+    (root / name).unlink()
+    with pytest.raises(InvalidPack, match="is missing"):
+        pack.trajectory("b")
+    (tmp_path / "copy").write_bytes(original)
+    (root / name).symlink_to(tmp_path / "copy")
+    with pytest.raises(InvalidPack, match="symbolic links"):
+        pack.trajectory("b")
+
+
+def test_verdicts_in_use_are_those_that_were_verified(tmp_path: Path) -> None:
+    root = pack_of(tmp_path)
+    pack = open_pack(root)
+    shutil.rmtree(root)
+    assert [row["passed"] for row in pack.results()] == [True, False, True]
+
+
+def derived_pack(tmp_path: Path) -> Path:
+    root = pack_of(tmp_path)
+    write_output(root / "compare/delta.json", b"{}")
+    assert open_pack(root).derived is not None
+    return root
+
+
+def test_derived_files_are_held_to_their_bytes_and_the_remedy_spares_the_run(tmp_path: Path) -> None:
+    root = derived_pack(tmp_path)
+    (root / "compare/delta.json").write_bytes(b"[]")
+    assert "derived.json" in refused(root, "compare/delta.json", "was changed").remedy
+    shutil.rmtree(root / "compare")
+    assert "derived.json" in refused(root, "compare/delta.json", "is missing").remedy
+    (root / "derived.json").unlink()
+    assert open_pack(root).derived is None
+
+
+def test_a_derived_part_cannot_move_to_another_run(tmp_path: Path) -> None:
+    root = derived_pack(tmp_path)
+    other = make_pack(tmp_path / "other", [make_result("a")])
+    shutil.copytree(root / "compare", other / "compare")
+    shutil.copy(root / "derived.json", other / "derived.json")
+    refused(other, "derived.json", "belongs to another run")
+
+
+@pytest.mark.parametrize("path", ["run/extra.json", "cases/a/extra.json", "judges/x.json", "run/config.json"])
+def test_a_derived_manifest_cannot_add_to_the_run(tmp_path: Path, path: str) -> None:
+    root = derived_pack(tmp_path)
+    (root / path).write_bytes(b"{}")
+    entry = {
+        "path": path,
+        "size": 2,
+        "sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+    }
+    edit(root / "derived.json", lambda derived: derived.update(files=[entry]))
+    refused(root, "derived.json", "which is part of the run")
+
+
+@given(position=st.integers(0, 100_000), byte=st.integers(0, 255), which=st.integers(0, 100))
+def test_no_changed_byte_goes_unnoticed(
+    tmp_path_factory: pytest.TempPathFactory, position: int, byte: int, which: int
+) -> None:
+    root = make_pack(
+        tmp_path_factory.mktemp("fuzz") / "p", [make_result("a", failed="regex")], layout="compact"
+    )
+    names = files_of(root)
+    path = root / names[which % len(names)]
+    data = bytearray(path.read_bytes())
+    old = data[position % len(data)]
+    data[position % len(data)] = byte
+    path.write_bytes(data)
+    before = make_pack(root.parent / "q", [make_result("a", failed="regex")], layout="compact")
+    try:
+        pack = open_pack(root)
+    except InvalidPack:
+        assert byte != old
+        return
+    # Only the manifest's own free text may change (the digest, this pack's identity, changes with it).
+    if byte == old:
+        assert pack.manifest_sha256 == open_pack(before).manifest_sha256
+    else:
+        assert path.name == "manifest.json"
+        assert pack.manifest_sha256 != open_pack(before).manifest_sha256
+        assert pack.results() == open_pack(before).results()

@@ -1,0 +1,320 @@
+"""Sealed again by whoever tampered: a pack that contradicts itself is still refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidPack
+from agent_eval.evidence import rows as row_checks
+from agent_eval.evidence import verify
+from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.sources import DirectorySource
+from tests.factories import make_case, make_index_row, make_pack, make_result, pretty
+from tests.security.packs import IDS, LAYOUTS, edit, pack_of, refused, reseal
+
+
+def passing(result: Any) -> None:
+    result.update(outcome="passed", passed=True)
+
+
+def soft(result: Any) -> None:
+    result.update(hard_failed=False)
+
+
+def perfect(result: Any) -> None:
+    result.update(score=1.0)
+
+
+def unscored(result: Any) -> None:
+    result.update(score=None)
+
+
+def negative_trial(result: Any) -> None:
+    result.update(trial=-1)
+
+
+def borrowed_verdict(result: Any) -> None:
+    result["verdicts"][1]["case_id"] = "a"
+
+
+def doubled_judge(result: Any) -> None:
+    result["verdicts"].append(result["verdicts"][1])
+
+
+def forged_pass(result: Any) -> None:
+    result["verdicts"][2]["passed"] = True
+
+
+def forged_failure(result: Any) -> None:
+    result["verdicts"][2]["failure"] = None
+
+
+def unknown_failure(result: Any) -> None:
+    result["verdicts"][2]["failure"] = "bad_luck"
+
+
+def unknown_outcome(result: Any) -> None:
+    result["verdicts"][2]["outcome"] = "great"
+
+
+def score_of_seven(result: Any) -> None:
+    result["verdicts"][2]["score"] = 7
+
+
+def negative_weight(result: Any) -> None:
+    result["verdicts"][2]["weight"] = -1
+
+
+def wrong_type(result: Any) -> None:
+    result["verdicts"][2]["hard"] = "yes"
+
+
+def boolean_reference(result: Any) -> None:
+    result["verdicts"][2]["evidence_refs"] = [True]
+
+
+def missing_field(result: Any) -> None:
+    del result["verdicts"][2]["reason"]
+
+
+def no_object(result: Any) -> None:
+    result["verdicts"][2] = "passed"
+
+
+def without_trial(result: Any) -> None:
+    del result["trial"]
+
+
+def another_case(result: Any) -> None:
+    result["case_id"] = "x"
+    for verdict in result["verdicts"]:
+        verdict["case_id"] = "x"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (passing, "outcome 'passed' does not follow from its verdicts"),
+        (soft, "hard_failed does not follow"),
+        (perfect, "score does not follow"),
+        (unscored, "score does not follow"),
+        (negative_trial, "trial is negative"),
+        (borrowed_verdict, "belongs to another case"),
+        (doubled_judge, "two verdicts of one judge"),
+        (forged_pass, "passed contradicts the outcome"),
+        (forged_failure, "exactly failed and error verdicts carry a failure"),
+        (unknown_failure, "unknown failure 'bad_luck'"),
+        (unknown_outcome, "unknown outcome 'great'"),
+        (score_of_seven, "score is not between 0 and 1"),
+        (negative_weight, "weight is negative"),
+        (wrong_type, "hard: Input should be a valid boolean"),
+        (boolean_reference, "evidence_refs: must be integers"),
+        (missing_field, "reason: Field required"),
+        (no_object, "Input should be a valid dictionary"),
+        (without_trial, "trial: Field required"),
+        (another_case, "has case 'x' where the index has 'b'"),
+    ],
+)
+@LAYOUTS
+def test_verdicts_that_contradict_themselves_are_refused(
+    tmp_path: Path, layout: str, change: Callable[[Any], None], what: str
+) -> None:
+    root = pack_of(tmp_path, layout)
+    if layout == "files":
+        name = "cases/b/verdicts.json"
+        edit(root / name, change)
+    else:
+        name = "cases/verdicts-00000.jsonl"
+        rows = [json.loads(line) for line in (root / name).read_bytes().splitlines()]
+        change(rows[1])
+        (root / name).write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    reseal(root, layout)
+    refused(root, name, what)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("passed_cases", 3),
+        ("pass_rate", 1.0),
+        ("hard_fail_cases", 0),
+        ("judge_pass_rates", {}),
+        ("failures", {}),
+        ("total_cases", 2),
+    ],
+)
+@LAYOUTS
+def test_a_summary_that_disagrees_with_the_verdicts_is_refused(
+    tmp_path: Path, layout: str, field: str, value: Any
+) -> None:
+    root = pack_of(tmp_path, layout)
+    edit(root / "run/summary.json", lambda summary: summary.update({field: value}))
+    reseal(root, layout)
+    refused(root, "run/summary.json", f"summary disagrees with verdicts: {field}")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b'{"case_id": "a"}\n', "line 1: definition_digest: Field required"),
+        (b"[]\n", "line 1: Input should be a valid dictionary"),
+        (b'{"a": 1}', "does not end with a line feed"),
+        (b'{"a": 1}\n\n', "line 2, column 1: empty"),
+        (b'{"a": 1\n"b": 2}\n', "line 1, column 8"),
+        (b'{"a": 1},{"b":\n1}\n', "line 1, column 9"),
+        (b'{"a": 1}\n{"a": 1, "a": 2}\n', "line 2, column 10: duplicate key"),
+        (b"", "has 0 cases, manifest.json says 3"),
+    ],
+)
+def test_broken_indexes_are_refused_with_their_line(tmp_path: Path, data: bytes, what: str) -> None:
+    root = pack_of(tmp_path)
+    (root / "run/index.jsonl").write_bytes(data)
+    reseal(root, "files")
+    refused(root, "run/index.jsonl", what)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"case_id": "a"}, "has a case twice"),
+        ({"calls": [["only-one"]]}, "calls: must be pairs of strings"),
+        ({"calls": [["tool", 1]]}, "calls: must be pairs of strings|calls"),
+        ({"models": [1]}, "models"),
+        ({"input_tokens": "many"}, "line 2: input_tokens"),
+    ],
+)
+def test_index_rows_that_break_the_contract_are_refused(
+    tmp_path: Path, change: dict[str, Any], what: str
+) -> None:
+    root = pack_of(tmp_path)
+    rows = [make_index_row(make_case(case_id)) for case_id in IDS]
+    rows[1].update(change)
+    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    reseal(root, "files")
+    refused(root, "run/index.jsonl", what)
+
+
+def test_a_case_without_a_directory_is_refused(tmp_path: Path) -> None:
+    root = pack_of(tmp_path)
+    rows = [make_index_row(make_case(case_id)) for case_id in ("a", "x", "c")]
+    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    reseal(root, "files")
+    refused(root, "manifest.json", "has no directory for case 'x'")
+
+
+def drop_last_line(root: Path, name: str) -> None:
+    lines = (root / name).read_bytes().splitlines(keepends=True)
+    (root / name).write_bytes(b"".join(lines[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("names", "place", "what"),
+    [
+        (
+            ["cases/trajectories-00001.jsonl"],
+            "cases/trajectories-00001.jsonl",
+            "have 2 cases, run/index.jsonl has 3",
+        ),
+        (
+            ["cases/verdicts-00001.jsonl"],
+            "cases/verdicts-00001.jsonl",
+            "has 0 cases, its trajectories have 1",
+        ),
+    ],
+)
+def test_shards_that_lost_cases_are_refused(tmp_path: Path, names: list[str], place: str, what: str) -> None:
+    root = pack_of(tmp_path, "compact", shard=2)
+    for name in names:
+        drop_last_line(root, name)
+    reseal(root, "compact")
+    refused(root, place, what)
+
+
+def test_shards_must_be_numbered_without_gaps(tmp_path: Path) -> None:
+    root = pack_of(tmp_path, "compact", shard=2)
+    (root / "cases/trajectories-00001.jsonl").rename(root / "cases/trajectories-00002.jsonl")
+    reseal(root, "compact")
+    refused(root, "manifest.json", "does not list cases/trajectories-00001.jsonl")
+
+
+def test_a_pack_that_lost_all_its_shards_is_refused(tmp_path: Path) -> None:
+    root = pack_of(tmp_path, "compact")
+    shutil.rmtree(root / "cases")
+    reseal(root, "compact")
+    refused(root, "run/index.jsonl", "has cases without verdicts")
+
+
+def test_trajectory_shards_end_with_a_line_feed(tmp_path: Path) -> None:
+    root = pack_of(tmp_path, "compact")
+    name = "cases/trajectories-00000.jsonl"
+    (root / name).write_bytes((root / name).read_bytes()[:-1])
+    reseal(root, "compact")
+    refused(root, name, "does not end with a line feed")
+
+
+@LAYOUTS
+def test_a_trajectory_of_another_case_is_refused_when_it_is_read(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout, cases=[make_case("a"), make_case("c"), make_case("b")])
+    if layout == "files":
+        (root / "cases/b/trajectory.json").write_bytes((root / "cases/a/trajectory.json").read_bytes())
+    rows = [make_index_row(make_case(case_id)) for case_id in IDS]
+    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    reseal(root, layout)
+    with pytest.raises(InvalidPack, match="does not hold case 'b'"):
+        open_pack(root).trajectory("b")
+
+
+@pytest.mark.parametrize(
+    "trajectory", [{"case_id": "b", "trace": 5}, {"case_id": "b", "input": 1, "trace": [{"idx": True}]}]
+)
+def test_a_trajectory_that_breaks_the_contract_is_refused_when_it_is_read(
+    tmp_path: Path, trajectory: Any
+) -> None:
+    root = pack_of(tmp_path)
+    (root / "cases/b/trajectory.json").write_bytes(pretty(trajectory))
+    reseal(root, "files")
+    with pytest.raises(InvalidPack, match=r"case 'b': trace"):
+        open_pack(root).trajectory("b")
+
+
+def test_files_beyond_the_limits_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pack_of(tmp_path)
+    monkeypatch.setattr(verify, "MAX_FILE_BYTES", 1000)
+    with pytest.raises(InvalidPack, match="is larger than 1,000 bytes"):
+        open_pack(root)
+    monkeypatch.setattr(verify, "MAX_MANIFEST_BYTES", 500)
+    refused(root, "manifest.json", "is larger than 500 bytes")
+
+
+def test_directories_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pack_of(tmp_path)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "scandir", fails)
+    refused(root, None, "Input/output error")
+
+
+def test_a_source_gives_no_file_outside_of_the_pack(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"1")
+    source = DirectorySource(pack_of(tmp_path))
+    for path in ("../secret", str(tmp_path / "secret"), "run/../../secret"):
+        with pytest.raises(InvalidPack, match="is not a path within the pack"):
+            source.content(path)
+
+
+def test_results_that_differ_all_are_counted_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_checks, "_MOST_COMBINATIONS", 2)
+    judges = ("policy", "regex", "json_schema")
+    results = [make_result(f"c{number}", failed=judges[: number % 4], judges=judges) for number in range(20)]
+    assert open_pack(make_pack(tmp_path / "p", results)).summary.passed_cases == 5
