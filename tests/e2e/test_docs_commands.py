@@ -28,7 +28,11 @@ NOT_RUN = re.compile(
 )
 """Set-up, other tools, and services that a test must not reach."""
 
-_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A longer fence holds shorter ones as text, as in CommonMark.
+_BLOCK = re.compile(
+    r"^(?P<fence>`{3,})(?P<language>[^`\n]*)\n(?P<text>.*?)^(?P=fence)`*$", re.MULTILINE | re.DOTALL
+)
+_SHELLS = frozenset({"sh", "bash", "shell", "console"})
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _EXIT = re.compile(r"\s+# exit (\d+)$")
 
@@ -44,7 +48,8 @@ class Command:
 def commands(page: str) -> list[Command]:
     """The commands of a page's shell blocks, continued lines and here-documents joined."""
     found: list[Command] = []
-    for block in _BLOCK.findall(page):
+    blocks = [block["text"] for block in _BLOCK.finditer(page) if block["language"].strip() in _SHELLS]
+    for block in blocks:
         lines = iter(block.splitlines())
         for line in lines:
             text = line.removeprefix("$ ")
@@ -111,5 +116,5 @@ def test_every_page_of_the_guides_and_decisions_is_linked() -> None:
 
 def test_commands_are_found_as_they_stand() -> None:
     block = "# a comment\n$ one \\\n  --two  # exit 3\ncat <<'X'\ntext\nX\n"
-    page = f"```sh\n{block}```\n```yaml\nno: command\n```\n"
+    page = f"```sh\n{block}```\n```yaml\nno: command\n```\n````markdown\n```sh\nquoted\n```\n````\n"
     assert commands(page) == [Command("one \\\n  --two", 3), Command("cat <<'X'\ntext\nX", 0)]

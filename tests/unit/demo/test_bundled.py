@@ -84,3 +84,4 @@ def test_the_readme_shows_the_workflow_that_init_writes() -> None:
     bundled = (files("agent_eval.demo") / "starter" / "workflow.yml").read_text(encoding="utf-8")
     shown = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("<!-- workflow -->\n```yaml\n")[1]
     assert shown.split("```\n")[0] == bundled
+    assert (REPOSITORY / "ci-templates" / "github.yml").read_text(encoding="utf-8") == bundled
