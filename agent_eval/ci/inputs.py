@@ -102,7 +102,7 @@ INPUTS: tuple[Input, ...] = (
         "Judges, one a line or separated by commas: built-in names, entry points or `module:Class`. "
         "Default: tool_contract, policy, trajectory_step, regex, json_schema.",
     ),
-    Input("judge-config", "path", "", "JSON file with each judge's configuration, by judge name."),
+    Input("judge-config", "path", "", "JSON or YAML file with each judge's configuration, by judge name."),
     Input(
         "min-pass-rate",
         "share",
