@@ -20,6 +20,7 @@ from agent_eval.contracts.manifest import DerivedManifest, Manifest
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import AuditEntry, Registry
 from agent_eval.contracts.run import CaseIndex, RunConfig, RunSummary
+from agent_eval.contracts.stability import StabilityReport
 from agent_eval.contracts.suite import Case, Suite, SuiteHeader
 from agent_eval.contracts.trace import Event
 from agent_eval.contracts.verdict import CaseResult, Verdict
@@ -44,6 +45,7 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "gate_decision": GateDecision,
     "manifest": Manifest,
     "derived_manifest": DerivedManifest,
+    "stability_report": StabilityReport,
     "registry": Registry,
     "audit_entry": AuditEntry,
 }
