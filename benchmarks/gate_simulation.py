@@ -1,0 +1,184 @@
+"""How often the gate cries wolf when nothing changed, and how often it sees a drop.
+
+    python -m benchmarks.gate_simulation            # prints the table
+    python -m benchmarks.gate_simulation --write    # and writes benchmarks/results/gate_simulation.md
+
+Every experiment compares two runs of an agent on the same cases. A pair of results is discordant with a
+given chance; when nothing changed it regresses as often as it is fixed. The gate's own functions decide.
+Seeded, standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from agent_eval.comparison.statistics import e_value, holm_discrete, mcnemar, tango_interval
+
+RESULTS = Path(__file__).parent / "results" / "gate_simulation.md"
+SEED = 20_260_101
+EXPERIMENTS = 10_000
+CASES = 200
+DISCORDANT = 0.20
+ALPHA = 0.05
+PEEK_EVERY = 10
+JUDGES = 5
+MARGIN = 0.05
+
+p_value = lru_cache(maxsize=None)(lambda regressed, fixed: mcnemar(regressed, fixed).one_sided)
+evidence = lru_cache(maxsize=None)(e_value)
+upper_end = lru_cache(maxsize=None)(
+    lambda regressed, fixed, total: tango_interval(regressed, fixed, total).high
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table."""
+
+    question: str
+    found: float
+    bound: str
+
+
+def outcomes(source: random.Random, cases: int, discordant: float, drop: float) -> Iterator[int]:
+    """For each case 1 (regressed), -1 (fixed) or 0 (unchanged), with a true `drop`."""
+    regressed, changed = (discordant + drop) / 2, discordant
+    for _ in range(cases):
+        chance = source.random()
+        yield 1 if chance < regressed else -1 if chance < changed else 0
+
+
+def counts(told: Iterator[int]) -> tuple[int, int]:
+    """How many regressed and how many were fixed."""
+    all_told = list(told)
+    return all_told.count(1), all_told.count(-1)
+
+
+def one_look(source: random.Random, cases: int, discordant: float, drop: float) -> bool:
+    """The regression test after all cases."""
+    return p_value(*counts(outcomes(source, cases, discordant, drop))) <= ALPHA
+
+
+def peeking(source: random.Random, cases: int, discordant: float, drop: float) -> bool:
+    """The same test looked at again and again: what one must not do."""
+    regressed = fixed = 0
+    for number, told in enumerate(outcomes(source, cases, discordant, drop), start=1):
+        regressed += told == 1
+        fixed += told == -1
+        if number % PEEK_EVERY == 0 and p_value(regressed, fixed) <= ALPHA:
+            return True
+    return False
+
+
+def e_process(source: random.Random, cases: int, discordant: float, drop: float) -> int | None:
+    """The case after which the e-process stops; None when it never does."""
+    regressed = fixed = 0
+    for number, told in enumerate(outcomes(source, cases, discordant, drop), start=1):
+        if told:
+            regressed += told == 1
+            fixed += told == -1
+            if evidence(regressed, fixed) >= 1 / ALPHA:
+                return number
+    return None
+
+
+def several_judges(source: random.Random) -> bool:
+    """Whether any of several judges is called regressed when none did."""
+    pairs = [counts(outcomes(source, CASES, DISCORDANT / JUDGES, 0.0)) for _ in range(JUDGES)]
+    p_values = [p_value(*pair) for pair in pairs]
+    return any(holm_discrete(p_values, [0.5 ** sum(pair) for pair in pairs], ALPHA))
+
+
+def wrongly_passed(source: random.Random) -> bool:
+    """Whether non-inferiority passes although the true drop equals the margin."""
+    regressed, fixed = counts(outcomes(source, CASES, DISCORDANT, MARGIN))
+    return upper_end(regressed, fixed, CASES) < MARGIN
+
+
+def share(found: Iterator[bool]) -> float:
+    """Share of experiments in which something was found."""
+    told = list(found)
+    return sum(told) / len(told)
+
+
+def measure(experiments: int) -> list[Line]:
+    """Run every simulation."""
+    source = random.Random(SEED)
+    rounds = range(experiments)
+    same = (CASES, DISCORDANT, 0.0)
+    lines = [
+        Line(
+            "nothing changed, one look: false alarms",
+            share(one_look(source, *same) for _ in rounds),
+            "≤ 5.5 %",
+        ),
+        Line(
+            f"nothing changed, {JUDGES} judges, Holm: false alarms",
+            share(several_judges(source) for _ in rounds),
+            "≤ 5.5 %",
+        ),
+        Line(
+            "nothing changed, e-process after every case: false alarms",
+            share(e_process(source, *same) is not None for _ in rounds),
+            "≤ 5 %",
+        ),
+        Line(
+            f"nothing changed, the test peeked at every {PEEK_EVERY} cases: false alarms",
+            share(peeking(source, *same) for _ in rounds),
+            "not offered",
+        ),
+        Line(
+            f"true drop equal to the margin of {MARGIN:.0%}: wrongly passed",
+            share(wrongly_passed(source) for _ in rounds),
+            "≤ 2.5 %",
+        ),
+    ]
+    for cases in (100, 153, 200, 400):
+        seen = share(one_look(source, cases, DISCORDANT, 0.10) for _ in rounds)
+        lines.append(Line(f"true drop of 10 points, one look at {cases} cases: seen", seen, ""))
+    stops = [e_process(source, 400, DISCORDANT, 0.10) for _ in rounds]
+    stopped = sorted(stop for stop in stops if stop is not None)
+    lines.append(
+        Line("true drop of 10 points, e-process up to 400 cases: seen", len(stopped) / experiments, "")
+    )
+    lines.append(Line("the same, median case at which it stops", float(stopped[len(stopped) // 2]), ""))
+    return lines
+
+
+def table(lines: list[Line], experiments: int) -> str:
+    """The results as markdown."""
+    rows = [
+        "# Gate simulation",
+        "",
+        f"{experiments:,} experiments a line, {CASES} cases unless said, {DISCORDANT:.0%} of them "
+        f"discordant, alpha {ALPHA:g}, seed {SEED}. `python -m benchmarks.gate_simulation --write` makes this file.",
+        "",
+        "| question | found | bound |",
+        "|---|---|---|",
+    ]
+    for line in lines:
+        shown = f"{line.found:.0f}" if line.found > 1 else f"{line.found:.2%}"
+        rows.append(f"| {line.question} | {shown} | {line.bound} |")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Simulate, print and perhaps write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--experiments", type=int, default=EXPERIMENTS)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    text = table(measure(options.experiments), options.experiments)
+    print(text)
+    if options.write:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
