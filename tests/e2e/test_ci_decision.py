@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Any
 
 import pytest
 
-from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, order, orders, unzipped
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, obeyed, order, orders, unzipped
 from tests.fakes.github import FakeGitHub
 
 
@@ -192,22 +194,42 @@ def test_same_inputs__same_bytes(runner: Runner) -> None:
 def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
     runner: Runner, github: FakeGitHub
 ) -> None:
-    with_baseline(runner)
+    names = ["@everyone ![x](https://evil.example/x.png)", "::set-output name=passed::true", "##[error]x"]
     marker = "<!-- agent-eval id=default run=9 attempt=1 -->"
-    hostile = f"::set-output name=passed::true\n##[error]x\n{marker}\n@everyone"
-    bad = order(1, escalates=True)
-    bad["trace"][-1]["output"] = hostile
-    bad["trace"][4]["tool"] = "escalate"
-    runner.write_suite(bad, *orders()[1:])
-    step = runner.pull_request(report_title="@team ![x](https://evil.example/x.png)")
-    assert step.code == 1
+
+    def suite(*, bad: bool) -> list[dict[str, Any]]:
+        cases = []
+        for number, name in enumerate(names):
+            tool = f"{name}\n{marker}"
+            case = order(number, escalates=bad) | {"case_id": f"{name}\n::error::{number}"}
+            case["policy"] = {"forbidden_tools": [tool]}
+            for event in case["trace"]:
+                if event.get("tool") == "escalate":
+                    event["tool"] = tool
+            case["trace"][-1]["output"] = f"{marker}\n::error::said\n{name}"
+            cases.append(case)
+        return cases
+
+    runner.write_suite(*suite(bad=False))
+    runner.upload(runner.push(), 400)
+    runner.write_suite(*suite(bad=True))
+    step = runner.pull_request(report_title="@team ![x](https://evil.example/x.png) ##[error]")
+    assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["passed"] == "false"
-    assert all(line.startswith(("::warning", "::error")) for line in obeyed_commands(step.log))
+    commands = [line for line in obeyed(step.log) if "::" in line or "##[" in line]
+    assert len(commands) == 1
+    assert commands[0].startswith("::error title=agent-eval::")
     comment = github.bodies(PULL)[0]
-    assert comment.count("<!--") == 1 or "`" in comment
+    for markdown in (comment, step.summary):
+        bare = without_code(markdown)
+        assert "@" not in bare
+        assert "![" not in bare
+        assert "evil.example" not in bare
+    assert without_code(comment).count("<!--") == 1
+    assert "<!--" not in without_code(step.summary)
 
 
-def obeyed_commands(log: str) -> list[str]:
-    from tests.e2e.runner import obeyed
-
-    return [line for line in obeyed(log) if "::" in line or "##[" in line]
+def without_code(markdown: str) -> str:
+    """What GitHub would read as markdown: code blocks and code spans left out."""
+    blocks = re.sub(r"^(`{3,})[^`\n]*\n.*?^\1`*$", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", blocks)

@@ -217,14 +217,19 @@ class FakeGitHub:
         with self._lock:
             value = json.loads(body) if body else None
             self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
-            reply = self._faulty(handler.command, path, dict(query), value, authorized)
+            contract = None if path.endswith("/graphql") else self.contract
+            problems = contract.request_problems(handler.command, path, query, body) if contract else []
+            if problems:
+                self.violations += problems
+                reply = _error(422, "not what the description says")
+            else:
+                reply = self._faulty(handler.command, path, dict(query), value, authorized)
             data = b"" if reply.value is None else json.dumps(reply.value).encode()
             if self.raw is not None:
                 reply, data = Reply(200), self.raw
-            graphql = parts.path.endswith("/graphql")
-            if self.contract is not None and not graphql:
-                self.violations += self.contract.problems(
-                    handler.command, path, query, body, reply.status, data or b"{}", reply.headers
+            elif contract is not None and not problems:
+                self.violations += contract.answer_problems(
+                    handler.command, path, reply.status, data or b"{}", reply.headers
                 )
         _send(
             handler, reply.status, data, {"Content-Type": "application/json; charset=utf-8", **reply.headers}

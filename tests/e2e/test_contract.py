@@ -1,0 +1,83 @@
+"""The fake GitHub is only worth something if it notices what GitHub would not accept, or would not answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import requests
+
+from tests.fakes.github import REPOSITORY, TOKEN, FakeGitHub, sha
+from tests.fakes.github_contract import Contract
+
+RUN, COMMENTS = "/actions/runs/5", "/issues/7/comments"
+
+
+def ask(github: FakeGitHub, method: str, path: str, body: Any = None) -> requests.Response:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    url = f"{github.url}/repos/{REPOSITORY}{path}"
+    return requests.request(method, url, json=body, headers=headers, allow_redirects=False, timeout=10)
+
+
+@pytest.fixture
+def asked(contract: Contract) -> FakeGitHub:
+    return FakeGitHub(contract)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("GET", f"{COMMENTS}?sort=created", None, "unknown query parameter 'sort'"),
+        ("GET", f"{COMMENTS}?per_page=many", None, "per_page"),
+        ("POST", COMMENTS, {"text": "hi"}, "body"),
+        ("POST", COMMENTS, {"body": 7}, "7"),
+        ("POST", "/issues/seven/comments", {"body": "hi"}, "issue_number"),
+        ("GET", "/no/such/thing", None, "no such operation"),
+        ("GET", "/actions/workflows/77/runs?status=finished", None, "status"),
+    ],
+)
+def test_request__that_github_does_not_document(
+    asked: FakeGitHub, method: str, path: str, body: Any, said: str
+) -> None:
+    with asked as github:
+        assert ask(github, method, path, body).status_code == 422
+        assert any(said in violation for violation in github.violations), github.violations
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("head_sha", None), ("id", "five"), ("created_at", 5), ("repository", {})]
+)
+def test_answer__that_github_would_not_give(asked: FakeGitHub, field: str, value: Any) -> None:
+    with asked as github:
+        github.add_run(5)
+        ask(github, "GET", RUN)
+        assert github.violations == []
+        github.runs[5][field] = value
+        ask(github, "GET", RUN)
+        assert github.violations != []
+
+
+def test_every_answer_of_the_fake__is_one_that_github_documents(asked: FakeGitHub) -> None:
+    with asked as github:
+        github.add_run(5)
+        artifact = github.add_artifact(5, b"zip")
+        github.add_pull(7, sha("head"))
+        comment = github.add_comment(7, "hello")
+        for method, path, body in (
+            ("GET", "", None),
+            ("GET", RUN, None),
+            ("GET", "/actions/runs/6", None),
+            ("GET", "/actions/workflows/77/runs?status=completed&per_page=100", None),
+            ("GET", f"{RUN}/artifacts?name=agent-eval-evidence", None),
+            ("GET", f"/actions/artifacts/{artifact}/zip", None),
+            ("GET", "/compare/main...topic?per_page=1", None),
+            ("GET", "/pulls/7", None),
+            ("GET", f"{COMMENTS}?per_page=100&page=1", None),
+            ("POST", COMMENTS, {"body": "hi"}),
+            ("PATCH", f"/issues/comments/{comment}", {"body": "hi"}),
+            ("DELETE", f"/issues/comments/{comment}", None),
+        ):
+            ask(github, method, path, body)
+        assert github.violations == []
+        assert json.dumps(github.bodies(7)) == '["hi"]'
