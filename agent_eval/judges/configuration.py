@@ -1,4 +1,4 @@
-"""A judge's configuration: read, checked, and refused with the nearest name."""
+"""What a judge is told, by its configuration and by a case: read, checked, refused with the nearest name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from agent_eval.contracts import Case
 from agent_eval.errors import InvalidInput
 from agent_eval.judges.wording import clipped, quoted
 
@@ -66,3 +67,33 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
+
+
+def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
+    """What a case expects in one member of its metadata; None when it says nothing.
+
+    Raises:
+        InvalidInput: Malformed. Names case and field; for an unknown key, the nearest one.
+    """
+    raw = case.metadata.get(member)
+    if raw is None:
+        return None
+    place = f"metadata.{member}"
+    if not isinstance(raw, dict):
+        raise InvalidInput(
+            f"case {quoted(case.case_id)}: {place} is not an object",
+            remedy=f"Write an object with some of: {', '.join(model.model_fields)}.",
+            case_id=case.case_id,
+            field=place,
+        )
+    try:
+        return model.model_validate(raw)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(
+            f"case {quoted(case.case_id)}: {place}: {_what(first, key)}",
+            remedy=_remedy(first, model),
+            case_id=case.case_id,
+            field=f"{place}.{key}" if key else place,
+        ) from None

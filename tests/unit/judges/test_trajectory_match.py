@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidInput
+from tests.unit.judges.traces import answers, calls, findings, judge, says, uses
+
+
+def match(*events: Any, config: dict[str, Any] | None = None, **expected: Any) -> Any:
+    return judge("trajectory_match", *events, config=config, metadata={"trajectory_match": expected})
+
+
+def tool(name: str, **fields: Any) -> dict[str, Any]:
+    return {"tool": name, **fields}
+
+
+A, B, C = uses("a"), uses("b"), uses("c")
+AB = [tool("a"), tool("b")]
+
+
+def test_without_an_expectation_there_is_nothing_to_judge() -> None:
+    assert findings(judge("trajectory_match", A)) == ("skipped", None)
+    assert findings(match(A, mode="exact")) == ("skipped", None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "matching", "different"),
+    [
+        ("exact", [[A, B]], [[B, A], [A, B, C], [A], [A, C, B], []]),
+        ("in_order", [[A, B], [A, C, B], [C, A, B, A]], [[B, A], [A], []]),
+        ("any_order", [[A, B], [B, A]], [[A, B, C], [A], [A, A, B], []]),
+        ("superset", [[A, B], [B, A], [C, B, A, A]], [[A], [A, C], []]),
+        ("subset", [[A, B], [B, A], [A], [B], []], [[A, C], [A, A], [A, B, B]]),
+    ],
+)
+def test_modes(mode: str, matching: list[Any], different: list[Any]) -> None:
+    for events in matching:
+        assert findings(match(*events, says(), mode=mode, calls=AB)) == ("passed", None)
+    for events in different:
+        assert findings(match(*events, says(), mode=mode, calls=AB)) == ("failed", "contract_violation")
+
+
+def test_an_empty_list_expects_no_calls() -> None:
+    assert match(says(), calls=[]).passed
+    verdict = match(A, calls=[])
+    assert verdict.reason == "a was called unexpectedly (event 0) (precision 0.00, recall 1.00, any_order)"
+
+
+def test_one_call_never_stands_for_two() -> None:
+    assert not match(A, calls=[tool("a"), tool("a")]).passed
+    assert match(A, A, calls=[tool("a"), tool("a")]).passed
+
+
+def test_the_assignment_is_optimal_and_not_greedy() -> None:
+    expected = [tool("a"), tool("a", arguments={"x": 1})]
+    assert match(uses("a", {"x": 1}), uses("a", {"x": 2}), calls=expected).passed
+
+
+def test_a_duplicate_call_counts_once() -> None:
+    verdict = match(A, A, calls=[tool("a")])
+    assert verdict.score == pytest.approx(2 / 3)
+    assert verdict.evidence["precision"] == 0.5
+    assert verdict.evidence["recall"] == 1.0
+
+
+def test_other_arguments_are_told_with_the_event() -> None:
+    verdict = match(
+        says(), uses("refund", {"order": 8, "full": True}), calls=[tool("refund", arguments={"order": 7})]
+    )
+    assert verdict.reason == (
+        "refund was called with other arguments: order is 8 instead of 7 and full is true and was not "
+        "expected (event 1) (precision 0.00, recall 0.00, any_order)"
+    )
+    assert verdict.evidence_refs == [1]
+
+
+def test_a_missing_call_is_told() -> None:
+    verdict = match(A, calls=AB)
+    assert verdict.reason.startswith("b was not called as expected (precision 1.00, recall 0.50")
+
+
+def test_calls_out_of_order_are_told() -> None:
+    assert "a was called out of order (event 2)" in match(B, A, mode="in_order", calls=AB).reason
+
+
+def test_arguments_may_be_given_in_part() -> None:
+    made = uses("a", {"x": {"y": 1, "z": 2}, "w": 3})
+    wanted = {"x": {"y": 1}}
+    assert not match(made, calls=[tool("a", arguments=wanted)]).passed
+    assert match(made, calls=[tool("a", arguments=wanted, match="partial")]).passed
+    assert match(made, match="partial", calls=[tool("a", arguments=wanted)]).passed
+    assert match(made, calls=[tool("a", arguments=wanted)], config={"match": "partial"}).passed
+    assert not match(
+        made, calls=[tool("a", arguments=wanted, match="exact")], config={"match": "partial"}
+    ).passed
+
+
+def test_no_arguments_given_accepts_any_and_an_empty_object_none() -> None:
+    assert match(uses("a", {"x": 1}), calls=[tool("a")]).passed
+    assert not match(uses("a", {"x": 1}), calls=[tool("a", arguments={})]).passed
+    assert match(uses("a", None), calls=[tool("a", arguments={})]).passed
+
+
+def test_tolerance_patterns_ignored_places_and_defaults() -> None:
+    made = uses("a", {"price": 10.2, "q": "weather in Rome", "id": "xyz", "limit": 10})
+    call = tool("a", arguments={"price": 10, "id": "abc"}, tolerance=0.5, patterns={"q": "^weather"})
+    assert match(made, ignore=["id"], defaults={"limit": 10}, calls=[call]).passed
+    assert match(made, calls=[tool("a", patterns={"q": "Rome$"})]).passed
+    assert not match(made, calls=[tool("a", patterns={"q": "Oslo$"})]).passed
+    assert not match(uses("a", {}), calls=[tool("a", patterns={"q": "."})]).passed
+
+
+def test_true_is_not_one() -> None:
+    assert not match(uses("a", {"x": True}), calls=[tool("a", arguments={"x": 1})]).passed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failure"), [("{x: 1}", "parse_error"), ("", "parse_error"), ([1], "type_error")]
+)
+def test_malformed_arguments_are_a_failure_and_no_crash(arguments: Any, failure: str) -> None:
+    verdict = match(uses("a", arguments), calls=[tool("a")])
+    assert findings(verdict) == ("failed", failure)
+    assert "a was called with arguments that are" in verdict.reason
+
+
+def test_arguments_may_be_recorded_as_json_text() -> None:
+    assert match(uses("a", '{"x": 1}'), calls=[tool("a", arguments={"x": 1})]).passed
+
+
+def test_forbidden_calls() -> None:
+    forbidden = [tool("rm", arguments={"path": "/"})]
+    assert match(uses("rm", {"path": "/tmp"}), forbidden=forbidden).passed
+    verdict = match(
+        A, uses("rm", {"path": "/", "force": True}), calls=[tool("a")], mode="superset", forbidden=forbidden
+    )
+    assert findings(verdict) == ("failed", "contract_violation")
+    assert "rm must not be called like that (event 2)" in verdict.reason
+    assert verdict.score == 0
+    assert not match(uses("rm", "{"), forbidden=[tool("rm")]).passed
+
+
+@pytest.mark.parametrize(
+    ("count", "times", "words"),
+    [
+        (2, 1, "a was called 1 time, expected at least 2"),
+        (2, 3, "a was called 3 times, expected at most 2"),
+        ({"min": 1}, 0, "a was called 0 times, expected at least 1"),
+        ({"max": 0}, 1, "a was called 1 time, expected at most 0"),
+        ({"min": 1, "max": 2}, 2, ""),
+        (0, 0, ""),
+    ],
+)
+def test_counts(count: Any, times: int, words: str) -> None:
+    verdict = match(*[A] * times, says(), counts={"a": count})
+    assert verdict.passed == (words == "")
+    assert words in verdict.reason
+
+
+def test_failed_calls_can_be_left_out() -> None:
+    failed = calls("a", {"x": 1}) + answers("a", None, error="bad")
+    events = [failed, uses("a", {"x": 2})]
+    expected = [tool("a", arguments={"x": 2})]
+    assert not match(*events, calls=expected).passed
+    assert match(*events, calls=expected, config={"ignore_failed_calls": True}).passed
+
+
+def test_a_result_without_a_call_is_no_call() -> None:
+    assert match(answers("a"), calls=[]).passed
+
+
+@pytest.mark.parametrize(
+    ("expected", "field", "words"),
+    [
+        ({"mode": "strict"}, "metadata.trajectory_match.mode", "mode"),
+        ({"cals": []}, "metadata.trajectory_match.cals", "Did you mean calls?"),
+        (
+            {"calls": [{"tool": "a", "argumens": {}}]},
+            "metadata.trajectory_match.calls.0.argumens",
+            "Did you mean arguments?",
+        ),
+        (
+            {"calls": [{"tool": "a", "patterns": {"x": "("}}]},
+            "metadata.trajectory_match.calls.0.patterns",
+            "missing )",
+        ),
+        ({"counts": {"a": {"min": 2, "max": 1}}}, "metadata.trajectory_match.counts.a", "less than min"),
+        ({"counts": [1]}, "metadata.trajectory_match.counts", "dict"),
+        ({"counts": {"a": True}}, "metadata.trajectory_match.counts.a", ""),
+        ("a,b", "metadata.trajectory_match", "is not an object"),
+    ],
+)
+def test_a_malformed_expectation_is_refused_before_anything_runs(
+    expected: Any, field: str, words: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        judge("trajectory_match", A, metadata={"trajectory_match": expected})
+    assert caught.value.details["field"] == field
+    assert caught.value.details["case_id"] == "case-1"
+    assert words in caught.value.message + caught.value.remedy
