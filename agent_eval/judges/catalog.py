@@ -20,6 +20,7 @@ from agent_eval.judges.wording import clipped, quoted
 
 JUDGES: dict[str, str] = {
     "cost_budget": "agent_eval.judges.cost_budget:CostBudgetJudge",
+    "final_output": "agent_eval.judges.final_output:FinalOutputJudge",
     "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
     "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",
     "loop_guard": "agent_eval.judges.loop_guard:LoopGuardJudge",
@@ -30,6 +31,7 @@ JUDGES: dict[str, str] = {
     "retry_storm": "agent_eval.judges.retry_storm:RetryStormJudge",
     "tool_abuse": "agent_eval.judges.tool_abuse:ToolAbuseJudge",
     "tool_contract": "agent_eval.judges.tool_contract:ToolContractJudge",
+    "trajectory_match": "agent_eval.judges.trajectory_match:TrajectoryMatchJudge",
     "trajectory_step": "agent_eval.judges.trajectory_step:TrajectoryStepJudge",
 }
 """Built-in judges by name, as `module:Class`."""
