@@ -156,7 +156,8 @@ def table(lines: list[Line], experiments: int) -> str:
         "# Gate simulation",
         "",
         f"{experiments:,} experiments a line, {CASES} cases unless said, {DISCORDANT:.0%} of them "
-        f"discordant, alpha {ALPHA:g}, seed {SEED}. `python -m benchmarks.gate_simulation --write` makes this file.",
+        f"discordant, alpha {ALPHA:g}, seed {SEED}. "
+        "`python -m benchmarks.gate_simulation --write` makes this file.",
         "",
         "| question | found | bound |",
         "|---|---|---|",
