@@ -150,6 +150,10 @@ def regressed(
         return []
     changes = cases.changes_by_case(comparison)
     blocks = [f"### {count(total, 'regressed case')}"]
+    if total > detail.cases:
+        # Too many to read one by one: what they have in common says more than the first few.
+        alike = [_cluster(item, detail) for item in comparison.triage.top_clusters[: min(3, detail.clusters)]]
+        blocks.append(f"**What they have in common:**\n\n{bullets(alike)}" if alike else "")
     for row in rows[: detail.cases]:
         again = command(row.case_id) if command and detail.commands else ""
         blocks += cases.in_full(row, changes.get(row.case_id), comparison.behaviour, again, detail)

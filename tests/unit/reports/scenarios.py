@@ -366,11 +366,20 @@ def many_regressed(number: int = 500) -> EvaluationReport:
         for position in range(number)
     ]
     broken = [rule("max_pass_rate_drop", 0.02, 0.25, False), rule("max_regressed_cases", 0, number, False)]
+    alike = Cluster(
+        cluster="policy:forbidden",
+        judge_id="policy",
+        reason="forbidden tool escalate was called",
+        baseline_count=0,
+        candidate_count=number,
+        delta=number,
+        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
+    )
     return report(
         suite(
             decision=decision(GateStatus.FAILED, broken),
             candidate=now,
-            comparison=comparison(before, now, rows),
+            comparison=comparison(before, now, rows, clusters=[alike]),
         )
     )
 

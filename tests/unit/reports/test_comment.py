@@ -310,6 +310,13 @@ def test_hundreds_of_regressions_are_counted_not_listed():
     assert "… and 455 more, see the job summary." in text
 
 
+def test_many_regressions_begin_with_what_they_have_in_common():
+    text = comment_on(scenarios.many_regressed())
+    common = "- `policy`: `forbidden tool escalate was called` — 500 cases (+500)."
+    assert text.index("**What they have in common:**") < text.index(common) < text.index("#### ")
+    assert "in common" not in comment_on(scenarios.regressed())
+
+
 def grown(number: int, word: str) -> object:
     """An evaluation in which everything that can grow has grown."""
     rows = [scenarios.regression(f"{word}-{position}", word, word * 3) for position in range(number)]
