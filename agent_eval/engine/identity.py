@@ -23,11 +23,12 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
     ordered = sorted(ids)
     if all(one != other for one, other in pairwise(ordered)):
         return
-    seen: dict[int, int] = {}
+    seen: dict[int, list[int]] = {}
     for position, hashed in enumerate(ids):
-        first = seen.setdefault(hashed, position)
-        if first != position:
+        alike = seen.setdefault(hashed, [])
+        for first in alike:
             _refuse_if_equal(suite, first, position)
+        alike.append(position)
 
 
 def _refuse_if_equal(suite: SuiteSource, first: int, second: int) -> None:

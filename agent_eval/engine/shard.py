@@ -6,10 +6,11 @@ import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agent_eval.contracts import Case, CaseResult, Outcome, Tally, Trace, Verdict, case_result
 from agent_eval.engine.plan import ScoringJob
-from agent_eval.errors import AgentEvalError, FailureKind, NotEvaluable
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
 from agent_eval.judges.catalog import judge_case, validate_case
@@ -53,6 +54,8 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     try:
         with open_shard(job.target, shard.index) as writer:
             for found, case in job.suite.read(shard):
+                outcome.ids.append(id_hash(case.case_id))
+                _refuse_unjudgeable(judges, found, case, job.suite.path)
                 _score_case(found, case, judges, outcome, writer)
             outcome.written = writer.finish()
     except AgentEvalError as error:
@@ -67,11 +70,20 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     return outcome
 
 
+def _refuse_unjudgeable(judges: Sequence[Judge], found: RawCase, case: Case, file: Path) -> None:
+    """Refuse a case that a judge could never judge, saying where it stands."""
+    try:
+        validate_case(judges, case)
+    except InvalidInput as error:
+        place = found.place
+        line = "" if place.line is None else f"line {place.line}: "
+        details = {**error.details, "file": str(file), "line": place.line, "position": place.position}
+        raise InvalidInput(f"{file}: {line}{error.message}", **details) from None
+
+
 def _score_case(
     found: RawCase, case: Case, judges: Sequence[Judge], outcome: ShardOutcome, writer: ShardWriter
 ) -> None:
-    outcome.ids.append(id_hash(case.case_id))
-    validate_case(judges, case)
     trace = Trace(case.trace)
     # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
     trajectory_line = found.encoded()

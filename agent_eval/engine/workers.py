@@ -105,6 +105,7 @@ class Worker(ABC):
     """
 
     results: Connection
+    _finished = False
 
     def receive(self) -> ShardOutcome | None:
         """Its next outcome; None when it has finished.
@@ -122,9 +123,10 @@ class Worker(ABC):
                 remedy="It may have run out of memory: run again with more memory or with one worker.",
                 exit_code=code,
             ) from None
+        self._finished = not isinstance(message, ShardOutcome)
         if isinstance(message, BaseException):
             raise message
-        return None if message == _FINISHED else message
+        return None if self._finished else message
 
     @abstractmethod
     def _exit_code(self) -> int | None:
@@ -161,7 +163,10 @@ class ForkedWorker(Worker):
         return self._process.exitcode
 
     def stop(self) -> None:
-        """Kill it: what it writes is in a directory that nobody will see."""
+        """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
+        if not self._finished:
+            self._process.terminate()
+        self._process.join(_STOP_SECONDS)
         self._process.kill()
         self._process.join()
         self._process.close()
@@ -195,7 +200,11 @@ class SpawnedWorker(Worker):
         return None
 
     def stop(self) -> None:
-        """Kill it: what it writes is in a directory that nobody will see."""
+        """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
+        if not self._finished:
+            self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_SECONDS)
         self._process.kill()
         self._process.wait()
         self.results.close()

@@ -1,0 +1,64 @@
+"""Suites to score."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import RunConfig
+from agent_eval.suites import open_suite
+from agent_eval.suites.reader import SuiteSource
+from tests.unit.engine.plugins import MARKS, PARENT
+
+MakeSuite = Callable[..., SuiteSource]
+
+
+def case(case_id: str, **more: Any) -> dict[str, Any]:
+    """A case that `policy` judges: it passes unless `tool` is `forbidden`."""
+    tool = more.pop("tool", "lookup")
+    trace = [
+        {"idx": 0, "actor": "agent", "type": "tool_call", "tool": tool, "input": {"a": 1}, "attributes": {}},
+        {"idx": 1, "actor": "tool", "type": "tool_result", "tool": tool, "output": "x"},
+        {"idx": 2, "actor": "agent", "type": "message", "output": "done"},
+    ]
+    return {"case_id": case_id, "policy": {"forbidden_tools": ["forbidden"]}, "trace": trace, **more}
+
+
+@pytest.fixture
+def make_suite(tmp_path: Path) -> MakeSuite:
+    def make(cases: list[Any] | int, name: str = "suite.jsonl") -> SuiteSource:
+        if isinstance(cases, int):
+            cases = [
+                case(f"c{number}", tool="forbidden" if number % 7 == 3 else "lookup")
+                for number in range(cases)
+            ]
+        path = tmp_path / name
+        if name.endswith(".jsonl"):
+            rows = [{"dataset_id": "demo"}, *cases]
+            text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+        else:
+            text = json.dumps({"dataset_id": "demo", "cases": cases})
+        path.write_text(text)
+        return open_suite(path)
+
+    return make
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return RunConfig(run_id="run", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy"])
+
+
+@pytest.fixture
+def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory in which judges of `plugins` leave a file for each process they run in."""
+    directory = tmp_path / "marks"
+    directory.mkdir()
+    monkeypatch.setenv(MARKS, str(directory))
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    return directory

@@ -1,0 +1,312 @@
+"""Scoring a suite: the pack, whoever does the work, and nothing but an error when it cannot be done."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
+from agent_eval.engine import JudgePlan, score_suite
+from agent_eval.engine.workers import can_fork
+from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
+from agent_eval.suites.reader import SuiteSource
+from tests.unit.engine.conftest import MakeSuite, case
+
+POLICY = JudgePlan(("policy",))
+PLUGINS = "tests.unit.engine.plugins"
+
+
+def plan(name: str) -> JudgePlan:
+    return JudgePlan((f"{PLUGINS}:{name}",))
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where packs go; its parent holds nothing else."""
+    (tmp_path / "packs").mkdir()
+    return tmp_path / "packs" / "pack"
+
+
+@pytest.fixture(params=["fork", "spawn"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of starting workers."""
+    if request.param == "spawn":
+        monkeypatch.setattr("agent_eval.engine.workers.can_fork", lambda: False)
+    elif not can_fork():
+        pytest.skip("this process has several threads, so nothing is forked")
+    return str(request.param)
+
+
+def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+    summary = score_suite(make_suite(14), POLICY, config, out)
+    assert (summary.total_cases, summary.passed_cases, summary.hard_fail_cases) == (14, 12, 2)
+    assert summary.judge_counts["policy"].failed == 2
+    assert summary.judge_counts["replay_contract"].passed == 14
+    assert json.loads((out / "run/summary.json").read_text()) == summary.to_json()
+    manifest = Manifest.model_validate_json((out / "manifest.json").read_bytes())
+    assert {entry.path for entry in manifest.files} == set(contents(out)) - {"manifest.json"}
+    assert (manifest.case_count, manifest.layout, manifest.run_id) == (14, "files", "run")
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("name", ["suite.jsonl", "suite.json"])
+def test_bytes_do_not_depend_on_who_does_the_work(
+    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any, name: str
+) -> None:
+    suite = make_suite(2 * SHARD_CASES + 17, name)
+    packs = []
+    for workers in (1, 2, 5):
+        place = out.with_name(f"pack{workers}")
+        score_suite(suite, POLICY, config, place, layout=layout, workers=workers)
+        packs.append(contents(place))
+    assert packs[0] == packs[1] == packs[2]
+    assert len(packs[0]) > 5
+
+
+def test_suites_of_any_format_give_the_same_cases(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    for name in ("a.json", "b.jsonl"):
+        score_suite(make_suite(5, name), POLICY, config, out.with_name(name[0]), layout="compact")
+    assert contents(out.with_name("a")) == contents(out.with_name("b"))
+
+
+@pytest.mark.usefixtures("start")
+def test_workers_take_part_and_load_plug_ins(
+    make_suite: MakeSuite, config: RunConfig, out: Path, marks: Path
+) -> None:
+    suite = make_suite(6 * SHARD_CASES)
+    summary = score_suite(suite, plan("Marking"), config, out, layout="compact", workers=2)
+    assert summary.passed_cases == 6 * SHARD_CASES
+    assert len(list(marks.iterdir())) == 2
+    alone = out.with_name("alone")
+    score_suite(suite, plan("Plain"), config, alone, layout="compact", workers=1)
+    ours, theirs = (Manifest.model_validate_json((p / "manifest.json").read_bytes()) for p in (out, alone))
+    assert [entry.path for entry in ours.files] == [entry.path for entry in theirs.files]
+
+
+@pytest.mark.usefixtures("marks", "start")
+@pytest.mark.parametrize(("name", "how"), [("Dying", "of SIGKILL"), ("Exiting", "with exit code 7")])
+def test_worker_that_dies_leaves_nothing_but_an_error(
+    make_suite: MakeSuite, config: RunConfig, out: Path, name: str, how: str
+) -> None:
+    with pytest.raises(NotEvaluable, match=how) as caught:
+        score_suite(make_suite(6 * SHARD_CASES), plan(name), config, out, workers=2)
+    assert caught.value.exit_code == 4
+    assert caught.value.remedy
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.usefixtures("marks", "start")
+@pytest.mark.parametrize(("name", "kind"), [("Defective", ZeroDivisionError), ("Unsendable", RuntimeError)])
+def test_defect_in_a_worker_shows_in_the_parent(
+    make_suite: MakeSuite, config: RunConfig, out: Path, name: str, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match="defect"):
+        score_suite(make_suite(6 * SHARD_CASES), plan(name), config, out, workers=2)
+    assert list(out.parent.iterdir()) == []
+
+
+BROKEN: list[tuple[dict[int, Any], str]] = [
+    ({5: '{"case_id": "x"'}, "line 7, "),
+    ({400: {"case_id": 3}, 900: "garbage"}, "line 402: cases[400]: case_id must be a string, not 3"),
+    ({900: {"case_id": "c0"}}, 'case_id "c0" stands twice: lines 2 and 902'),
+    ({300: {"case_id": "c0"}, 700: "garbage"}, "lines 2 and 302"),
+    ({300: "garbage", 700: {"case_id": "c0"}}, "line 302, column 1"),
+    ({300: {"case_id": "c299"}, 301: {}}, "lines 301 and 302"),
+    ({260: {"case_id": "x", "regex_patterns": ["("]}}, "line 262: case"),
+    ({260: {"case_id": "c1", "regex_patterns": ["("]}}, "lines 3 and 262"),
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize(("changes", "message"), BROKEN, ids=range(len(BROKEN)))
+def test_first_problem_in_suite_order_is_the_error(
+    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int, changes: dict[int, Any], message: str
+) -> None:
+    cases: list[Any] = [case(f"c{number}") for number in range(1000)]
+    for position, broken in changes.items():
+        cases[position] = broken
+    with pytest.raises(InvalidInput) as caught:
+        score_suite(
+            make_suite(cases), JudgePlan(("policy", "regex")), config, out, layout="compact", workers=workers
+        )
+    assert message in caught.value.message
+    assert caught.value.details["file"] in caught.value.message
+    assert caught.value.details["line"] == min(changes) + 2
+    assert list(out.parent.iterdir()) == []
+
+
+def test_case_that_cannot_be_judged_is_named_with_its_field(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    suite = make_suite([case("a"), case("b", json_schema={"type": 7})], "suite.json")
+    with pytest.raises(InvalidInput) as caught:
+        score_suite(suite, JudgePlan(("json_schema",)), config, out)
+    assert caught.value.message.startswith(f'{suite.path}: case "b": json_schema')
+    assert {"case_id": "b", "field": "json_schema", "position": 1}.items() <= caught.value.details.items()
+
+
+def test_ids_that_only_look_alike_are_different_cases(
+    make_suite: MakeSuite, config: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All ids collide: what is equal is decided by the ids themselves.
+    monkeypatch.setattr("agent_eval.engine.shard.id_hash", lambda case_id: 7)
+    assert score_suite(make_suite(3), POLICY, config, out).total_cases == 3
+    with pytest.raises(InvalidInput, match=r'"c1" stands twice: cases\[1\] and cases\[2\]'):
+        score_suite(make_suite([case("c0"), case("c1"), case("c1")], "s.json"), POLICY, config, out)
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_strange_ids_stay_inside_and_apart(
+    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any
+) -> None:
+    ids = ["../../x", "CON", "x" * 300, "A", "a", "😀", "a/b", "a\\b", ".", "..", "\x00", " "]
+    score_suite(make_suite([case(name) for name in ids]), POLICY, config, out, layout=layout)
+    assert list(out.parent.iterdir()) == [out]
+    rows = [json.loads(line) for line in (out / "run/index.jsonl").read_text().splitlines()]
+    assert [row["case_id"] for row in rows] == ids
+    if layout == "files":
+        manifest = Manifest.model_validate_json((out / "manifest.json").read_bytes())
+        directories = list(manifest.case_directories.values())
+        assert list(manifest.case_directories) == sorted(ids)
+        assert len({name.lower() for name in directories}) == len(ids)
+        assert sorted(path.name for path in (out / "cases").iterdir()) == sorted(directories)
+
+
+@pytest.mark.parametrize("name", ["empty.jsonl", "empty.json"])
+def test_empty_suite_measures_nothing(make_suite: MakeSuite, config: RunConfig, out: Path, name: str) -> None:
+    with pytest.raises(NothingMeasured, match="no cases"):
+        score_suite(make_suite(0, name), POLICY, config, out)
+    assert not out.exists()
+
+
+def test_unknown_judge_is_refused_before_anything_is_written(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="polcy"):
+        score_suite(make_suite(1), JudgePlan(("polcy",)), config, out)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_plug_ins_can_be_forbidden(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+    forbidden = JudgePlan((f"{PLUGINS}:Plain",), allow_plugins=False)
+    with pytest.raises(InvalidInput):
+        score_suite(make_suite(1), forbidden, config, out)
+
+
+def test_all_skipped_is_a_run_that_did_not_pass(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+    summary = score_suite(make_suite(3), JudgePlan(("regex",)), config, out)
+    assert (summary.skipped_cases, summary.passed_cases, summary.pass_rate) == (3, 0, 0.0)
+
+
+def test_verdict_that_json_cannot_hold_is_an_error_of_its_judge(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    summary = score_suite(make_suite(3), plan("NotJson"), config, out, layout="compact")
+    assert (summary.error_cases, summary.passed_cases) == (1, 2)
+    results = [json.loads(line) for line in (out / "cases/verdicts-00000.jsonl").read_text().splitlines()]
+    assert results[1]["outcome"] == Outcome.ERROR.value
+    (verdict,) = [found for found in results[1]["verdicts"] if found["judge_id"] == "not_json"]
+    assert verdict["failure"] == "judge_error"
+    assert "not JSON" in verdict["reason"]
+
+
+@pytest.mark.parametrize("name", ["suite.json", "suite.jsonl"])
+def test_evidence_is_what_was_read_not_what_a_judge_left_of_it(
+    make_suite: MakeSuite, config: RunConfig, out: Path, name: str
+) -> None:
+    suite = make_suite(2, name)
+    score_suite(suite, plan("Plain"), config, out, layout="compact")
+    meddled = out.with_name("meddled")
+    score_suite(suite, plan("Meddling"), config, meddled, layout="compact")
+    for path in ("run/index.jsonl", "cases/trajectories-00000.jsonl"):
+        assert (out / path).read_bytes() == (meddled / path).read_bytes()
+
+
+def test_out_of_memory_is_not_evaluable(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+    with pytest.raises(NotEvaluable, match="out of memory while scoring cases 0 to 2"):
+        score_suite(make_suite(3), plan("Hungry"), config, out)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_pack_is_replaced_and_anything_else_is_not(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    score_suite(make_suite(3), POLICY, config, out)
+    score_suite(make_suite(5), POLICY, config, out)
+    assert json.loads((out / "run/summary.json").read_text())["total_cases"] == 5
+    before = contents(out)
+    with pytest.raises(InvalidInput):
+        score_suite(make_suite(["garbage"]), POLICY, config, out)
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError):
+        score_suite(make_suite(3), POLICY, config, out)
+    assert contents(out) == {**before, "mine.txt": b"mine"}
+
+
+def test_unwritable_place_is_a_storage_error(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+    out.write_text("a file where a directory is needed")
+    with pytest.raises(StorageError) as caught:
+        score_suite(make_suite(3), POLICY, config, out / "pack")
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_full_disk_is_a_storage_error_and_leaves_nothing(
+    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int, layout: Any
+) -> None:
+    cases = [case(f"c{number}", input="x" * (3_000_000 if number == 600 else 9)) for number in range(700)]
+    suite = make_suite(cases)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond 2 MB: as a full disk, it shows in the middle of the work.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
+    try:
+        with pytest.raises(StorageError) as caught:
+            score_suite(suite, POLICY, config, out, layout=layout, workers=workers)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.exit_code == 4
+    assert caught.value.remedy
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("workers", [None, 1, 3])
+def test_progress_counts_up_to_all(
+    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int | None
+) -> None:
+    seen: list[tuple[int, int]] = []
+    suite = make_suite(4 * SHARD_CASES + 1)
+    score_suite(
+        suite,
+        POLICY,
+        config,
+        out,
+        layout="compact",
+        workers=workers,
+        on_progress=lambda *now: seen.append(now),
+    )
+    done = [count for count, _ in seen]
+    assert done == sorted(done)
+    assert seen[-1] == (4 * SHARD_CASES + 1, 4 * SHARD_CASES + 1)
+
+
+def test_suite_that_changes_meanwhile_is_not_evaluated(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    suite = make_suite(3)
+    changed: SuiteSource = make_suite(4)
+    assert changed.path == suite.path
+    with pytest.raises(NotEvaluable, match="changed while"):
+        score_suite(suite, POLICY, config, out)
