@@ -7,6 +7,7 @@ What is kept is the JSON as it stands, unknown fields included.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -23,6 +24,7 @@ _FAILURES = frozenset(kind.value for kind in FailureKind)
 _NEEDS_FAILURE = frozenset((Outcome.FAILED.value, Outcome.ERROR.value))
 _DECISIVE = itemgetter("judge_id", "outcome", "passed", "hard", "failure", "score", "weight")
 _OFTEN_EQUAL = ("judge_id", "outcome", "reason")
+_BLOCK_BYTES = 1 << 20
 _MOST_COMBINATIONS = 10_000
 _PASSED, _SKIPPED = Outcome.PASSED.value, Outcome.SKIPPED.value
 _WORST_FIRST = (Outcome.ERROR.value, Outcome.FAILED.value, Outcome.INCONCLUSIVE.value)
@@ -36,8 +38,15 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
         raise invalid_pack(pack, path, error.message.removeprefix(f"{path}: ")) from error
 
 
-def parse_lines(data: bytes, *, pack: str, path: str) -> list[Any]:
-    """Every line of a JSON Lines file. An empty file has none; the last line ends like the others."""
+def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> list[Any]:
+    """Every line of a JSON Lines file. An empty file has none; the last line ends like the others.
+
+    Args:
+        data: The file, or whole lines of it.
+        pack: What to call the pack.
+        path: What to call the file.
+        first_line: Number of the first line in `data`.
+    """
     if not data:
         return []
     if not data.endswith(b"\n"):
@@ -53,7 +62,7 @@ def parse_lines(data: bytes, *, pack: str, path: str) -> list[Any]:
             return list(rows)
     return [
         parse_json(line, pack=pack, path=path, first_line=number)
-        for number, line in enumerate(data[:-1].split(b"\n"), start=1)
+        for number, line in enumerate(data[:-1].split(b"\n"), start=first_line)
     ]
 
 
@@ -103,14 +112,29 @@ def first_problem(error: ValidationError) -> str:
 
 
 def index_rows(data: bytes, *, pack: str, path: str) -> list[CaseIndexRow]:
-    """The rows of `run/index.jsonl`, checked; ids are unique."""
-    rows: list[CaseIndexRow] = parse_lines(data, pack=pack, path=path)
-    for number, row in enumerate(rows, start=1):
-        if problem := _INDEX.problem(row) or _index_problem(row):
-            raise invalid_pack(pack, path, f"line {number}: {problem}")
+    """The rows of `run/index.jsonl`, checked; ids are unique, equal strings in calls are one object."""
+    rows: list[CaseIndexRow] = []
+    strings: dict[str, str] = {}
+    for block in _blocks(data):
+        some = parse_lines(block, pack=pack, path=path, first_line=len(rows) + 1)
+        for number, row in enumerate(some, start=len(rows) + 1):
+            if problem := _INDEX.problem(row) or _index_problem(row):
+                raise invalid_pack(pack, path, f"line {number}: {problem}")
+            for call in row["calls"]:
+                call[:] = [strings.setdefault(part, part) for part in call]
+        rows += some
     if len({row["case_id"] for row in rows}) != len(rows):
         raise invalid_pack(pack, path, "has a case twice")
     return rows
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    """Whole lines, about a mebibyte at a time."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + _BLOCK_BYTES) + 1 or len(data)
+        yield data[start:end]
+        start = end
 
 
 def _index_problem(row: CaseIndexRow) -> str | None:

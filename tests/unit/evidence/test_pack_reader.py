@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
+from agent_eval.evidence import rows
 from agent_eval.evidence.pack import open_pack
 from agent_eval.storage.archive import ZipArchive, write_zip
 from tests.factories import make_case, make_config, make_pack, make_result, seal
@@ -73,6 +74,18 @@ def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> N
     assert packed.results() == plain.results()
     assert packed.trajectory("case-2") == plain.trajectory("case-2")
     assert [entry.path for entry in packed.files()] == [entry.path for entry in plain.files()]
+
+
+def test_a_long_index_is_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_BLOCK_BYTES", 300)
+    ids = [f"case-{number}" for number in range(40)]
+    root = make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids])
+    assert open_pack(root).case_ids() == ids
+    index = (root / "run/index.jsonl").read_bytes().replace(b'"case-33"', b"33")
+    (root / "run/index.jsonl").write_bytes(index)
+    seal(root, make_config(), layout="files", case_ids=ids)
+    with pytest.raises(InvalidPack, match="line 34: case_id: Input should be a valid string"):
+        open_pack(root)
 
 
 def test_unknown_fields_are_kept(tmp_path: Path) -> None:
