@@ -58,10 +58,16 @@ def agent_eval(
         if largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
+    # What measures coverage could not write its file either, and would say so on stderr.
+    measured = largest_file is None
     done = subprocess.run(
         [sys.executable, "-m", "agent_eval", *map(str, arguments)],
         cwd=cwd,
-        env=environment(environ),
+        env={
+            name: value
+            for name, value in environment(environ).items()
+            if measured or not name.startswith("COVERAGE_")
+        },
         capture_output=True,
         text=True,
         timeout=120,

@@ -231,6 +231,11 @@ def rewrite_manifest(pack: Path) -> str:
     return "manifest.json"
 
 
+def remove_manifest(pack: Path) -> str:
+    (pack / "manifest.json").unlink()
+    return "manifest.json"
+
+
 def change_comparison(pack: Path) -> str:
     victim = pack / "compare" / "baseline_delta.json"
     if not victim.is_file():
@@ -247,9 +252,13 @@ TAMPERINGS = (
 )
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("role", ["baseline", "candidate"])
-@pytest.mark.parametrize("tamper", TAMPERINGS)
+@pytest.mark.parametrize(
+    ("tamper", "role", "layout"),
+    [
+        *((tamper, "candidate", "files") for tamper in TAMPERINGS),
+        *((tamper, "baseline", "compact") for tamper in (change, add, remove, link)),
+    ],
+)
 def test_compare_refuses_a_pack_that_does_not_verify(
     tamper: Callable[[Path], str], role: str, layout: str, packs: Path, tmp_path: Path
 ) -> None:
@@ -266,9 +275,13 @@ def test_compare_refuses_a_pack_that_does_not_verify(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("command", ["gate", "report"])
-@pytest.mark.parametrize("tamper", TAMPERINGS)
+@pytest.mark.parametrize(
+    ("tamper", "command", "layout"),
+    [
+        *((tamper, "gate", "files") for tamper in (*TAMPERINGS, remove_manifest)),
+        *((tamper, "report", "compact") for tamper in (change, add, remove, link)),
+    ],
+)
 def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
     tamper: Callable[[Path], str], command: str, layout: str, packs: Path, tmp_path: Path
 ) -> None:

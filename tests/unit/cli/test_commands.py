@@ -1,0 +1,222 @@
+"""What each command prints, as JSON and as prose."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+GOOD = str(REPOSITORY / "examples" / "suite_good.json")
+BAD = str(REPOSITORY / "examples" / "suite_bad.json")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    for name in ("NO_COLOR", "GITHUB_SHA", "AGENT_EVAL_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(arguments) == code
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    return dict(json.loads(printed(capsys, *arguments, code=code)))
+
+
+def judged(capsys: pytest.CaptureFixture[str]) -> None:
+    for suite, name in ((GOOD, "baseline"), (BAD, "candidate")):
+        parsed(capsys, "run", "--suite", suite, "--out", name, "--run-id", name)
+
+
+def test_the_whole_way_in_prose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ("--format", "text")
+    shown = printed(capsys, "run", "--suite", GOOD, "--out", "baseline", *text)
+    assert "3" in shown
+    assert "Evidence: baseline" in shown
+    printed(capsys, "run", "--suite", BAD, "--out", "candidate", *text)
+    shown = printed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate", *text)
+    assert "2 regressed" in shown
+    assert "Comparison: candidate/compare/baseline_delta.json" in shown
+    delta = "candidate/compare/baseline_delta.json"
+    shown = printed(capsys, "gate", "--compare", delta, "--max-regressed-cases", "1", *text, code=1)
+    assert "Decision: candidate/compare/gate_decision.json" in shown
+    shown = printed(capsys, "gate", "--compare", delta, "--max-regressed-cases", "2", *text)
+    assert "passed" in shown
+    shown = printed(capsys, "report", "markdown", "--compare", delta, "--out", "report.md", *text)
+    assert shown == "Wrote report.md\n"
+
+
+def test_on_a_terminal_the_result_is_prose_in_colour(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(capsys)
+    for environ, coloured in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        screen = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen)
+            assert main(["compare", "--baseline", "baseline", "--candidate", "candidate"]) == 0
+        assert "2 regressed" in screen.getvalue()
+        assert ("\x1b[" in screen.getvalue()) == coloured
+
+
+def test_gate__thresholds_from_a_file_and_flags_that_override_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged(capsys)
+    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate")
+    (here / "gate.yml").write_text("min_pass_rate: 0.9\nmax_regressed_cases: 5\nmax_hard_fail_rate: null\n")
+    gate = ("gate", "--compare", "candidate/compare/baseline_delta.json", "--config", "gate.yml")
+    decision = parsed(capsys, *gate, code=1)
+    assert decision["thresholds"]["min_pass_rate"] == 0.9
+    assert decision["gate_report"] == "candidate/compare/gate_decision.json"
+    decision = parsed(capsys, *gate, "--min-pass-rate", "0.3")
+    assert decision["passed"] is True
+    assert decision["thresholds"]["max_regressed_cases"] == 5
+
+
+def test_report__shows_the_decision_and_a_replay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judged(capsys)
+    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate", "--out", "delta.json")
+    parsed(capsys, "gate", "--compare", "delta.json", "--min-pass-rate", "1", "--out", "gate.json", code=1)
+    (here / "replay.json").write_text('{"passed": true}')
+    parsed(
+        capsys,
+        *("report", "markdown", "--compare", "delta.json", "--gate", "gate.json"),
+        *("--replay", "replay.json", "--out", "report.md"),
+    )
+    text = (here / "report.md").read_text(encoding="utf-8")
+    assert "Agent Eval Report: failed" in text
+    assert "eplay" in text
+    (here / "replay.json").write_text("[]")
+    assert (
+        main(["report", "markdown", "--compare", "delta.json", "--replay", "replay.json", "--out", "r.md"])
+        == 2
+    )
+    assert "replay.json" in capsys.readouterr().err
+
+
+def test_schema__prose_names_place_and_remedy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "s.json").write_text(
+        json.dumps({"dataset_id": "d", "cases": [{"case_id": "a\x1b[2J", "colour": 1, "expected": 2}]})
+    )
+    shown = printed(capsys, "schema", "validate", "--input", "s.json", "--strict", "--format", "text", code=1)
+    assert shown.startswith("s.json is not valid: 1 case, schema version not stated.\n")
+    assert "error: $.cases[0].colour" in shown
+    assert "\x1b" not in shown
+    shown = printed(capsys, "schema", "validate", "--input", "s.json", "--format", "text")
+    assert "  warning: " in shown
+
+
+def test_schema__prose_counts_what_it_does_not_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [{"case_id": str(number), "input": 1, "trace": 7} for number in range(205)]
+    (here / "s.jsonl").write_text("\n".join(json.dumps(line) for line in ({"dataset_id": "d"}, *cases)))
+    shown = printed(capsys, "schema", "validate", "--input", "s.jsonl", "--format", "text", code=1)
+    assert "… and 5 more errors" in shown
+    assert "error: line 2: " in shown
+
+
+@pytest.mark.parametrize("target", ["new.json", "new.jsonl"])
+def test_schema__migrates_and_says_so(target: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "old.json").write_text('{"dataset_id": "d", "cases": [{"case_id": "a", "expected": "é"}]}')
+    migrate = ("schema", "migrate", "--input", "old.json", "--output", target)
+    assert parsed(capsys, *migrate)["validation"]["passed"] is True
+    assert printed(capsys, *migrate, "--format", "text").startswith(f"Wrote {target}\n{target} is valid: ")
+    assert '"expected_output"' in (here / target).read_text(encoding="utf-8")
+    report = parsed(capsys, "schema", "validate", "--input", target, "--strict", "--require-version", "1.1.0")
+    assert report["passed"] is True
+
+
+def test_schema__a_migrated_suite_that_is_still_wrong_is_exit_1(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "old.json").write_text('{"dataset_id": "d", "cases": [{"case_id": "a"}, {"case_id": "a"}]}')
+    done = parsed(capsys, "schema", "migrate", "--input", "old.json", "--output", "new.json", code=1)
+    assert done["validation"]["error_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "field"),
+    [
+        ('{"dataset_id": "d", "schema_version": "7.0.0", "cases": []}', "new.json", "schema_version"),
+        ('{"dataset_id": "d", "cases": []}', "new.toml", None),
+    ],
+)
+def test_schema__refuses_what_cannot_be_migrated(
+    text: str, target: str, field: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "old.json").write_text(text)
+    assert main(["schema", "migrate", "--input", "old.json", "--output", target]) == 2
+    details = json.loads(capsys.readouterr().err)["error"]["details"]
+    assert details["file"] == (target if field is None else "old.json")
+    assert not (here / target).exists()
+
+
+def test_pack__verify_and_convert_in_prose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judged(capsys)
+    shown = printed(capsys, "pack", "verify", "--run", "candidate", "--format", "text")
+    assert shown.startswith("Verified candidate: run candidate of travel-desk\n3 cases in ")
+    shown = printed(capsys, "pack", "compact", "--run", "candidate", "--out", "c", "--format", "text")
+    assert "layout compact" in shown
+    parsed(capsys, "pack", "expand", "--run", "c", "--out", "e")
+    for path in (here / "candidate").rglob("*"):
+        other = here / "e" / path.relative_to(here / "candidate")
+        assert path.is_dir() or path.read_bytes() == other.read_bytes()
+    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate")
+    shown = printed(capsys, "pack", "verify", "--run", "candidate", "--format", "text")
+    assert "and 1 added later" in shown
+
+
+def test_init__says_what_it_wrote(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, "init", "--format", "text")
+    assert shown.splitlines()[0] == "Wrote suites/starter_suite.json"
+
+
+def test_run__judge_configuration_from_yaml_is_recorded_for_the_judges_that_ran(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "judges.yaml").write_text("policy: {hard: false}\nregex: {hard: false}\n")
+    run = ("run", "--suite", BAD, "--out", "pack", "--judge", "policy", "--judge-config", "judges.yaml")
+    summary = parsed(capsys, *run)["summary"]
+    assert (summary["failed_cases"], summary["hard_fail_cases"]) == (1, 0)
+    config = json.loads((here / "pack/run/config.json").read_text())
+    assert config["judge_configs"] == {"policy": {"hard": False}}
+
+
+def test_run__the_commit_is_the_environment_s(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_SHA", "a" * 40)
+    parsed(capsys, "run", "--suite", GOOD, "--out", "pack")
+    assert json.loads((here / "pack/run/config.json").read_text())["git_commit"] == "a" * 40
+
+
+def test_compare__an_archive_with_several_packs_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from agent_eval.evidence.bundle import write_bundle
+
+    judged(capsys)
+    write_bundle({"one": here / "baseline", "two": here / "candidate"}, here / "both.zip")
+    assert main(["pack", "verify", "--run", "both.zip"]) == 2
+    assert "one, two" in json.loads(capsys.readouterr().err)["error"]["message"]
