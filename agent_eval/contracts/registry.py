@@ -96,3 +96,5 @@ class Registry(Contract):
     audit_head: StrictStr = ""
     """Hash of the newest audit entry, empty before the first."""
     audit_length: StrictInt = Field(default=0, ge=0)
+    audit_bytes: StrictInt = Field(default=0, ge=0)
+    """How many bytes of the audit log count; what follows them never took effect."""

@@ -1,0 +1,190 @@
+"""Named baselines: which sealed run a name stands for, pinned by digest, and who approved it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.contracts import digest
+from agent_eval.contracts.registry import Approval, BaselineEntry, Registry
+from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.evidence.pack import Pack, open_pack
+from agent_eval.registry import places
+from agent_eval.registry.names import checked
+from agent_eval.registry.store import RegistryStore
+
+
+@dataclass(frozen=True)
+class ResolvedBaseline:
+    """What `--baseline` names: a pack on disk, and its entry when it was named by the registry."""
+
+    path: Path
+    entry: BaselineEntry | None = None
+
+    def check(self, manifest_sha256: str) -> None:
+        """Hold the digest of the pack that was opened against the pinned one.
+
+        Raises:
+            InvalidPack: Another pack lies where the registered one was.
+        """
+        if self.entry is not None and manifest_sha256 != self.entry.manifest_sha256:
+            raise InvalidPack(
+                f"baseline {self.entry.name!r}: the pack at {self.path} is not the one that was registered",
+                remedy="Restore the pack, or set the baseline anew with `registry baseline-set`.",
+                file=str(self.path),
+                expected=self.entry.manifest_sha256,
+                found=manifest_sha256,
+            )
+
+
+def set_baseline(
+    store: RegistryStore,
+    name: str,
+    run: Path,
+    *,
+    at: str,
+    dataset_id: str | None = None,
+    notes: str = "",
+) -> BaselineEntry:
+    """Let a name stand for a sealed run.
+
+    Raises:
+        InvalidPack: The pack does not verify.
+        InvalidInput: It is of another data set than `dataset_id`.
+        UsageError: The name is empty or unprintable.
+        StorageError: The registry could not be written.
+    """
+    entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
+
+    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+        registry.baselines[entry.name] = entry
+        return "baseline-set", _told(entry)
+
+    store.change(edit, at=at)
+    return entry
+
+
+def promote_baseline(
+    store: RegistryStore,
+    name: str,
+    run: Path,
+    *,
+    approved_by: str,
+    rationale: str,
+    at: str,
+    dataset_id: str | None = None,
+    notes: str = "",
+) -> tuple[BaselineEntry, Approval]:
+    """`set_baseline` with a record of who approved it and why; one change.
+
+    Raises:
+        InvalidPack: The pack does not verify.
+        InvalidInput: It is of another data set than `dataset_id`.
+        UsageError: Name, approver or rationale is empty or unprintable.
+        StorageError: The registry could not be written.
+    """
+    found = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
+    approver, why = checked(approved_by, "approved_by"), checked(rationale, "rationale")
+    made: list[tuple[BaselineEntry, Approval]] = []
+
+    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+        approval = Approval(
+            approval_id=f"a-{digest([registry.audit_length, registry.audit_head, _told(found)])[:12]}",
+            name=found.name,
+            run_id=found.run_id,
+            manifest_sha256=found.manifest_sha256,
+            approved_by=approver,
+            rationale=why,
+            approved_at=at,
+        )
+        entry = found.model_copy(update={"approval_id": approval.approval_id})
+        registry.baselines[entry.name] = entry
+        registry.approvals.append(approval)
+        made.append((entry, approval))
+        told = {"approval_id": approval.approval_id, "approved_by": approver, "rationale": why}
+        return "baseline-promote", {**_told(entry), **told}
+
+    store.change(edit, at=at)
+    return made[0]
+
+
+def list_baselines(store: RegistryStore) -> list[BaselineEntry]:
+    """Baselines by name."""
+    registry = store.read()
+    return [registry.baselines[name] for name in sorted(registry.baselines)]
+
+
+def show_baseline(store: RegistryStore, name: str) -> BaselineEntry:
+    """One baseline.
+
+    Raises:
+        InvalidInput: There is none of that name.
+    """
+    entry = store.read().baselines.get(name)
+    if entry is None:
+        raise _unknown(store, name)
+    return entry
+
+
+def list_approvals(store: RegistryStore, name: str | None = None) -> list[Approval]:
+    """Approvals, the newest first; of one baseline name when given."""
+    approvals = store.read().approvals
+    return [one for one in reversed(approvals) if name is None or one.name == name]
+
+
+def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
+    """What a person means by a baseline: a path that exists, else a registered name.
+
+    Raises:
+        InvalidInput: It is neither, or the registered run is no longer there.
+    """
+    path = Path(reference)
+    if path.exists():
+        return ResolvedBaseline(path)
+    entry = store.read().baselines.get(reference)
+    if entry is None:
+        raise _unknown(store, reference)
+    path = places.find(entry.run_path, store.path)
+    if not path.exists():
+        raise InvalidInput(
+            f"baseline {entry.name!r} is registered at {path}, where there is nothing",
+            remedy="Restore the pack, or set the baseline anew with `registry baseline-set`.",
+            file=str(path),
+        )
+    return ResolvedBaseline(path, entry)
+
+
+def _entry(
+    store: RegistryStore, name: str, run: Path, *, at: str, dataset_id: str | None, notes: str
+) -> BaselineEntry:
+    pack: Pack = open_pack(run)
+    if dataset_id is not None and dataset_id != pack.config.dataset_id:
+        raise InvalidInput(
+            f"{run} evaluated data set {pack.config.dataset_id!r}, not {dataset_id!r}",
+            remedy="Leave --dataset-id out, or name the right run.",
+            file=str(run),
+            field="dataset_id",
+        )
+    return BaselineEntry(
+        name=checked(name, "name"),
+        run_path=places.keep(run, store.path),
+        run_id=pack.config.run_id,
+        dataset_id=pack.config.dataset_id,
+        manifest_sha256=pack.manifest_sha256,
+        notes=notes,
+        set_at=at,
+    )
+
+
+def _told(entry: BaselineEntry) -> dict[str, object]:
+    return {"name": entry.name, "run_id": entry.run_id, "manifest_sha256": entry.manifest_sha256}
+
+
+def _unknown(store: RegistryStore, name: str) -> InvalidInput:
+    known = ", ".join(sorted(store.read().baselines)[:20]) or "none"
+    return InvalidInput(
+        f"{name!r} is neither a path nor a baseline registered in {store.path}",
+        remedy=f"Name a pack or a registered baseline. Registered: {known}.",
+        file=str(store.path),
+        field="baseline",
+    )

@@ -1,0 +1,192 @@
+"""The registry's two files and how they change together.
+
+`registry.json` is the current state. `registry.audit.jsonl` beside it has one line a change, each with the
+hash of the line before. A change is appended to the log first and takes effect when the state is replaced;
+the state says how many bytes of the log count, so a writer that was killed in between leaves nothing
+behind that counts. One writer at a time holds `registry.lock`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import digest
+from agent_eval.contracts.registry import AuditEntry, Registry
+from agent_eval.errors import InvalidInput
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.json_reader import parse, read_bytes
+from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.ledger import append_at, exclusive
+
+DEFAULT_PATH = Path(".agent_eval") / "registry.json"
+MAX_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RegistryStore:
+    """A registry on disk.
+
+    Args:
+        path: Of `registry.json`; a file that is not there is an empty registry.
+    """
+
+    path: Path = DEFAULT_PATH
+
+    @property
+    def log_path(self) -> Path:
+        """The audit log."""
+        return self.path.with_name(f"{self.path.stem}.audit.jsonl")
+
+    @property
+    def lock_path(self) -> Path:
+        """The lock that writers hold."""
+        return self.path.with_name(f"{self.path.stem}.lock")
+
+    def read(self) -> Registry:
+        """The current state.
+
+        Raises:
+            InvalidInput: The file is not a registry.
+        """
+        if not self.path.exists():
+            return Registry()
+        value = parse(read_bytes(self.path, max_bytes=MAX_BYTES), source=str(self.path))
+        try:
+            return Registry.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in first["loc"]) or "the whole file"
+            raise InvalidInput(
+                f"{self.path} is not a registry: {place}: {first['msg']}",
+                remedy="Restore it from version control, or name another with --registry-path.",
+                file=str(self.path),
+                field=place,
+            ) from None
+
+    def change(self, edit: Callable[[Registry], tuple[str, Mapping[str, Any]]], *, at: str) -> Registry:
+        """Apply a change and log it; both or neither.
+
+        Args:
+            edit: Changes the registry it is given and returns the action's name and its details.
+            at: ISO 8601 time of the change.
+
+        Returns:
+            The new state.
+
+        Raises:
+            InvalidInput: The registry or its log is broken; whatever `edit` raises.
+            StorageError: It could not be written; the old state stands.
+        """
+        with exclusive(self.lock_path):
+            registry = self.read()
+            action, details = edit(registry)
+            entry = next_entry(registry, action, details, at=at)
+            line = dumps(entry.to_json()) + b"\n"
+            self._check_tail(registry)
+            append_at(self.log_path, line, position=registry.audit_bytes)
+            registry.audit_head = entry.hash
+            registry.audit_length += 1
+            registry.audit_bytes += len(line)
+            write_file(self.path, dumps(registry.to_json(), indent=True))
+            return registry
+
+    def log(self) -> list[AuditEntry]:
+        """Every change that took effect, oldest first, unverified.
+
+        Raises:
+            InvalidInput: The log is missing, cut or unreadable.
+        """
+        registry = self.read()
+        return read_log(self._committed_log(registry), str(self.log_path))
+
+    def _committed_log(self, registry: Registry) -> bytes:
+        if not registry.audit_bytes:
+            return b""
+        data = read_bytes(self.log_path, max_bytes=MAX_BYTES)
+        if len(data) < registry.audit_bytes:
+            raise self._broken_log(f"has {len(data)} bytes, the registry counts {registry.audit_bytes}")
+        return data[: registry.audit_bytes]
+
+    def _check_tail(self, registry: Registry) -> None:
+        """The last line that counts must be the one the registry names, else a merge went wrong."""
+        if not registry.audit_bytes:
+            return
+        try:
+            size = self.log_path.stat().st_size
+        except OSError:
+            raise self._broken_log("is not there") from None
+        if size < registry.audit_bytes:
+            raise self._broken_log(f"has {size} bytes, the registry counts {registry.audit_bytes}")
+        if not _last_line(self.log_path, registry.audit_bytes).endswith(b"\n"):
+            raise self._broken_log("does not end where the registry says")
+        entries = read_log(_last_line(self.log_path, registry.audit_bytes), str(self.log_path))
+        if not entries or entries[-1].hash != registry.audit_head:
+            raise self._broken_log("does not end with the change the registry names")
+
+    def _broken_log(self, problem: str) -> InvalidInput:
+        return InvalidInput(
+            f"the audit log {self.log_path} {problem}",
+            remedy="Restore registry and log together from version control; `registry verify` tells more.",
+            file=str(self.log_path),
+        )
+
+
+def next_entry(registry: Registry, action: str, details: Mapping[str, Any], *, at: str) -> AuditEntry:
+    """The entry that follows the newest one."""
+    body = {
+        "sequence": registry.audit_length,
+        "at": at,
+        "action": action,
+        "details": dict(details),
+        "previous": registry.audit_head,
+    }
+    return AuditEntry.model_validate({**body, "hash": digest(body)})
+
+
+def entry_hash(entry: AuditEntry) -> str:
+    """The hash an entry must carry."""
+    body = entry.to_json()
+    del body["hash"]
+    return digest(body)
+
+
+def read_log(data: bytes, source: str) -> list[AuditEntry]:
+    """Entries from the lines of a log.
+
+    Raises:
+        InvalidInput: A line is not an entry; names it.
+    """
+    entries = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            entries.append(AuditEntry.model_validate(parse(line, source=f"{source}:{number}")))
+        except ValidationError as error:
+            raise InvalidInput(
+                f"{source}: line {number} is not an audit entry: {error.errors()[0]['msg']}",
+                remedy="Restore registry and log together from version control.",
+                file=source,
+                line=number,
+            ) from None
+    return entries
+
+
+def _last_line(path: Path, end: int) -> bytes:
+    """The last line before byte `end`, read from the back."""
+    block = 4096
+    with path.open("rb") as file:
+        while True:
+            start = max(0, end - block)
+            file.seek(start, os.SEEK_SET)
+            data = file.read(end - start)
+            cut = data[:-1].rfind(b"\n")
+            if cut >= 0:
+                return data[cut + 1 :]
+            if start == 0:
+                return data
+            block *= 4

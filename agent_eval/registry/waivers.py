@@ -1,0 +1,145 @@
+"""Accepted regressions: added with a scope, a reason and an approver; revoked, never deleted."""
+
+from __future__ import annotations
+
+from agent_eval.contracts import digest
+from agent_eval.contracts.instants import instant, is_over
+from agent_eval.contracts.registry import Registry, Waiver
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.registry.names import checked
+from agent_eval.registry.store import RegistryStore
+
+
+def add_waiver(
+    store: RegistryStore,
+    *,
+    baseline_name: str,
+    approved_by: str,
+    reason: str,
+    at: str,
+    case_id: str | None = None,
+    judge_id: str | None = None,
+    regression_key: str | None = None,
+    expires_at: str | None = None,
+) -> Waiver:
+    """Accept a regression against a baseline.
+
+    Args:
+        store: The registry.
+        baseline_name: The baseline it is accepted against.
+        approved_by: Who accepts it.
+        reason: Why.
+        at: ISO 8601 time of the change.
+        case_id: Only this case.
+        judge_id: Only this judge.
+        regression_key: Only the regression with this key, from a comparison.
+        expires_at: ISO 8601 with its offset, after `at`; None holds until revoked.
+
+    Raises:
+        UsageError: No scope, an empty word, or an expiry that cannot be read, has no offset or is over.
+        StorageError: The registry could not be written.
+    """
+    scopes = {"case_id": case_id, "judge_id": judge_id, "regression_key": regression_key}
+    if all(scope is None for scope in scopes.values()):
+        raise UsageError(
+            "a waiver without a scope would waive everything",
+            remedy="Give --case-id, --judge-id or --regression-key.",
+            field="case_id",
+        )
+    for field, scope in scopes.items():
+        if scope is not None and not scope:
+            raise UsageError(
+                f"{field} is empty", remedy=f"Leave --{field.replace('_', '-')} out.", field=field
+            )
+    fields = {
+        "baseline_name": checked(baseline_name, "baseline_name"),
+        **scopes,
+        "reason": checked(reason, "reason"),
+        "approved_by": checked(approved_by, "approved_by"),
+        "created_at": at,
+        "expires_at": _checked_expiry(expires_at, at),
+    }
+    made: list[Waiver] = []
+
+    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+        identity = digest([registry.audit_length, registry.audit_head, fields])[:12]
+        waiver = Waiver.model_validate({"waiver_id": f"w-{identity}", **fields})
+        registry.waivers.append(waiver)
+        made.append(waiver)
+        return "waiver-add", {"waiver_id": waiver.waiver_id, **fields}
+
+    store.change(edit, at=at)
+    return made[0]
+
+
+def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: str) -> Waiver:
+    """End a waiver now. It stays in the list, marked.
+
+    Raises:
+        InvalidInput: There is no such waiver, or it was revoked before.
+        StorageError: The registry could not be written.
+    """
+    revoker = checked(revoked_by, "revoked_by")
+    made: list[Waiver] = []
+
+    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+        for place, waiver in enumerate(registry.waivers):
+            if waiver.waiver_id == waiver_id and waiver.revoked_at is None:
+                revoked = waiver.model_copy(update={"revoked_at": at, "revoked_by": revoker})
+                registry.waivers[place] = revoked
+                made.append(revoked)
+                return "waiver-revoke", {"waiver_id": waiver_id, "revoked_by": revoker}
+        raise InvalidInput(
+            f"there is no waiver {waiver_id!r} that could be revoked",
+            remedy="`registry waiver-list --active-only` shows those that can.",
+            file=str(store.path),
+            field="waiver_id",
+        )
+
+    store.change(edit, at=at)
+    return made[0]
+
+
+def list_waivers(
+    store: RegistryStore, *, at: str, baseline_name: str | None = None, active_only: bool = False
+) -> list[Waiver]:
+    """Waivers, the newest first.
+
+    Args:
+        store: The registry.
+        at: ISO 8601 time against which expiries are held.
+        baseline_name: Only those of this baseline.
+        active_only: Leave out revoked and expired ones.
+    """
+    now = instant(at)
+    return [
+        one
+        for one in reversed(store.read().waivers)
+        if (baseline_name is None or one.baseline_name == baseline_name)
+        and not (active_only and (one.revoked_at is not None or is_over(one.expires_at, now)))
+    ]
+
+
+def active_waivers(store: RegistryStore, baseline_name: str, *, at: str) -> list[Waiver]:
+    """What `gate --apply-waivers --baseline-name NAME` applies."""
+    return list_waivers(store, at=at, baseline_name=baseline_name, active_only=True)
+
+
+def _checked_expiry(expires_at: str | None, at: str) -> str | None:
+    if expires_at is None:
+        return None
+    try:
+        over = instant(expires_at) <= instant(at)
+    except ValueError as error:
+        raise _bad_expiry(expires_at, str(error)) from None
+    if over:
+        raise _bad_expiry(expires_at, "it is over already")
+    return expires_at
+
+
+def _bad_expiry(expires_at: str, problem: str) -> UsageError:
+    return UsageError(
+        f"the expiry {expires_at[:80]!r} cannot be used: {problem}",
+        remedy="Give --expires-at a future time with an offset, such as 2027-01-31T00:00:00+00:00.",
+        field="expires_at",
+    )
