@@ -8,6 +8,9 @@ from agent_eval.ci.baseline import age_in_words
 from agent_eval.ci.settings import Settings, gather, settings_from
 from agent_eval.ci.telling import exit_code
 from agent_eval.errors import ExitCode
+from tests.e2e.runner import BASE_SHA, orders
+from tests.fakes.github import FakeGitHub
+from tests.unit.ci.conftest import InProcess
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
 
@@ -47,3 +50,20 @@ def test_exit_code(outcome: str, gate: int, never: int) -> None:
 )
 def test_age_in_words(created_at: str | None, said: str | None) -> None:
     assert age_in_words(created_at, NOW) == said
+
+
+def test_failing__cases_in_a_report_are_bounded(
+    runner: InProcess, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.ci.telling.MAX_FAILING", 2)
+    runner.write_suite(*orders(4, bad=(1, 2, 3)))
+    step = runner.pull_request(min_pass_rate="0.9")
+    assert "order-2" in step.summary
+    assert "order-3" not in step.summary
+
+
+def test_base_branch__that_nobody_names_is_asked_for(runner: InProcess, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    github.add_run(500, status="in_progress", event="workflow_dispatch")
+    runner.start("workflow_dispatch", {}, 500, BASE_SHA, "tags/v1", {})
+    assert github.count("GET", "/repos/acme/shop$") == 1
