@@ -37,7 +37,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "packs" / "pack"
 
 
-@pytest.fixture(params=["fork", "spawn"])
+@pytest.fixture(params=[pytest.param("fork", marks=pytest.mark.single_thread), "spawn"])
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of starting workers."""
     if request.param == "spawn":
