@@ -1,0 +1,299 @@
+"""What scoring, comparing, sealing and starting cost, as multiples of work that nobody can avoid.
+
+    python benchmarks/score.py                  # everything, medians of five, writes results and README
+    python benchmarks/score.py --repeat 3 --only run,compare
+
+The unit is the standard library's `json.dumps(json.loads(text))` of the same suite, timed again before
+every measurement, so that a busy machine slows both sides down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from benchmarks.generate import write_suite  # noqa: E402
+from benchmarks.processes import peak_memory, seconds  # noqa: E402
+
+CASES = 10_000
+LARGE = 100_000
+AGENT_EVAL = Path(sys.executable).with_name("agent-eval")
+GATE_SAID_NO = 1
+
+UNIT = "import json, sys, time; text = open(sys.argv[1]).read(); start = time.perf_counter(); "
+UNIT += "json.dumps(json.loads(text)); print(time.perf_counter() - start)"
+
+
+@dataclass
+class Figure:
+    """One line of the table. `limit` is what it must not exceed, in the unit it is given in."""
+
+    name: str
+    value: float
+    measured_in: str
+    limit: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Bench:
+    """Suites in a directory of their own, and how often to measure."""
+
+    def __init__(self, directory: Path, repeat: int) -> None:
+        self.directory = directory
+        self.repeat = repeat
+        self.suite = directory / "suite.jsonl"
+        self.candidate = directory / "candidate.jsonl"
+        self.document = directory / "suite.json"
+        write_suite(self.suite, CASES)
+        write_suite(self.document, CASES)
+        write_suite(self.candidate, CASES, variant=1)
+
+    def unit(self) -> float:
+        """Seconds of one unit, now."""
+        import subprocess
+
+        return float(subprocess.check_output([sys.executable, "-c", UNIT, str(self.document)]))
+
+    def run(self, suite: Path, out: str, *more: str) -> list[str | Path]:
+        """The command that scores a suite into a fresh directory."""
+        place = self.directory / out
+        shutil.rmtree(place, ignore_errors=True)
+        return [AGENT_EVAL, "run", "--suite", suite, "--out", place, "--run-id", out, *more]
+
+    def in_units(self, measure: Callable[[], float]) -> tuple[float, dict[str, Any]]:
+        """Median of `measure() / unit()`, both taken in turn, and all values."""
+        units, values = [], []
+        for _ in range(self.repeat):
+            units.append(self.unit())
+            values.append(measure())
+        ratio = statistics.median(value / unit for value, unit in zip(values, units, strict=True))
+        return ratio, {"unit_seconds": rounded(units), "seconds": rounded(values)}
+
+
+def rounded(values: list[float]) -> list[float]:
+    return [round(value, 3) for value in values]
+
+
+def score_compact(bench: Bench) -> list[Figure]:
+    ratio, details = bench.in_units(lambda: seconds(bench.run(bench.suite, "compact")))
+    return [Figure("run, compact layout", ratio, "units", 1.5, details)]
+
+
+def score_files(bench: Bench) -> list[Figure]:
+    """Against 1.5 units plus 1.2 times a bare loop that writes the same bytes into the same files."""
+    units, values, floors = [], [], []
+    for _ in range(bench.repeat):
+        units.append(bench.unit())
+        values.append(seconds(bench.run(bench.suite, "files", "--layout", "files")))
+        floors.append(bare_loop(bench.directory / "files", bench.directory / "bare"))
+    allowed = [1.5 * unit + 1.2 * floor for unit, floor in zip(units, floors, strict=True)]
+    share = statistics.median(value / most for value, most in zip(values, allowed, strict=True))
+    details = {
+        "unit_seconds": rounded(units),
+        "seconds": rounded(values),
+        "bare_loop_seconds": rounded(floors),
+    }
+    return [Figure("run, files layout, of 1.5 units + 1.2 bare loops", share, "of the limit", 1.0, details)]
+
+
+def bare_loop(pack: Path, copy: Path) -> float:
+    """Seconds to write a pack's bytes into as many new files, knowing them already."""
+    import time
+
+    shutil.rmtree(copy, ignore_errors=True)
+    os.sync()
+    known = [(path.relative_to(pack), path.read_bytes()) for path in pack.rglob("*") if path.is_file()]
+    known.sort()
+    made: set[Path] = set()
+    started = time.perf_counter()
+    for relative, data in known:
+        path = copy / relative
+        if path.parent not in made:
+            path.parent.mkdir(parents=True)
+            made.update([path.parent, *path.parent.parents])
+        with open(path, "wb") as file:
+            file.write(data)
+    elapsed = time.perf_counter() - started
+    shutil.rmtree(copy)
+    os.sync()
+    return elapsed
+
+
+def memory(bench: Bench) -> list[Figure]:
+    small = peak_memory(bench.run(bench.suite, "compact"))
+    large_suite = bench.directory / "large.jsonl"
+    write_suite(large_suite, LARGE)
+    large = peak_memory(bench.run(large_suite, "large"))
+    large_suite.unlink()
+    shutil.rmtree(bench.directory / "large")
+    return [
+        Figure(f"memory of all processes, {CASES:,} cases", small.rss, "MB (RSS)", 150, vars(small)),
+        Figure(f"memory of all processes, {LARGE:,} cases", large.rss, "MB (RSS)", 150, vars(large)),
+    ]
+
+
+def compare(bench: Bench) -> list[Figure]:
+    """compare, gate and report, as three commands."""
+    seconds(bench.run(bench.suite, "baseline"))
+    seconds(bench.run(bench.candidate, "candidate"))
+    places = bench.directory / "candidate" / "compare"
+    delta, decision = places / "baseline_delta.json", places / "gate_decision.json"
+    packs = ["--baseline", bench.directory / "baseline", "--candidate", bench.directory / "candidate"]
+    commands: list[list[str | Path]] = [
+        [AGENT_EVAL, "compare", *packs, "--out", delta],
+        [AGENT_EVAL, "gate", "--compare", delta, "--out", decision, "--max-regressed-cases", "0"],
+        [AGENT_EVAL, "report", "markdown", "--compare", delta, "--gate", decision, "--out", places / "r.md"],
+    ]
+    parts: list[list[float]] = [[] for _ in commands]
+
+    def all_three() -> float:
+        for part, command in zip(parts, commands, strict=True):
+            part.append(seconds(command, expect=(0, GATE_SAID_NO)))
+        return sum(part[-1] for part in parts)
+
+    ratio, details = bench.in_units(all_three)
+    names = ("compare", "gate", "report")
+    details |= {name: rounded(part) for name, part in zip(names, parts, strict=True)}
+    return [Figure("compare + gate + report markdown", ratio, "units", 1.0, details)]
+
+
+SEAL = """
+import hashlib, sys, time
+from pathlib import Path
+from agent_eval.contracts import FileEntry, Manifest
+from agent_eval.storage.digests import sha256_file
+from agent_eval.storage.json_writer import dumps
+root = Path(sys.argv[1])
+start = time.perf_counter()
+manifest = Manifest.model_validate_json((root / "manifest.json").read_bytes())
+files = []
+for entry in manifest.files:
+    digest, size = sha256_file(root / entry.path)
+    files.append(FileEntry(path=entry.path, size=size, sha256=digest))
+again = manifest.model_copy(update={"files": files})
+assert dumps(again.to_json(), indent=True) == (root / "manifest.json").read_bytes()
+print(time.perf_counter() - start)
+"""
+
+VERIFY = """
+import sys, time
+from pathlib import Path
+from agent_eval.evidence.pack import open_pack
+start = time.perf_counter()
+open_pack(Path(sys.argv[1]))
+print(time.perf_counter() - start)
+"""
+
+
+def seal_and_verify(bench: Bench) -> list[Figure]:
+    """Digests of every file into a manifest; then opening the pack, which verifies it."""
+    import subprocess
+
+    seconds(bench.run(bench.suite, "compact"))
+    pack = str(bench.directory / "compact")
+
+    def both() -> float:
+        return sum(
+            float(subprocess.check_output([sys.executable, "-c", code, pack])) for code in (SEAL, VERIFY)
+        )
+
+    ratio, details = bench.in_units(both)
+    return [Figure("sealing and verifying, compact layout", ratio, "units", 0.5, details)]
+
+
+def start_up(bench: Bench) -> list[Figure]:
+    click = [sys.executable, "-c", "import click"]
+    commands: dict[str, tuple[list[str | Path], tuple[int, ...]]] = {
+        "agent-eval --help": ([AGENT_EVAL, "--help"], (0,)),
+        "a usage error": ([AGENT_EVAL, "run", "--no-such-option"], (2,)),
+    }
+    figures = []
+    for name, (command, expect) in commands.items():
+        pairs = [(seconds(command, expect=expect), seconds(click)) for _ in range(6 * bench.repeat)]
+        ratio = statistics.median(ours for ours, _ in pairs) / statistics.median(bare for _, bare in pairs)
+        details = {"seconds": rounded([min(ours for ours, _ in pairs)]), "runs": len(pairs)}
+        figures.append(Figure(name, ratio, "times `import click`", 1.4, details))
+    return figures
+
+
+PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "run": score_compact,
+    "files": score_files,
+    "compare": compare,
+    "seal": seal_and_verify,
+    "startup": start_up,
+    "memory": memory,
+}
+
+
+def table(figures: list[Figure]) -> str:
+    rows = ["| measured | figure | at most |", "|---|---:|---:|"]
+    for figure in figures:
+        digits = 0 if figure.value >= 20 else 2
+        limit = "" if figure.limit is None else f"{figure.limit:g}"
+        rows.append(f"| {figure.name} | {figure.value:.{digits}f} {figure.measured_in} | {limit} |")
+    return "\n".join(rows) + "\n"
+
+
+def machine() -> dict[str, Any]:
+    usable = len(os.sched_getaffinity(0))
+    return {
+        "cores": usable,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "measured_at": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def write_results(figures: list[Figure], repeat: int) -> None:
+    results = {
+        "machine": machine(),
+        "cases": CASES,
+        "repeat": repeat,
+        "figures": [vars(figure) | {"value": round(figure.value, 3)} for figure in figures],
+    }
+    (HERE / "results" / "score.json").write_text(json.dumps(results, indent=2) + "\n")
+    readme = HERE / "README.md"
+    begin, end = "<!-- table -->\n", "<!-- end of table -->"
+    before, rest = readme.read_text().split(begin)
+    after = rest.split(end)[1]
+    about = "Measured {measured_at}, {cores} cores, Python {python}, {system}.\n\n".format(**machine())
+    readme.write_text(before + begin + about + table(figures) + end + after)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--directory", type=Path, help="where to work; a temporary directory otherwise")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+        bench = Bench(Path(directory), options.repeat)
+        figures = []
+        for name in names:
+            found = PARTS[name](bench)
+            figures += found
+            print(table(found), json.dumps([figure.details for figure in found]), flush=True)
+    if names == list(PARTS):
+        write_results(figures, options.repeat)
+
+
+if __name__ == "__main__":
+    main()
