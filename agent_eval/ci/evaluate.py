@@ -108,7 +108,7 @@ def _decide(
         decision = decide_without_baseline(candidate.reference(), settings.thresholds, generated_at=now)
         if comparison is not None:
             note = "Every case is new or changed since the baseline, so nothing could be compared."
-    decision = _with_own_rules(decision, candidate, comparison, settings, found)
+    decision = _with_own_rules(decision, comparison, settings, found)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -152,7 +152,6 @@ def _compare(target: Target, pack: Pack, candidate: RunView, found: Search, now:
 
 def _with_own_rules(
     decision: GateDecision,
-    candidate: RunView,
     comparison: Comparison | None,
     settings: Settings,
     found: Search,
@@ -161,7 +160,6 @@ def _with_own_rules(
     broken = [
         rule
         for rule in (
-            _nothing_measured(candidate),
             _cases_removed(comparison, settings),
             _baseline_missing(comparison, settings),
         )
@@ -191,19 +189,6 @@ def _baseline_unknown(comparison: Comparison | None, found: Search) -> RuleResul
         value=0,
         passed=False,
         message="The baseline could not be looked up, so nobody knows whether anything got worse.",
-    )
-
-
-def _nothing_measured(candidate: RunView) -> RuleResult | None:
-    total, skipped = candidate.summary.total_cases, candidate.summary.skipped_cases
-    if skipped < total:
-        return None
-    return RuleResult(
-        rule="something_measured",
-        threshold=1,
-        value=0,
-        passed=False,
-        message=f"No judge had anything to judge in any of the {total} cases, and that is no pass.",
     )
 
 

@@ -19,13 +19,14 @@ from agent_eval.errors import InvalidInput, NothingMeasured
 class Measured:
     """What the rules are held against, as numbers of cases.
 
-    `total`, `passed` and `hard_failed` are of the candidate's whole run. The pairs `(baseline, candidate)`
-    are over the `compared` cases.
+    `total`, `passed`, `hard_failed` and `skipped` are of the candidate's whole run. The pairs
+    `(baseline, candidate)` are over the `compared` cases.
     """
 
     total: int
     passed: int
     hard_failed: int
+    skipped: int = 0
     has_baseline: bool = False
     compared: int = 0
     pair_passed: tuple[int, int] = (0, 0)
@@ -67,7 +68,7 @@ def measure_run(run: RunReference) -> Measured:
     ):
         if rate != count / summary.total_cases:
             raise _contradiction(f"candidate.summary.{name}")
-    return Measured(summary.total_cases, summary.passed_cases, summary.hard_fail_cases)
+    return Measured(summary.total_cases, summary.passed_cases, summary.hard_fail_cases, summary.skipped_cases)
 
 
 def measure(comparison: Comparison) -> Measured:
@@ -98,6 +99,7 @@ def measure(comparison: Comparison) -> Measured:
         total=run.total,
         passed=run.passed,
         hard_failed=run.hard_failed,
+        skipped=run.skipped,
         has_baseline=True,
         compared=compared,
         pair_passed=passed,
@@ -108,12 +110,28 @@ def measure(comparison: Comparison) -> Measured:
 
 
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
-    """The result of every rule that is set, in the order of `Thresholds`."""
-    return [
+    """The result of every rule that is set, in the order of `Thresholds`.
+
+    A run in which no judge had anything to judge breaks one more: nothing measured is not a pass.
+    """
+    rules = [
         _apply(name, getattr(thresholds, name), measured)
         for name in Thresholds.model_fields
         if getattr(thresholds, name) is not None
     ]
+    if measured.skipped == measured.total:
+        rules.append(_nothing_measured(measured.total))
+    return rules
+
+
+def _nothing_measured(total: int) -> RuleResult:
+    return RuleResult(
+        rule="something_measured",
+        threshold=1,
+        value=0,
+        passed=False,
+        message=f"No judge had anything to judge ({_cases(total)}), and that is no pass.",
+    )
 
 
 def exact(value: float) -> Fraction:

@@ -259,3 +259,13 @@ def merge(value: Any, edit: Any) -> Any:
     if isinstance(edit, dict) and edit and isinstance(value, dict):
         return {**value, **{key: merge(value[key], part) for key, part in edit.items()}}
     return edit
+
+
+def test_a_run_in_which_nothing_was_judged_never_passes() -> None:
+    skipped = comparison(passing(0, 3, "skipped"), passing(0, 3, "skipped"))
+    for decision in (
+        gate(skipped, max_regressed_cases=0),
+        decide_without_baseline(skipped.candidate, Thresholds(), generated_at=NOW),
+    ):
+        assert decision.gate_status is GateStatus.FAILED
+        assert "No judge had anything to judge (3 cases)" in decision.failures[-1]
