@@ -1,52 +1,54 @@
-"""Two real agents on the same 97 benign tasks: the answer is known, so ours can be checked against it."""
+"""Two real agents on the same 97 benign tasks: the answer is known, so ours can be checked against it.
+
+Everything goes through the commands that a person would type: run, compare, gate, report.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from agent_eval.comparison.compare import compare
-from agent_eval.comparison.gate import decide, parse_thresholds
-from agent_eval.comparison.view import RunView
-from agent_eval.contracts import Case, Comparison, Trace, Verdict, case_result, summarize
-from agent_eval.errors import IncompatibleRuns
-from tests.factories import make_config, make_index_row, make_verdict
+from agent_eval.cli.main import main
+from agent_eval.contracts import Comparison, GateDecision
+from agent_eval.evidence.pack import open_pack
 from tests.real import agentdojo
 
-
-def run_of(model: str) -> tuple[RunView, dict[str, Case]]:
-    judge = agentdojo.Utility()
-    raw = [agentdojo.case(one) for one in agentdojo.records(model) if agentdojo.is_benign(one)]
-    cases = {one["case_id"]: Case.model_validate(one) for one in raw}
-    results = [
-        case_result(name, [_traced(name), judge.evaluate(case, Trace(case.trace))])
-        for name, case in cases.items()
-    ]
-    config = make_config(run_id=model, dataset_id="agentdojo", judges=["utility"])
-    view = RunView(
-        config=config,
-        summary=summarize(config.run_id, config.dataset_id, results),
-        manifest_sha256=None,
-        index={one["case_id"]: {**make_index_row(one), "models": [model]} for one in raw},  # type: ignore[misc]
-        results={one.case_id: one.to_json() for one in results},  # type: ignore[misc]
-    )
-    return view, cases
+UTILITY = "tests.real.agentdojo:Utility"
 
 
-def _traced(case_id: str) -> Verdict:
-    return make_verdict(case_id, "replay_contract")
+def agent_eval(*words: object) -> int:
+    """Run a command and return its exit code."""
+    return main([str(word) for word in words])
+
+
+def evaluate(model: str, home: Path, records: list[agentdojo.Record] | None = None) -> Path:
+    chosen = agentdojo.records(model) if records is None else records
+    suite = agentdojo.write_suite(home / f"{model}.jsonl", filter(agentdojo.is_benign, chosen))
+    out = home / "runs" / model
+    assert agent_eval("run", "--suite", suite, "--out", out, "--run-id", model, "--judge", UTILITY) == 0
+    return out
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
-    baseline, before = run_of(agentdojo.GPT_4O)
-    candidate, now = run_of(agentdojo.GPT_4O_MINI)
-    return compare(
-        baseline,
-        candidate,
-        changed="refuse",
-        generated_at="2026-01-01T00:00:00+00:00",
-        traces=lambda case_id: (before[case_id], now[case_id]),
-    )
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which both agents were evaluated and compared."""
+    home = tmp_path_factory.mktemp("agentdojo")
+    baseline, candidate = evaluate(agentdojo.GPT_4O, home), evaluate(agentdojo.GPT_4O_MINI, home)
+    assert agent_eval("compare", "--baseline", baseline, "--candidate", candidate) == 0
+    return home
+
+
+@pytest.fixture(scope="module")
+def delta(home: Path) -> Path:
+    return home / "runs" / agentdojo.GPT_4O_MINI / "compare" / "baseline_delta.json"
+
+
+@pytest.fixture(scope="module")
+def comparison(delta: Path) -> Comparison:
+    return Comparison.model_validate_json(delta.read_bytes())
 
 
 def utility(model: str) -> dict[str, bool]:
@@ -55,12 +57,15 @@ def utility(model: str) -> dict[str, bool]:
     return {f"{row['suite_name']}/{row['user_task_id']}": row["utility"] for row in rows}
 
 
-def test_the_pass_rates_are_those_the_benchmark_publishes(comparison: Comparison) -> None:
+def test_the_pass_rates_are_those_the_benchmark_publishes(home: Path, comparison: Comparison) -> None:
     rate = comparison.metrics["pass_rate"]
     assert comparison.cases.compared == 97
     assert (rate.baseline, rate.candidate) == (67 / 97, 66 / 97)
     assert (f"{rate.baseline:.4f}", f"{rate.candidate:.4f}") == ("0.6907", "0.6804")
     assert comparison.judge_metrics["utility"].delta == rate.delta
+    for model, passed in ((agentdojo.GPT_4O, 67), (agentdojo.GPT_4O_MINI, 66)):
+        summary = open_pack(home / "runs" / model).summary
+        assert (summary.passed_cases, summary.total_cases) == (passed, 97)
 
 
 def test_regressed_and_improved_cases_are_those_found_independently(comparison: Comparison) -> None:
@@ -71,30 +76,34 @@ def test_regressed_and_improved_cases_are_those_found_independently(comparison: 
     assert len(improved) - len(comparison.regressed_case_ids) == 66 - 67
 
 
-def test_tasks_that_were_worded_differently_are_noticed() -> None:
-    """The benchmark revised its travel tasks between the two recordings."""
-    views = []
-    for model in (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI):
-        view, _ = run_of(model)
-        for record in filter(agentdojo.is_benign, agentdojo.records(model)):
-            view.index[agentdojo.case_id(record)]["definition_digest"] = agentdojo.wording(record)
-        views.append(view)
-    with pytest.raises(IncompatibleRuns):
-        compare(views[0], views[1], changed="refuse", generated_at="now")
-    found = compare(views[0], views[1], changed="exclude", generated_at="now")
-    assert found.cases.compared == 77
-    assert {case_id.split("/")[0] for case_id in found.cases.changed} == {"travel"}
+def test_the_gate_decides_on_the_exact_drop_of_one_case(
+    delta: Path, comparison: Comparison, tmp_path: Path
+) -> None:
+    def code(*rules: object) -> int:
+        return agent_eval("gate", "--compare", delta, "--out", tmp_path / "decision.json", *rules)
+
+    regressed = len(comparison.regressed_case_ids)
+    assert code("--max-pass-rate-drop", "0.0104") == 0
+    assert code("--max-pass-rate-drop", "0.0103") == 1
+    assert code("--max-regressed-cases", regressed) == 0
+    assert code("--max-regressed-cases", regressed - 1) == 1
+    assert code("--min-pass-rate", "0.681") == 1
+    decision = GateDecision.model_validate_json((tmp_path / "decision.json").read_bytes())
+    assert decision.failures == ["66 of 97 cases passed (68.04 %), below min_pass_rate 68.1 %."]
 
 
-def test_the_gate_decides_on_the_exact_drop_of_one_case(comparison: Comparison) -> None:
-    def passes(**rules: float) -> bool:
-        return decide(comparison, parse_thresholds(rules), generated_at="now").passed
-
-    assert passes(max_pass_rate_drop=0.0104)
-    assert not passes(max_pass_rate_drop=0.0103)
-    assert not passes(max_regressed_cases=0)
-    assert passes(max_regressed_cases=len(comparison.regressed_case_ids))
-    assert not passes(min_pass_rate=0.681)
+def test_the_report_names_the_numbers_and_every_regressed_case(
+    delta: Path, comparison: Comparison, tmp_path: Path
+) -> None:
+    decision, report = tmp_path / "decision.json", tmp_path / "report.md"
+    assert agent_eval("gate", "--compare", delta, "--max-regressed-cases", 0, "--out", decision) == 1
+    words = ("report", "markdown", "--compare", delta, "--gate", decision, "--out", report)
+    assert agent_eval(*words) == 0
+    text = report.read_text()
+    assert "69.1" in text
+    assert "68.0%" in text
+    for case_id in comparison.regressed_case_ids:
+        assert case_id in text
 
 
 def test_the_change_of_model_is_said_and_behaviour_explains_the_regressed_cases(
@@ -111,3 +120,23 @@ def test_the_change_of_model_is_said_and_behaviour_explains_the_regressed_cases(
             change.candidate_calls if change.calls_changed else []
         )
         assert all(step.arguments for step in change.calls if step.kind == "arguments")
+
+
+def test_tasks_that_were_worded_differently_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The benchmark revised its 20 travel tasks between the two recordings."""
+    plain = agentdojo.case
+
+    def worded(record: agentdojo.Record) -> dict[str, Any]:
+        return {**plain(record), "input": agentdojo.wording(record)}
+
+    monkeypatch.setattr(agentdojo, "case", worded)
+    baseline, candidate = evaluate(agentdojo.GPT_4O, tmp_path), evaluate(agentdojo.GPT_4O_MINI, tmp_path)
+    capsys.readouterr()
+    assert agent_eval("compare", "--baseline", baseline, "--candidate", candidate) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["code"] == "incompatible_runs"
+    (check,) = error["details"]["checks"]
+    assert check["changed_count"] == 20
+    assert {case_id.split("/")[0] for case_id in check["changed"]} == {"travel"}
