@@ -95,3 +95,14 @@ def test_an_output_that_cannot_be_written_is_said_in_prose(tmp_path: Path) -> No
     ended = agent_eval("demo", "--out", "file/demo", cwd=tmp_path)
     assert ended.code == 4
     assert ended.err.startswith("Error: cannot write file/demo")
+
+
+def test_what_lies_where_the_evidence_should_go_is_not_replaced(tmp_path: Path) -> None:
+    mine = tmp_path / "runs/demo/evidence/support-agent/thesis.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    ended = agent_eval("demo", cwd=tmp_path)
+    assert ended.code == 2
+    assert "is not an evidence pack" in ended.out
+    assert "That is what this demonstration shows" not in ended.out
+    assert mine.read_text() == "years of work"

@@ -81,6 +81,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--suite", "a.json", "--out", "b", "--run-id", "a\x1b[2J"], "--run-id"),
         (["run", "--suite", "a.json", "--out", "b", "--workers", "0"], "--workers"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
+        (["gate", "--compare", "a.json", "--min-pass-rate", "all"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),
         (["gate", "--compare", "a.json", "--max-pass-rate-drop", "-0.1"], "--max-pass-rate-drop"),
         (["gate", "--compare", "a.json", "--max-hard-fail-increase", "1.01"], "--max-hard-fail-increase"),
@@ -204,6 +205,22 @@ def test_ctrl_c_is_exit_130(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     failing_with(KeyboardInterrupt(), monkeypatch)
     assert main(["fail"]) == 130
     assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+def test_a_reader_that_leaves_is_not_a_failed_gate(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(BrokenPipeError(), monkeypatch)
+    assert main(["fail"]) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_of_click_that_is_no_usage_error_is_told_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(click.ClickException("cannot"), monkeypatch)
+    assert main(["fail"]) == 2
+    assert error_of(capsys)["message"] == "cannot"
 
 
 def test_a_table_row_that_names_no_command_is_an_internal_error(

@@ -26,6 +26,11 @@ def test_pinned_environment__names_interpreter_machine_and_judging_packages() ->
     assert json.loads(json.dumps(pinned)) == pinned
 
 
+def test_pinned_environment__a_package_that_is_not_installed_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_eval.runs.environment.JUDGING_PACKAGES", ("no-such-package",))
+    assert pinned_environment()["packages"] == {"no-such-package": None}
+
+
 def git_directory(at: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (at / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
