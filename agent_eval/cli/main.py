@@ -42,6 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("agent_eval.cli.demo:demo", "Run the whole job on a bundled example."),
     "schema": Entry("agent_eval.cli.schema:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.pack:pack", "Verify evidence packs and convert their layout."),
+    "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),
 }
 """Every command, in the order of `--help`. A new one is one file and one line here."""
 
