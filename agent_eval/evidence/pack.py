@@ -56,6 +56,21 @@ def open_pack(where: Path | ZipArchive | PackSource, *, prefix: str = "") -> Pac
         return Pack(source, seal, contents)
 
 
+def verify_pack(where: Path) -> Seal:
+    """Check that a pack is as it was sealed, without reading what its files say.
+
+    For what was made from a pack that `open_pack` had opened, and names its manifest's digest.
+
+    Raises:
+        InvalidPack: Naming the file and what is wrong with it.
+    """
+    source = DirectorySource(where)
+    with source.shared():
+        seal = read_seal(source)
+        verify_files(source, seal)
+        return seal
+
+
 @contextmanager
 def _without_collection() -> Iterator[None]:
     """Spare the garbage collector.
@@ -158,7 +173,7 @@ class Pack:
 
     def files(self) -> list[FileEntry]:
         """Every file but the manifests: those of the run, then those written later."""
-        return [*self.run_files(), *self._seal.derived_files.values()]
+        return self._seal.files()
 
     def run_files(self) -> list[FileEntry]:
         """The files of the run part, sealed by `manifest.json`, which is not among them."""

@@ -42,6 +42,10 @@ class Seal:
     run_files: dict[str, FileEntry]
     derived_files: dict[str, FileEntry]
 
+    def files(self) -> list[FileEntry]:
+        """Every file but the manifests: those of the run, then those written later."""
+        return [*self.run_files.values(), *self.derived_files.values()]
+
 
 class Keeper(Protocol):
     """What is done with verified files besides verifying them."""
@@ -165,7 +169,7 @@ def _is_artifact(path: str, directories: set[str]) -> bool:
     return len(parts) > 3 and parts[1] in directories and parts[2] == at.ARTIFACTS
 
 
-def verify_files(source: PackSource, seal: Seal, keeper: Keeper) -> None:
+def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -> None:
     """Read every file once; check that exactly the listed ones are there, unchanged.
 
     Raises:
@@ -181,8 +185,9 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper) -> None:
             what = "is listed in neither manifest: it was added after the pack was sealed"
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
-        data = _verified(content, entry, seal, source.name, keep=keeper.wants(path))
-        if data is not None:
+        wanted = keeper is not None and keeper.wants(path)
+        data = _verified(content, entry, seal, source.name, keep=wanted)
+        if keeper is not None and data is not None:
             keeper.take(path, data)
     for path in expected:
         if path not in seen:

@@ -13,7 +13,7 @@ from agent_eval.contracts import Comparison, Contract, GateDecision
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import layout
 from agent_eval.evidence.derived import enclosing_pack
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.pack import verify_pack
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_reader import DEFAULT_LIMITS, parse, read_bytes
 
@@ -40,14 +40,15 @@ def read_comparison(path: Path) -> ReadComparison:
     sha256 = sha256_bytes(data)
     pack = _pack_around(path)
     if pack is not None:
-        sealed = open_pack(pack)
-        if sealed.manifest_sha256 != comparison.candidate.manifest_sha256:
+        # What the pack says was checked when it was compared; that comparison names its manifest.
+        seal = verify_pack(pack)
+        if seal.manifest_sha256 != comparison.candidate.manifest_sha256:
             raise InvalidPack(
                 f"{path} compares another run than the one in whose pack it lies",
                 remedy=f"Run `agent-eval compare` again with --candidate {pack}.",
                 file=str(path),
             )
-        if sha256 not in {entry.sha256 for entry in sealed.files()}:
+        if sha256 not in {entry.sha256 for entry in seal.files()}:
             raise InvalidPack(
                 f"{path} changed while it was read", remedy="Run the command again.", file=str(path)
             )
