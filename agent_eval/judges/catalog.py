@@ -25,6 +25,7 @@ JUDGES: dict[str, str] = {
     "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",
     "loop_guard": "agent_eval.judges.loop_guard:LoopGuardJudge",
     "policy": "agent_eval.judges.policy:PolicyJudge",
+    "prompt_injection": "agent_eval.judges.prompt_injection:PromptInjectionJudge",
     "regex": "agent_eval.judges.regex:RegexJudge",
     "repair_path": "agent_eval.judges.repair_path:RepairPathJudge",
     REPLAY_CONTRACT: "agent_eval.judges.replay_contract:ReplayContractJudge",
