@@ -1,0 +1,1 @@
+"""The safe child process: caps, allow-listed environment, no survivors."""
