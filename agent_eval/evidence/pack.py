@@ -23,7 +23,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json, parse_lines
+from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
 from agent_eval.storage.archive import ZipArchive
@@ -120,10 +120,8 @@ class _Contents:
 
     def _rows(self, path: str, data: bytes) -> list[CaseResultRow]:
         if self._layout == "compact":
-            rows = parse_lines(data, pack=self._pack, path=path)
-        else:
-            rows = [parse_json(data, pack=self._pack, path=path)]
-        return self.checker.check(rows, path)
+            return self.checker.read_lines(data, path)
+        return self.checker.check([parse_json(data, pack=self._pack, path=path)], path)
 
 
 _TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from agent_eval.contracts import REPLAY_CONTRACT, CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
+from agent_eval.evidence.alike import KnownLines
 from agent_eval.evidence.sources import invalid_pack
 from agent_eval.storage.json_reader import parse
 
@@ -161,6 +162,37 @@ class ResultChecker:
         self._tally = Tally()
         self._alike: dict[tuple[Any, ...], list[Any]] = {}
         self._strings: dict[str, str] = {}
+        self._known = KnownLines()
+
+    def read_lines(self, data: bytes, path: str) -> list[CaseResultRow]:
+        """Every case result of a JSON Lines file, parsed and checked.
+
+        Raises:
+            InvalidPack: Not strict JSON, a line without its end; otherwise as `check`.
+        """
+        if data and not data.endswith(b"\n"):
+            raise invalid_pack(self._pack, path, "does not end with a line feed")
+        lines = data.split(b"\n")[:-1]
+        rows = [self._known.find(line) for line in lines]
+        unlike = [number for number, row in enumerate(rows) if row is None]
+        parsed = self._parse_some(lines, unlike, path)
+        for number, row in zip(unlike, parsed, strict=True):
+            if problem := self._take(row):
+                raise invalid_pack(self._pack, path, f"case {number + 1} in it: {problem}")
+            self._known.remember(lines[number], row)
+            rows[number] = row
+        return cast(list[CaseResultRow], rows)
+
+    def _parse_some(self, lines: list[bytes], numbers: list[int], path: str) -> list[Any]:
+        some = b"".join(lines[number] + b"\n" for number in numbers)
+        try:
+            return parse_lines(some, pack=self._pack, path=path)
+        except InvalidPack:
+            # Once more, to tell the line by its number in the file.
+            return [
+                parse_json(lines[number], pack=self._pack, path=path, first_line=number + 1)
+                for number in numbers
+            ]
 
     def check(self, rows: list[Any], path: str) -> list[CaseResultRow]:
         """Return the rows, checked; equal strings in them are one object afterwards.
@@ -176,10 +208,14 @@ class ResultChecker:
 
     def tally(self) -> Tally:
         """The count of everything checked so far."""
+        self._count_alike()
+        self._known.count(self._tally)
+        return self._tally
+
+    def _count_alike(self) -> None:
         for row, count in self._alike.values():
             self._tally.add_row(row, count)
         self._alike.clear()
-        return self._tally
 
     def _take(self, row: Any) -> str | None:
         if problem := _RESULT.problem(row):
@@ -209,7 +245,7 @@ class ResultChecker:
         if problem := _inconsistency(row):
             return f"{row['case_id'][:200]!r}: {problem}"
         if len(self._alike) >= _MOST_COMBINATIONS:
-            self.tally()
+            self._count_alike()
         self._alike[key] = [row, 1]
         return None
 
