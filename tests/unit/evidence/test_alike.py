@@ -85,6 +85,24 @@ def test_rows_of_like_lines_have_their_own_ids() -> None:
     assert (summary.total_cases, summary.failed_cases) == (6, 6)
 
 
+def test_id_in_the_evidence_is_not_taken_for_the_id_of_the_case() -> None:
+    lines = [line(name, Outcome.PASSED, evidence={"case_id": name}) + b"\n" for name in ("a", "b")]
+    rows, _ = by_likeness(b"".join(lines))
+    assert [row["verdicts"][0]["evidence"] for row in rows] == [{"case_id": "a"}, {"case_id": "b"}]
+
+
+def test_id_that_is_spelled_in_two_ways_is_not_overlooked() -> None:
+    first = line("a", Outcome.PASSED, evidence={"case_id": "A"})
+    # The verdict's id is spelled with an escape, and the evidence takes the place of its plain spelling.
+    odd = first.replace(b'"case_id":"a"', rb'"case_id":"\u0061"').replace(rb'"\u0061"', b'"a"', 1)
+    odd = odd.replace(b'"A"', b'"a"')
+    lying = odd.replace(b'"a"', b'"b"')
+    rows, _ = by_likeness(odd + b"\n")
+    assert rows[0]["verdicts"][0]["case_id"] == "a"
+    with pytest.raises(InvalidPack, match="belongs to another case"):
+        by_likeness(odd + b"\n" + lying + b"\n")
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
