@@ -19,10 +19,12 @@ from agent_eval.judges.protocol import Judge, JudgeConfig
 from agent_eval.judges.wording import clipped, quoted
 
 JUDGES: dict[str, str] = {
+    "command": "agent_eval.judges.command:CommandJudge",
     "cost_budget": "agent_eval.judges.cost_budget:CostBudgetJudge",
     "final_output": "agent_eval.judges.final_output:FinalOutputJudge",
     "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
     "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",
+    "lean": "agent_eval.judges.lean:LeanJudge",
     "loop_guard": "agent_eval.judges.loop_guard:LoopGuardJudge",
     "policy": "agent_eval.judges.policy:PolicyJudge",
     "prompt_injection": "agent_eval.judges.prompt_injection:PromptInjectionJudge",
@@ -53,7 +55,8 @@ def load_judges(
         configs: Configuration by name (or by `judge_id`, for `module:Class`). Entries for known judges
             that are not in `names` are allowed, so that one file can serve several runs; what stands
             under `replay_contract` adds that check with the configuration given.
-        allow_plugins: False finds built-in judges only; for names that come from an evidence pack.
+        allow_plugins: False finds built-in judges only, and of these none that runs a command; for names
+            and configurations that come from an evidence pack.
 
     Raises:
         InvalidInput: Unknown judge or configuration key (with the nearest name), a wrong value, a
@@ -67,6 +70,12 @@ def load_judges(
     used: set[str] = set()
     for name in wanted:
         make = _find(name, allow_plugins=allow_plugins)
+        if not allow_plugins and getattr(make, "runs_commands", False):
+            raise InvalidInput(
+                f"judge {quoted(name)} runs a command, and here only built-in checks may run",
+                remedy="Leave it out, or configure it in a policy of your own.",
+                field="judges",
+            )
         judge_id = getattr(make, "judge_id", name)
         keys = [key for key in dict.fromkeys((name, judge_id)) if key in given]
         if len(keys) > 1:
