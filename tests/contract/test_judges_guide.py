@@ -1,0 +1,53 @@
+"""The guide to judges names every judge and every key of its configuration, and its example works."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_eval.contracts import Case, Trace
+from agent_eval.judges import DEFAULT_JUDGES, JUDGES, JudgeConfig
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "judges.md").read_text("utf-8")
+
+
+def section(name: str) -> str:
+    """What the guide says under a judge's heading; programs share what stands under `command`."""
+    text = GUIDE.split(f"### {name}\n", 1)[1]
+    return section("command") if name == "lean" else re.split(r"\n##[# ]", text, maxsplit=1)[0]
+
+
+def config_of(name: str) -> type[JudgeConfig]:
+    module, _, judge = JUDGES[name].partition(":")
+    found: type[JudgeConfig] = getattr(importlib.import_module(module), judge).Config
+    return found
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_every_judge_is_in_the_table_with_its_default(name: str) -> None:
+    row = next(line for line in GUIDE.splitlines() if line.startswith(f"| [`{name}`](#{name}) |"))
+    hard = {"yes": True, "no": False}[row.rsplit("|", 2)[1].strip()]
+    assert config_of(name).model_fields["hard"].default is hard
+    assert ("*default*" in row) == (name in DEFAULT_JUDGES)
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_every_key_is_documented_and_no_other(name: str) -> None:
+    keys = set(config_of(name).model_fields) - {"hard"}
+    tables = re.findall(r"^\| (?:key|configuration) \|.*\n(?:\|.*\n)*", section(name), re.MULTILINE)
+    assert set(re.findall(r"^\| `(\w+)` \|", "".join(tables), re.MULTILINE)) == keys
+
+
+def test_the_example_is_a_judge() -> None:
+    code = GUIDE.split("```python\n", 1)[1].split("```", 1)[0]
+    names: dict[str, object] = {}
+    exec(code, names)
+    judge = names["NoApologies"]()  # type: ignore[operator]
+    for text, passed in (("done", True), ("Sorry!", False)):
+        case = Case.model_validate(
+            {"case_id": "c", "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": text}]}
+        )
+        assert judge.evaluate(case, Trace(case.trace)).passed is passed
