@@ -1,0 +1,212 @@
+"""What a caller of `run_child` can rely on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import ExitCode, FailureKind, InvalidInput, NotEvaluable
+from agent_eval.processes import pool
+from agent_eval.processes.child import ChildLimits, ChildNotStarted, run_child
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
+def test_input_arguments_and_environment_arrive_as_they_are() -> None:
+    code = "import os, sys; print(sys.stdin.read(), sys.argv[1:], os.environ['A'], ascii(os.environ['B']))"
+    env = {**ENV, "A": "ä 'x'", "B": "\udcff", "LC_ALL": "C.UTF-8"}
+    result = run_child(python(code, "a b", "$HOME", ""), stdin="{é}".encode(), env=env)
+    assert result.stdout.decode() == "{é} ['a b', '$HOME', ''] ä 'x' '\\udcff'\n"
+    assert (result.exit_code, result.failure, result.problem) == (0, None, "")
+    assert 0 < result.duration_s < 60
+
+
+def test_output_and_errors_are_kept_apart() -> None:
+    result = run_child(python("import sys; print('out'); print('err', file=sys.stderr)"), env=ENV)
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "problem"),
+    [
+        ("raise SystemExit(3)", 3, "exited with code 3"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11, "was ended by SIGSEGV"),
+        ("import os, signal; os.kill(os.getpid(), 40)", -40, "was ended by signal 40"),
+    ],
+)
+def test_exit_codes_and_signals_are_told(code: str, exit_code: int, problem: str) -> None:
+    result = run_child(python(code), env=ENV)
+    assert (result.exit_code, result.failure) == (exit_code, FailureKind.AGENT_ERROR)
+    assert result.problem == problem
+
+
+def test_output_at_the_limit_is_allowed_and_one_byte_more_is_not() -> None:
+    limits = ChildLimits(stdout_bytes=1000)
+    assert run_child(python("print('x' * 999)"), env=ENV, limits=limits).failure is None
+    result = run_child(python("print('x' * 1000)"), env=ENV, limits=limits)
+    assert (result.failure, len(result.stdout)) == (FailureKind.OUTPUT_LIMIT, 1000)
+    assert result.problem == "wrote more than 1000 bytes to standard output"
+
+
+def test_signals_and_descriptors_of_this_program_are_not_inherited(tmp_path: Path) -> None:
+    code = "import os; print(len(os.listdir('/proc/self/fd')), os.getsid(0) == os.getpid())"
+    with open(tmp_path / "open", "wb") as file:
+        os.set_inheritable(file.fileno(), True)
+        result = run_child(python(code), env=ENV)
+    assert result.stdout == b"4 True\n"  # the fourth is the listing's own
+    # Python ignores SIGPIPE and passes that on; a shell shows what it was given.
+    piped = run_child(["sh", "-c", "yes | head -n 1; kill -PIPE $$"], env=ENV)
+    assert piped.exit_code == -signal.SIGPIPE
+
+
+def test_working_directory(tmp_path: Path) -> None:
+    code = "import os; print(os.getcwd())"
+    assert run_child(python(code), env=ENV, cwd=tmp_path).stdout.decode().strip() == str(tmp_path)
+    assert run_child(python(code), env=ENV).stdout.decode().strip() == os.getcwd()
+
+
+def test_program_beside_the_working_directory_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "agent"
+    script.write_text("#!/bin/sh\necho here\n")
+    script.chmod(0o755)
+    assert run_child(["./agent"], env=ENV, cwd=tmp_path).stdout == b"here\n"
+    assert run_child(["agent"], env={"PATH": str(tmp_path)}).stdout == b"here\n"
+
+
+def test_program_that_does_not_exist() -> None:
+    with pytest.raises(ChildNotStarted, match="cannot run no-such-agent: No such file") as caught:
+        run_child(["no-such-agent"], env=ENV)
+    assert caught.value.exit_code is ExitCode.NOT_EVALUABLE
+    assert "PATH" in caught.value.remedy
+    # The supervisor serves on.
+    assert run_child(["true"], env=ENV).failure is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "remedy"),
+    [(0o644, "#!/bin/sh\n", "chmod +x"), (0o755, "\0\0", "Begin it with a line")],
+)
+def test_program_that_cannot_be_executed(tmp_path: Path, mode: int, content: str, remedy: str) -> None:
+    script = tmp_path / "agent"
+    script.write_text(content)
+    script.chmod(mode)
+    with pytest.raises(ChildNotStarted) as caught:
+        run_child([str(script)], env=ENV)
+    assert remedy in caught.value.remedy
+
+
+def test_working_directory_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(ChildNotStarted, match="working directory"):
+        run_child(["true"], env=ENV, cwd=tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("argv", "env"),
+    [
+        ([], {}),
+        ([""], {}),
+        (["a\0b"], {}),
+        (["true"], {"A": "\0"}),
+        (["true"], {"": "x"}),
+        (["true"], {"A=B": ""}),
+    ],
+)
+def test_what_no_process_can_be_given_is_refused(argv: list[str], env: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        run_child(argv, env=env)
+
+
+def test_arguments_that_are_too_long_are_refused() -> None:
+    with pytest.raises(ChildNotStarted, match="too long"):
+        run_child(["true", "x" * (1 << 22)], env=ENV)
+
+
+def test_interrupting_the_program_ends_the_child(tmp_path: Path) -> None:
+    parent = (
+        "import sys; from agent_eval.processes.child import run_child\n"
+        "run_child(['sh', '-c', 'echo $$ > pid; exec sleep 3600'], env={'PATH': sys.argv[1]})"
+    )
+    program = subprocess.Popen(
+        python(parent, ENV["PATH"]), cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
+    )
+    pid_file = tmp_path / "pid"
+    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
+        assert program.poll() is None
+    os.killpg(program.pid, signal.SIGINT)
+    _, errors = program.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in errors
+    assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
+
+
+def test_supervisors_are_used_again_and_new_ones_take_the_place_of_dead_ones() -> None:
+    code = "import os; print(os.getppid())"
+    first = int(run_child(python(code), env=ENV).stdout)
+    assert int(run_child(python(code), env=ENV).stdout) == first
+    os.kill(first, signal.SIGKILL)
+    while Path(f"/proc/{first}").exists():
+        pass  # it dies when the kernel gets to it, and then the nursery buries it
+    second = int(run_child(python(code), env=ENV).stdout)
+    assert second != first
+
+
+def test_nursery_that_was_killed_is_started_again() -> None:
+    supervisors = pool.Supervisors()
+    with supervisors:
+        link = supervisors.take()
+        nursery = supervisors._nursery
+        assert nursery is not None
+        nursery.kill()
+        nursery.wait()
+        other = supervisors.take()
+        assert supervisors._nursery is not nursery
+        supervisors.give_back(other)
+        link.close()
+
+
+def test_nursery_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pool.Supervisors() as supervisors, pytest.raises(NotEvaluable, match="no process can be started"):
+        supervisors.take()
+
+
+def test_forked_copy_of_this_program_has_supervisors_of_its_own() -> None:
+    code = """if True:
+        import os, sys
+        from agent_eval.processes.child import run_child
+        parent = lambda: int(run_child(["sh", "-c", "echo $PPID"], env={"PATH": sys.argv[1]}).stdout)
+        mine = parent()
+        child = os.fork()
+        if child == 0:
+            assert parent() != mine
+            sys.exit()
+        assert os.waitpid(child, 0)[1] == 0
+        assert parent() == mine
+    """
+    subprocess.run(python(code, ENV["PATH"]), check=True, timeout=60)
+
+
+def test_many_threads_run_children_at_once() -> None:
+    results: list[bytes] = []
+
+    def work(number: int) -> None:
+        for round_ in range(5):
+            name = f"{number}-{round_}".encode()
+            assert run_child(["cat"], stdin=name, env=ENV).stdout == name
+        results.append(name)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 10
