@@ -23,6 +23,7 @@ from agent_eval.runs.packs import view
 from agent_eval.runs.run import RunRequest, run_suite
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.redaction import Redactor
 
 COMPARISON = Path("compare") / "baseline_delta.json"
 DECISION = Path("compare") / "gate_decision.json"
@@ -53,23 +54,27 @@ class Evaluation:
     archive: Path
 
 
-def evaluate(settings: Settings, platform: Platform, environ: Mapping[str, str]) -> Evaluation:
-    """Do everything that leaves evidence.
+def evaluate(
+    settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor
+) -> Evaluation:
+    """Do everything that leaves evidence, none of which holds a secret that `redactor` knows.
 
     Raises:
         AgentEvalError: A suite, judge or named baseline is wrong (exit code 2), or the evidence cannot be
             written (exit code 4).
     """
     targets = find_targets(settings.suite)
-    packs = {target.slug: _score(target, settings, platform, environ) for target in targets}
+    packs = {target.slug: _score(target, settings, platform, environ, redactor) for target in targets}
     found = _baselines(settings, platform, list(packs))
-    suites = [_decide(target, packs[target.slug], found, settings, environ) for target in targets]
+    suites = [_decide(target, packs[target.slug], found, settings, environ, redactor) for target in targets]
     archive = settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
     return Evaluation(suites=suites, search=found, archive=archive)
 
 
-def _score(target: Target, settings: Settings, platform: Platform, environ: Mapping[str, str]) -> Pack:
+def _score(
+    target: Target, settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor
+) -> Pack:
     name = platform.context.run_name
     request = RunRequest(
         suite=target.path,
@@ -79,7 +84,7 @@ def _score(target: Target, settings: Settings, platform: Platform, environ: Mapp
         judges=settings.judges,
         judge_config=settings.judge_config,
     )
-    run_suite(request, environ=environ)
+    run_suite(request, environ=environ, redactor=redactor, source=target.source)
     return open_pack(request.out)
 
 
@@ -92,12 +97,17 @@ def _baselines(settings: Settings, platform: Platform, slugs: list[str]) -> Sear
 
 
 def _decide(
-    target: Target, pack: Pack, found: Search, settings: Settings, environ: Mapping[str, str]
+    target: Target,
+    pack: Pack,
+    found: Search,
+    settings: Settings,
+    environ: Mapping[str, str],
+    redactor: Redactor,
 ) -> SuiteEvaluation:
     where = settings.out / target.slug
     now = clock.timestamp(environ)
     candidate = view(pack)
-    comparison = _compare(target, pack, candidate, found, now)
+    comparison = _without_secrets(_compare(target, pack, candidate, found, now), redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None and comparison.overview.compared_cases:
@@ -148,6 +158,16 @@ def _compare(target: Target, pack: Pack, candidate: RunView, found: Search, now:
             f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
         )
         return None
+
+
+def _without_secrets(comparison: Comparison | None, redactor: Redactor) -> Comparison | None:
+    """An earlier run's evidence may hold what is known to be secret now."""
+    if comparison is None:
+        return None
+    stated = comparison.to_json()
+    if not redactor.finds(dumps(stated)):
+        return comparison
+    return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
 def _with_own_rules(

@@ -1,36 +1,30 @@
-"""GitHub Actions: the event, earlier runs, the comment, outputs, summary and log."""
+"""GitHub Actions: the event, earlier runs, the comment."""
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.baseline import Candidate, NoHistory
 from agent_eval.ci.github_api import API_VERSION, GitHubApi, IssueComment, graphql_url
 from agent_eval.ci.github_event import GitHubEvent, read_event
 from agent_eval.ci.github_history import GitHubHistory
+from agent_eval.ci.github_step import GitHubStep
 from agent_eval.ci.marker import Marker
 from agent_eval.ci.platform import Context
 from agent_eval.ci.publication import Comment, Published, publish
 from agent_eval.ci.settings import Settings
-from agent_eval.errors import StorageError, UsageError
+from agent_eval.errors import UsageError
 from agent_eval.http.answer import HttpError
 from agent_eval.http.session import Session
-from agent_eval.storage.append import append_file
-from agent_eval.text.workflow import command
 
 PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"
 """Who writes when a workflow's own token cannot say it."""
 
-MAX_SUMMARY_BYTES = 1 << 20
-"""GitHub drops a step's summary beyond this size."""
 
-
-class GitHub:
+class GitHub(GitHubStep):
     """One job of GitHub Actions.
 
     Args:
@@ -52,10 +46,9 @@ class GitHub:
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        super().__init__(environ, stream)
         self.event = read_event(environ)
         self._settings = settings
-        self._environ = environ
-        self._stream = stream
         token = settings.github_token or environ.get("GITHUB_TOKEN", "").strip()
         self._api = _api(settings, environ, token, self.event.repository, sleep) if token else None
 
@@ -84,25 +77,6 @@ class GitHub:
         )
         return history.candidates(notes)
 
-    def write_summary(self, markdown: str) -> None:
-        """Add to the step's summary; what would not fit is left out, since GitHub would drop everything."""
-        path = self._environ.get("GITHUB_STEP_SUMMARY", "")
-        data = markdown.encode("utf-8", "replace") + b"\n"
-        if not path:
-            return
-        if _size(Path(path)) + len(data) > MAX_SUMMARY_BYTES:
-            self.warn("The job summary is full; the report is in the output directory.")
-            return
-        self._append(path, data, "The job summary")
-
-    def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Set the step's outputs. The delimiter cannot be guessed, so no value can set another one."""
-        path = self._environ.get("GITHUB_OUTPUT", "")
-        delimiter = f"agent-eval-{secrets.token_hex(16)}"
-        lines = [f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()]
-        if path:
-            self._append(path, "".join(lines).encode("utf-8", "replace"), "The step's outputs")
-
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's comment on the pull request, where there is one."""
         event = self.event
@@ -116,28 +90,6 @@ class GitHub:
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
         comments = PullRequestComments(self._api, event.pull_request, self._settings.comment_author)
         return publish(comments, marker, body(str(marker)), from_fork=event.from_fork)
-
-    def say(self, text: str) -> None:
-        """Print prose while the runner listens to no command."""
-        token = secrets.token_hex(16)
-        self._print(f"::stop-commands::{token}\n{text}\n::{token}::")
-
-    def warn(self, text: str) -> None:
-        """A warning annotation."""
-        self._print(command("warning", text, title="agent-eval"))
-
-    def fail(self, text: str) -> None:
-        """An error annotation."""
-        self._print(command("error", text, title="agent-eval"))
-
-    def _append(self, path: str, data: bytes, what: str) -> None:
-        try:
-            append_file(Path(path), data)
-        except StorageError as error:
-            self.warn(f"{what} could not be written: {error.message}")
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
 
 
 class PullRequestComments:
@@ -193,13 +145,6 @@ def _api(
 
 def _comment(row: IssueComment) -> Comment:
     return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 __all__ = ["GitHub", "GitHubEvent", "PullRequestComments"]

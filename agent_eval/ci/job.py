@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from agent_eval.ci.discreet import Discreet
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
 from agent_eval.ci.ownership import give_back
-from agent_eval.ci.platform import Platform
-from agent_eval.ci.platforms import platform_for
+from agent_eval.ci.platform import Context, Platform, Teller
+from agent_eval.ci.platforms import platform_for, teller_for
 from agent_eval.ci.publication import Published
 from agent_eval.ci.settings import Settings, gather, settings_from
 from agent_eval.ci.targets import REPORT_NAME
@@ -28,7 +29,9 @@ from agent_eval.ci.telling import (
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.summary import render_summary
+from agent_eval.runs.secrets import redactor_for
 from agent_eval.storage.atomic import write_file
+from agent_eval.storage.redaction import Redactor
 from agent_eval.text.markdown import prose
 
 MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
@@ -52,13 +55,21 @@ def run_job(
         make_platform: Builds the platform; the one the environment shows by default.
 
     Raises:
-        AgentEvalError: The settings or the runner's environment are wrong, so that nobody can be told but
-            the caller. Everything later is told on the platform and ends in an exit code.
+        AgentEvalError: The settings or the runner's environment are wrong, and this is a place where nobody
+            can be told but the caller. Everything later is told on the platform and ends in an exit code.
     """
-    settings = settings_from(gather(flags, environ, config_file))
-    platform = make_platform(settings, environ, stream)
+    redactor = redactor_for(environ, flags.get("github-token", ""))
     try:
-        return _job(settings, platform, environ)
+        settings = settings_from(gather(flags, environ, config_file))
+        platform = Discreet(make_platform(settings, environ, stream), redactor)
+    except AgentEvalError as error:
+        teller = teller_for(environ, stream)
+        if teller is None:
+            raise
+        _tell_wrong_settings(error, teller, redactor)
+        return error.exit_code
+    try:
+        return _job(settings, platform, environ, redactor)
     except AgentEvalError as error:
         _tell_error(error, settings, platform)
         return error.exit_code
@@ -66,11 +77,11 @@ def run_job(
         give_back(settings.out, Path.cwd())
 
 
-def _job(settings: Settings, platform: Platform, environ: Mapping[str, str]) -> ExitCode:
-    evaluation = evaluate(settings, platform, environ)
+def _job(settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor) -> ExitCode:
+    evaluation = evaluate(settings, platform, environ, redactor)
     report = report_of(evaluation, settings, platform.context, environ)
     outcome = outcome_of(evaluation)
-    summary = render_summary(report)
+    summary = redactor.redact_text(render_summary(report))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     platform.say("\n".join(log_lines(evaluation, outcome)))
     for warning in report.warnings:
@@ -94,9 +105,20 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
 
 
 def _tell_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    platform.fail(f"{full_stop(error.message)} {error.remedy}".strip())
-    platform.write_summary(error_report(error, settings, platform.context))
+    title, context = settings.report_title, platform.context
+    platform.fail(_in_one_line(error))
+    platform.write_summary(error_report(error, title, context))
     platform.write_outputs(outputs_of_error())
-    _comment(
-        platform, settings, lambda marker: error_report(error, settings, platform.context, marker=marker)
-    )
+    _comment(platform, settings, lambda marker: error_report(error, title, context, marker=marker))
+
+
+def _tell_wrong_settings(error: AgentEvalError, teller: Teller, redactor: Redactor) -> None:
+    """No comment: with wrong settings nobody knows which one, and as whom."""
+    report = error_report(error, INPUT_BY_NAME["report-title"].default, Context())
+    teller.fail(redactor.redact_text(_in_one_line(error)))
+    teller.write_summary(redactor.redact_text(report))
+    teller.write_outputs(outputs_of_error())
+
+
+def _in_one_line(error: AgentEvalError) -> str:
+    return f"{full_stop(error.message)} {error.remedy}".strip()

@@ -27,7 +27,23 @@ class Context:
     evidence_url: str | None = None
 
 
-class Platform(Protocol):
+class Teller(Protocol):
+    """Who can be told how the job went, whether or not its settings could be read."""
+
+    def write_summary(self, markdown: str) -> None:
+        """Add to the job's summary, where there is one."""
+        ...
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Tell the steps that follow."""
+        ...
+
+    def fail(self, text: str) -> None:
+        """Point out why the job fails."""
+        ...
+
+
+class Platform(Teller, Protocol):
     """A place where the job runs. No method raises for what the remote side does, except `candidates`."""
 
     @property
@@ -44,14 +60,6 @@ class Platform(Protocol):
         """
         ...
 
-    def write_summary(self, markdown: str) -> None:
-        """Add to the job's summary, where there is one."""
-        ...
-
-    def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Tell the steps that follow."""
-        ...
-
     def publish(self, body: Callable[[str], str]) -> Published:
         """Say it where the change is reviewed.
 
@@ -66,8 +74,4 @@ class Platform(Protocol):
 
     def warn(self, text: str) -> None:
         """Point out a sentence that someone should act on."""
-        ...
-
-    def fail(self, text: str) -> None:
-        """Point out why the job fails."""
         ...

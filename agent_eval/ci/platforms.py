@@ -5,30 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TextIO
+from typing import Any, TextIO
 
-from agent_eval.ci.platform import Platform
+from agent_eval.ci.platform import Platform, Teller
 from agent_eval.ci.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A platform: its class, and the environment variable that is `true` there (empty: everywhere)."""
+    """A platform: its class, the environment variable that is `true` there (empty: everywhere), and who can
+    be told there that the settings are wrong (empty: whoever called)."""
 
     name: str
     where: str
     variable: str
+    teller: str = ""
 
 
 PLATFORMS = (
-    Row("github", "agent_eval.ci.github:GitHub", "GITHUB_ACTIONS"),
+    Row("github", "agent_eval.ci.github:GitHub", "GITHUB_ACTIONS", "agent_eval.ci.github_step:GitHubStep"),
     Row("local", "agent_eval.ci.local:Local", ""),
 )
 
 
 def platform_for(settings: Settings, environ: Mapping[str, str], stream: TextIO) -> Platform:
     """The platform this job runs on; the first row that fits."""
-    row = next(row for row in PLATFORMS if not row.variable or environ.get(row.variable) == "true")
-    module, _, name = row.where.partition(":")
-    made: Platform = getattr(import_module(module), name)(settings, environ, stream)
+    made: Platform = _load(_row(environ).where)(settings, environ, stream)
     return made
+
+
+def teller_for(environ: Mapping[str, str], stream: TextIO) -> Teller | None:
+    """Who can be told there while there are no settings; None where that is whoever called."""
+    where = _row(environ).teller
+    made: Teller | None = _load(where)(environ, stream) if where else None
+    return made
+
+
+def _row(environ: Mapping[str, str]) -> Row:
+    return next(row for row in PLATFORMS if not row.variable or environ.get(row.variable) == "true")
+
+
+def _load(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)

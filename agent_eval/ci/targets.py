@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.names import safe_name
-from agent_eval.suites.reader import open_suite
+from agent_eval.suites.reader import SuiteSource, open_suite
 
 ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
@@ -20,10 +20,15 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A suite to evaluate: its path as given, and the name of its pack and baseline."""
+    """A suite to evaluate: its path as given, and the name of its pack and baseline.
+
+    `source` is the open suite where it is the only one: reading a large one twice takes time, and many
+    at once take memory.
+    """
 
     path: Path
     slug: str
+    source: SuiteSource | None = None
 
 
 def find_targets(patterns: Sequence[str]) -> list[Target]:
@@ -46,7 +51,8 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     seen: dict[str, Path] = {}
     targets = []
     for path in paths:
-        slug = safe_name(open_suite(path).header.dataset_id)
+        source = open_suite(path)
+        slug = safe_name(source.header.dataset_id)
         if slug in seen or slug in (ARCHIVE_NAME, REPORT_NAME):
             other = seen.get(slug, "the job's own files")
             raise InvalidInput(
@@ -56,7 +62,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
                 field="dataset_id",
             )
         seen[slug] = path
-        targets.append(Target(path, slug))
+        targets.append(Target(path, slug, source if len(paths) == 1 else None))
     return targets
 
 

@@ -105,18 +105,18 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(error: AgentEvalError, settings: Settings, context: Context, *, marker: str = "") -> str:
+def error_report(error: AgentEvalError, title: str, context: Context, *, marker: str = "") -> str:
     """Markdown that says why there is no result, in place of a report.
 
     Args:
         error: What went wrong.
-        settings: For the title.
+        title: Of the report.
         context: For the commit and the job's page.
         marker: The comment's first line; empty outside a comment.
     """
     blocks = [
         marker,
-        f"## 🛑 {plain(settings.report_title)}: not evaluated",
+        f"## 🛑 {plain(title)}: not evaluated",
         f"**{prose(full_stop(error.message), limit=1_000)}**",
         prose(error.remedy, limit=1_000) if error.remedy else "",
         f"Commit {prose(f'`{context.head_sha[:7]}`')}." if context.head_sha else "",

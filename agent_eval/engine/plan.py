@@ -9,6 +9,7 @@ from typing import Any
 from agent_eval.evidence.writer import PackTarget
 from agent_eval.judges.catalog import load_judges
 from agent_eval.judges.protocol import Judge
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 
 
@@ -42,3 +43,4 @@ class ScoringJob:
     suite: SuiteSource
     plan: JudgePlan
     target: PackTarget
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))

@@ -6,12 +6,14 @@ import os
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from agent_eval.contracts import RunConfig, RunSummary, Tally
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.plan import JudgePlan, ScoringJob
+from agent_eval.engine.redacted import REDACTED_CASES, written_config
 from agent_eval.engine.shard import ShardOutcome, score_shard
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.destination import may_be_replaced
@@ -19,6 +21,7 @@ from agent_eval.evidence.layout import choose_layout
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.protocol import Judge
 from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 
 Progress = Callable[[int, int], None]
@@ -39,6 +42,7 @@ def score_suite(
     *,
     layout: Literal["auto", "files", "compact"] = "auto",
     workers: int | None = None,
+    redactor: Redactor | None = None,
     on_progress: Progress | None = None,
 ) -> RunSummary:
     """Judge every case of a suite by its recorded trace, and seal the evidence.
@@ -53,11 +57,12 @@ def score_suite(
         out: Where the pack shall stand. An evidence pack there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
         workers: Processes, this one included; by default as many as help.
+        redactor: Knows the secrets that must not be written; none by default.
         on_progress: Called in this process.
 
     Raises:
         InvalidInput: The first thing that is wrong with the suite, in suite order, or a judge's name or
-            configuration.
+            configuration; a secret stands in a name.
         NothingMeasured: The suite has no cases.
         UsageError: Something that is not an evidence pack is at `out`.
         NotEvaluable: A worker died, or the suite changed meanwhile.
@@ -70,16 +75,24 @@ def score_suite(
             file=str(suite.path),
         )
     judges = plan.load()
+    redactor = redactor or Redactor(())
+    config = written_config(config, redactor)
     replace = may_be_replaced(out)
     with new_directory(out, replace=replace) as root:
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
-        job = ScoringJob(suite, plan, target)
+        job = ScoringJob(suite, plan, target, redactor)
         with PackSealer(target) as sealer, closing(_outcomes(job, judges, workers)) as outcomes:
-            tally = _join(suite, outcomes, sealer, on_progress)
-            summary = tally.summary(config.run_id, config.dataset_id)
-            sealer.seal(config, summary)
+            joined = _join(suite, outcomes, sealer, on_progress)
+            summary = joined.tally.summary(config.run_id, config.dataset_id)
+            sealer.seal(_with_redactions(config, joined.redacted_cases), summary)
     return summary
+
+
+def _with_redactions(config: RunConfig, count: int) -> RunConfig:
+    if not count:
+        return config
+    return config.model_copy(update={"execution_config": {**config.execution_config, REDACTED_CASES: count}})
 
 
 def _outcomes(
@@ -104,11 +117,17 @@ def _default_processes(shards: int) -> int:
     return max(1, min(usable, MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS))
 
 
+@dataclass(slots=True)
+class _Joined:
+    tally: Tally = field(default_factory=Tally)
+    redacted_cases: int = 0
+
+
 def _join(
     suite: SuiteSource, outcomes: Iterator[ShardOutcome], sealer: PackSealer, on_progress: Progress | None
-) -> Tally:
+) -> _Joined:
     """Take outcomes in suite order, whichever order they come in."""
-    tally = Tally()
+    result = _Joined()
     ids = array("Q")
     waiting: dict[int, ShardOutcome] = {}
     joined = 0
@@ -118,7 +137,8 @@ def _join(
             ready = waiting.pop(joined)
             joined += 1
             ids.extend(ready.ids)
-            tally.merge(ready.tally)
+            result.tally.merge(ready.tally)
+            result.redacted_cases += ready.redacted_cases
             sealer.append(written)
         if on_progress is not None:
             on_progress(len(ids), suite.case_count)
@@ -129,4 +149,4 @@ def _join(
     refuse_duplicates(suite, ids)
     if failed is not None and failed.error is not None:
         raise failed.error
-    return tally
+    return result

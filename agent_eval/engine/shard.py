@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent_eval.contracts import Case, CaseResult, Outcome, Tally, Trace, Verdict, case_result
 from agent_eval.engine.plan import ScoringJob
+from agent_eval.engine.redacted import written_case, written_result
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
@@ -17,6 +18,7 @@ from agent_eval.judges.catalog import judge_case, validate_case
 from agent_eval.judges.protocol import Judge
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.cases import RawCase
 from agent_eval.suites.document import Shard
 
@@ -29,6 +31,7 @@ class ShardOutcome:
         index: Which shard.
         ids: `id_hash` of every case in suite order, up to the one that failed.
         tally: Counts over the shard.
+        redacted_cases: In how many cases a secret was replaced.
         written: What was written; None when the shard failed.
         error: Why it failed.
     """
@@ -36,6 +39,7 @@ class ShardOutcome:
     index: int
     ids: array[int] = field(default_factory=lambda: array("Q"))
     tally: Tally = field(default_factory=Tally)
+    redacted_cases: int = 0
     written: WrittenShard | None = None
     error: AgentEvalError | None = None
 
@@ -56,7 +60,7 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
             for found, case in job.suite.read(shard):
                 outcome.ids.append(id_hash(case.case_id))
                 _refuse_unjudgeable(judges, found, case, job.suite.path)
-                _score_case(found, case, judges, outcome, writer)
+                _score_case(found, case, judges, outcome, writer, job.redactor)
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error
@@ -82,15 +86,23 @@ def _refuse_unjudgeable(judges: Sequence[Judge], found: RawCase, case: Case, fil
 
 
 def _score_case(
-    found: RawCase, case: Case, judges: Sequence[Judge], outcome: ShardOutcome, writer: ShardWriter
+    found: RawCase,
+    case: Case,
+    judges: Sequence[Judge],
+    outcome: ShardOutcome,
+    writer: ShardWriter,
+    redactor: Redactor,
 ) -> None:
     trace = Trace(case.trace)
     # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
-    trajectory_line = found.encoded()
-    row = index_row(found.raw, case, trace)
-    result, result_line = _encodable(case_result(case.case_id, judge_case(judges, case, trace)))
+    written = written_case(found, case, redactor)
+    row = index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)
+    said, said_line = _encodable(case_result(case.case_id, judge_case(judges, case, trace)))
+    result = written_result(said, said_line, redactor)
+    result_line = said_line if result is said else dumps(result_row(result))
+    outcome.redacted_cases += written.changed or result is not said
     outcome.tally.add(result)
-    writer.add(CaseEvidence(found.raw, trajectory_line, result_row(result), result_line, row))
+    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row))
 
 
 def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:

@@ -15,9 +15,11 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.runs import clock
 from agent_eval.runs.environment import git_commit, pinned_environment
+from agent_eval.runs.secrets import redactor_for
 from agent_eval.runs.select import select_cases
 from agent_eval.storage.json_reader import read_json
 from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
 
 Layout = Literal["auto", "files", "compact"]
@@ -60,12 +62,21 @@ class RunResult:
         return self.config.run_id
 
 
-def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
+def run_suite(
+    request: RunRequest,
+    *,
+    environ: Mapping[str, str],
+    redactor: Redactor | None = None,
+    source: SuiteSource | None = None,
+) -> RunResult:
     """Judge every case and write the pack, sealed.
 
     Args:
         request: What to run.
-        environ: The environment variables; they may pin clock and run id and name the commit.
+        environ: The environment variables; they may pin clock and run id and name the commit. Values of
+            those that look secret are not written.
+        redactor: Knows the secrets instead.
+        source: The suite, where it is open already.
 
     Raises:
         InvalidInput: Suite, judge or judge configuration is wrong; nothing has been written.
@@ -73,14 +84,22 @@ def run_suite(request: RunRequest, *, environ: Mapping[str, str]) -> RunResult:
         NothingMeasured: There is no case to judge.
         StorageError: The pack could not be written; what was at `out` is still there.
     """
-    source = open_suite(request.suite)
+    source = source or open_suite(request.suite)
     if request.cases:
         source = select_cases(source, request.cases)
     names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     config = _run_config(request, source, names, configs, environ)
     plan = JudgePlan(names=names, configs=configs)
-    summary = score_suite(source, plan, config, request.out, layout=request.layout, workers=request.workers)
+    summary = score_suite(
+        source,
+        plan,
+        config,
+        request.out,
+        layout=request.layout,
+        workers=request.workers,
+        redactor=redactor or redactor_for(environ),
+    )
     if request.summary_json is not None:
         write_output(request.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, request.out)

@@ -36,18 +36,28 @@ class Redactor:
     within a longer text), percent-encoded, escaped for JSON, escaped for HTML, in hexadecimal, and
     the long lines of a secret of several lines (a private key).
 
+    Can be sent to other processes.
+
     Args:
         secrets: The values. Those shorter than 8 characters are ignored: they are too likely to be
             ordinary words.
+        vocabulary: Words of our own formats. A value that is part of one of them is no secret, and
+            replacing it would break what is written.
     """
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = sorted({secret for secret in secrets if len(secret.strip()) >= _SHORTEST})
+    def __init__(self, secrets: Iterable[str], *, vocabulary: Iterable[str] = ()) -> None:
+        words = "\n".join(vocabulary)
+        self._secrets = sorted(
+            {secret for secret in secrets if len(secret.strip()) >= _SHORTEST and secret.strip() not in words}
+        )
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """A redactor for the values of variables whose names say that they are secret."""
-        return cls(value for name, value in environ.items() if is_secret_name(name))
+    def from_environment(
+        cls, environ: Mapping[str, str], *more: str, vocabulary: Iterable[str] = ()
+    ) -> Redactor:
+        """A redactor for the values of variables whose names say that they are secret, and for `more`."""
+        named = [value for name, value in environ.items() if is_secret_name(name)]
+        return cls([*named, *more], vocabulary=vocabulary)
 
     def __bool__(self) -> bool:
         """Whether there is anything to look for."""
@@ -56,9 +66,16 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({len(self._secrets)} secrets)"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_secrets": self._secrets}  # the compiled pattern stays with the process
+
+    def finds(self, data: bytes) -> bool:
+        """Whether there is a secret in `data`."""
+        return bool(self._secrets) and self._pattern.search(data) is not None
+
     def redact(self, data: bytes) -> bytes:
         """`data` with every form of every secret replaced. Text only: see `redact_json`."""
-        if not self._secrets or self._pattern.search(data) is None:
+        if not self.finds(data):
             return data
         redacted: bytes = self._pattern.sub(REDACTED.encode(), data)
         return redacted
@@ -70,16 +87,25 @@ class Redactor:
         keys and numbers. Bytes without a secret are returned as they are; others come back compact,
         keys sorted. A key that changes into one that is there already gets a number.
         """
-        if not self._secrets or self._pattern.search(data) is None:
+        if not self.finds(data):
             return data
         return orjson.dumps(self.redact_value(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
 
-    def redact_value(self, value: Any) -> Any:
-        """A copy of plain JSON data without secrets in strings, keys and numbers."""
+    def redact_text(self, text: str) -> str:
+        """`redact` for text."""
+        return self.redact(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+    def redact_value(self, value: Any, *, numbers: bool = True) -> Any:
+        """A copy of plain JSON data without secrets in strings, keys and numbers.
+
+        Args:
+            value: The data.
+            numbers: False where the numbers are our own figures.
+        """
         if isinstance(value, str):
-            return self.redact(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
-        if isinstance(value, list):
-            return [self.redact_value(item) for item in value]
+            return self.redact_text(value)
+        if isinstance(value, (list, tuple)):
+            return [self.redact_value(item, numbers=numbers) for item in value]
         if isinstance(value, dict):
             result: dict[str, Any] = {}
             for key, item in value.items():
@@ -87,9 +113,9 @@ class Redactor:
                 free, count = name, 2
                 while free in result:
                     free, count = f"{name} {count}", count + 1
-                result[free] = self.redact_value(item)
+                result[free] = self.redact_value(item, numbers=numbers)
             return result
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             written = orjson.dumps(value)
             return value if self.redact(written) == written else REDACTED
         return value

@@ -1,0 +1,140 @@
+"""Secrets of the environment never reach a pack, whatever form an agent repeats them in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.e2e.program import Ended, agent_eval, tree
+from tests.factories import make_case, make_suite
+
+SECRET = 'ghs_Zx"9/Q+é0123456789'
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "base64": lambda secret: base64.b64encode(f"user:{secret}".encode()).decode(),
+    "percent-encoded": lambda secret: quote(secret, safe=""),
+    "json in json": lambda secret: json.dumps({"header": f"Bearer {secret}"}),
+    "html": html.escape,
+    "hexadecimal": lambda secret: secret.encode().hex(),
+}
+
+
+def told(text: str, number: int = 0) -> dict[str, Any]:
+    """A case whose agent says it everywhere, and whose judges repeat it."""
+    case = make_case(f"case-{number}", "lookup_order", policy={"forbidden_tools": ["lookup_order"]})
+    case["metadata"] = {"note": text, text: 1}
+    case["json_schema"] = {"const": {"expected": text}}
+    for event in case["trace"]:
+        event["input"] = {"text": text}
+        event["attributes"] = {"header": [text]}
+    case["trace"].append({"idx": 99, "actor": "agent", "type": "message", "output": {"said": text}})
+    return case
+
+
+def run(place: Path, *cases: dict[str, Any], out: str = "pack", secret: str = SECRET, **flags: str) -> Ended:
+    (place / "suite.json").write_text(json.dumps(make_suite(*cases, metadata={"owner": SECRET})))
+    options = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", value)]
+    return agent_eval(
+        "run", "--suite", "suite.json", "--out", out, "--run-id", "r", *options,
+        cwd=place, environ={"MY_API_TOKEN": secret},
+    )  # fmt: skip
+
+
+def leaks(place: Path, text: str) -> list[str]:
+    """Files below a place that hold a text, also as JSON writes it."""
+    forms = {
+        text.encode(),
+        json.dumps(text)[1:-1].encode(),
+        json.dumps(text, ensure_ascii=False)[1:-1].encode(),
+    }
+    return [
+        str(path)
+        for path in place.rglob("*")
+        if path.is_file() and any(form in path.read_bytes() for form in forms)
+    ]
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Path) -> None:
+    text = FORMS[form](SECRET)
+    ended = run(tmp_path, told(text), layout=layout, model=text, summary_json="summary.json")
+    assert ended.json()["summary"]["total_cases"] == 1
+    (tmp_path / "suite.json").unlink()
+    assert leaks(tmp_path, text) == []
+    assert leaks(tmp_path, SECRET) == []
+    assert "[redacted]" in "".join(path.read_text() for path in (tmp_path / "pack" / "cases").rglob("traj*"))
+    config = json.loads((tmp_path / "pack" / "run" / "config.json").read_bytes())
+    assert config["execution_config"] == {"redacted_cases": 1}
+    assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
+    other = "expand" if layout == "compact" else "compact"
+    assert agent_eval("pack", other, "--run", "pack", "--out", "other", cwd=tmp_path).code == 0
+
+
+def test_verdicts_are_those_on_what_the_agent_said(tmp_path: Path) -> None:
+    case = make_case("a", "lookup_order", regex_patterns=["ghs_Zx"])
+    case["trace"].append({"idx": 99, "actor": "agent", "type": "message", "output": f"It is {SECRET}."})
+    run(tmp_path, case)
+    verdicts = json.loads((tmp_path / "pack" / "judges" / "regex.json").read_bytes())
+    assert [verdict["outcome"] for verdict in verdicts] == ["passed"]
+
+
+def test_a_run_without_secrets_in_its_traces_is_the_same_run(tmp_path: Path) -> None:
+    run(tmp_path, make_case("a", "lookup_order"), secret=SECRET, out="with")
+    case = make_case("a", "lookup_order")
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case, metadata={"owner": "[redacted]"})))
+    suite = hashlib.sha256((tmp_path / "suite.json").read_bytes()).hexdigest()
+    agent_eval("run", "--suite", "suite.json", "--out", "without", "--run-id", "r", cwd=tmp_path)
+    with_, without = tree(tmp_path / "with"), tree(tmp_path / "without")
+    assert suite.encode() in (tmp_path / "without" / "run" / "config.json").read_bytes()
+    different = {name for name in with_ if with_[name] != without.get(name)}
+    assert different == {"run/config.json", "manifest.json"}  # the digest of the suite file
+
+
+def test_workers_write_the_same_bytes(tmp_path: Path) -> None:
+    cases = [told(SECRET if number % 3 else "nothing", number) for number in range(600)]
+    for workers in ("1", "2"):
+        assert run(tmp_path, *cases, out=f"by-{workers}", workers=workers, layout="compact").code == 0
+    assert tree(tmp_path / "by-1") == tree(tmp_path / "by-2")
+    assert leaks(tmp_path / "by-2", SECRET) == []
+    config = json.loads((tmp_path / "by-2" / "run" / "config.json").read_bytes())
+    assert config["execution_config"] == {"redacted_cases": 400}
+
+
+@pytest.mark.parametrize("word", ["case_id", "tool_contract", "verdicts", "trajectory_step", "tool_call"])
+def test_a_password_that_is_one_of_our_words_breaks_nothing(word: str, tmp_path: Path) -> None:
+    assert run(tmp_path, make_case("a", "lookup_order"), secret=word).code == 0
+    assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
+
+
+def test_a_password_that_is_an_ordinary_word_breaks_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, make_case("a", "query_postgres"), secret="postgres").code == 0
+    assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
+    assert leaks(tmp_path / "pack", "postgres") == []
+
+
+@pytest.mark.parametrize(
+    ("case", "flags", "said"),
+    [
+        (make_case(f"order {SECRET}"), {}, "the case_id (cases[0])"),
+        (make_case("a"), {"run_id": f"run {SECRET}"}, "the run_id"),
+        ({**make_case("a"), "trace": [{"idx": 12345678, "actor": "agent", "type": "message"}]}, {}, "idx"),
+    ],
+)
+def test_a_secret_that_cannot_be_replaced_is_refused_unsaid(
+    case: dict[str, Any], flags: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    secret = "12345678" if said == "idx" else SECRET
+    ended = run(tmp_path, case, secret=secret, **flags)
+    assert ended.code == 2
+    assert said in ended.error["message"]
+    assert secret not in json.dumps(ended.error, ensure_ascii=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["suite.json"]
