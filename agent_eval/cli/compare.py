@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.options import output_format
+from agent_eval.cli.options import output_format, registry_path
 from agent_eval.cli.printing import emit
 
 
 @click.command()
 @click.option(
-    "--baseline", required=True, metavar="PACK", help="Evidence pack, or archive of one, to compare with."
+    "--baseline",
+    required=True,
+    metavar="PACK",
+    help="Evidence pack, or archive of one, to compare with; or the name of a registered baseline.",
 )
 @click.option("--candidate", required=True, metavar="PACK", help="Evidence pack of the run in question.")
 @click.option(
@@ -23,8 +26,16 @@ from agent_eval.cli.printing import emit
     metavar="FILE",
     help="Where the comparison is written; compare/baseline_delta.json in the candidate when not given.",
 )
+@registry_path
 @output_format
-def compare(baseline: str, candidate: str, allow_incompatible: bool, out: str | None, output: str) -> None:
+def compare(
+    baseline: str,
+    candidate: str,
+    allow_incompatible: bool,
+    out: str | None,
+    registry_path: str,
+    output: str,
+) -> None:
     """Compare a candidate run with a baseline run.
 
     Both packs are verified first. The comparison says what moved: rates, judges, cases, tool calls,
@@ -37,8 +48,9 @@ def compare(baseline: str, candidate: str, allow_incompatible: bool, out: str | 
     from agent_eval.runs.compare import compare_packs
 
     result = compare_packs(
-        Path(baseline),
+        baseline,
         Path(candidate),
+        registry=Path(registry_path),
         allow_incompatible=allow_incompatible,
         out=Path(out) if out else None,
         environ=os.environ,

@@ -57,6 +57,9 @@ THRESHOLDS: tuple[tuple[str, Any, str], ...] = (
 )
 """The gate's six rules, in the specification's order."""
 
+REGISTRY = ".agent_eval/registry.json"
+"""Where the registry is unless said otherwise."""
+
 
 def output_format(command: Command) -> Command:
     """`--format`: prose on a terminal and JSON when piped, unless said otherwise."""
@@ -75,6 +78,13 @@ def thresholds(command: Command) -> Command:
     for flag, kind, text in reversed(THRESHOLDS):
         command = click.option(flag, type=kind, default=None, help=text)(command)
     return command
+
+
+def registry_path(command: Command) -> Command:
+    """`--registry-path`: where names are looked up."""
+    return click.option(
+        "--registry-path", metavar="FILE", default=REGISTRY, show_default=True, help="The registry."
+    )(command)
 
 
 def judging(command: Command) -> Command:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent_eval.cli.options import COUNT, TEXT, output_format
+from agent_eval.cli.options import registry_path as with_registry
 from agent_eval.cli.printing import emit
 from agent_eval.errors import ExitCode
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-DEFAULT_PATH = ".agent_eval/registry.json"
-
 
 @click.group()
 def registry() -> None:
@@ -27,9 +26,7 @@ def registry() -> None:
 
 def common(command: Command) -> Command:
     """`--registry-path` and `--format`, which every subcommand has."""
-    return click.option(
-        "--registry-path", metavar="FILE", default=DEFAULT_PATH, show_default=True, help="The registry."
-    )(output_format(command))
+    return with_registry(output_format(command))
 
 
 @registry.command("dataset-add")

@@ -12,10 +12,13 @@ NAME_LIMIT = 60
 
 
 def explain(decision: GateDecision) -> list[str]:
-    """The lines that `agent-eval gate` prints; empty for a decision by thresholds alone."""
+    """At most nine lines for `agent-eval gate`, which adds where the decision is; empty for a decision by
+    thresholds alone.
+    """
     evidence = decision.evidence
     if evidence is None:
         return []
+    failed = [step.message for step in decision.steps if step.status == "failed"]
     lines = [
         _headline(decision),
         _change(evidence),
@@ -24,9 +27,10 @@ def explain(decision: GateDecision) -> list[str]:
         _power(decision, evidence),
         _counts(evidence),
         _waivers(decision),
-        *(step.message for step in decision.steps if step.status == "failed"),
+        *failed[:1],
+        " ".join(failed[1:]),
     ]
-    return [line for line in lines if line][:10]
+    return [line for line in lines if line]
 
 
 def _headline(decision: GateDecision) -> str:

@@ -87,7 +87,7 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     if significant:
         said = "; ".join(
             f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} regressed, "
-            f"{judge.fixed} fixed, p={judge.p_value:.2g}"
+            f"{judge.fixed} fixed, p = {judge.p_value:.2g}"
             for judge in significant
         )
         return GateStep(
@@ -99,7 +99,7 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
         name="regression",
         status="passed",
         message=f"{evidence.regressed} regressed and {evidence.fixed} fixed is what chance explains "
-        f"(one-sided p={evidence.p_value:.2g}).",
+        f"(one-sided p = {evidence.p_value:.2g}).",
     )
 
 

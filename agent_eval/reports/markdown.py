@@ -10,6 +10,7 @@ from typing import Any
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets, document, folded
+from agent_eval.reports.decision import certainty, left_out
 from agent_eval.reports.detail import FULL, Detail
 from agent_eval.reports.evaluation import heading
 from agent_eval.reports.figures import count
@@ -43,6 +44,8 @@ def render_markdown(
             suite_section.case_set(comparison, (), detail),
             suite_section.notices(comparison, detail),
             *suite_section.numbers(comparison, detail),
+            *certainty(decision, detail),
+            left_out(decision, detail),
             *suite_section.regressed(comparison, None, detail),
             *_replay(replay, detail),
             *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),

@@ -71,7 +71,14 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
 
 
 def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
-    """What `gate` says, in at most ten lines: the decision, each rule with its figure, where it is."""
+    """What `gate` says, in at most ten lines: the decision, each rule with its figure, where it is.
+
+    A decision by policy explains itself; its lines may be longer than the screen is wide.
+    """
+    if decision.explanation:
+        first, *rest = (clean(line, limit=600) for line in decision.explanation)
+        first = _paint(first, _COLOURS[decision.gate_status], colour)
+        return _text([first, *rest, f"Decision: {_name(path, 1000)}"])
     lines = [_paint(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
     broken = broken_rules(decision)
     for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
@@ -81,9 +88,18 @@ def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str
     told = {rule.message for rule in decision.rules}
     other = [clean(failure, limit=300) for failure in decision.failures if failure not in told]
     lines += _wrapped(other, first="  NO ", rest="     ")
+    lines += _wrapped(_waived(decision), first="  -- ", rest="     ")
     if len(lines) > _LINES_OF_A_GATE - 1:
         lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
     return _text([*lines, f"Decision: {_name(path, 1000)}"])
+
+
+def _waived(decision: GateDecision) -> list[str]:
+    return [
+        f"Waived by {_name(one.approved_by, 60)} ({_name(one.waiver_id, 40)}): "
+        f"{count(len(one.case_ids), 'case')}."
+        for one in decision.waivers
+    ]
 
 
 def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
+from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.figures import allowed, apart, count, distance, percent, verb, whole
 from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts
 
@@ -122,8 +123,9 @@ def why(
     told = {rule.message for rule in broken}
     reasons = [rule_sentence(rule, quote) for rule in broken]
     reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
+    reasons += [quote(said).rstrip(".") for said in gate_reasons(decision)]
     if decision.gate_status is GateStatus.PASSED or not reasons:
-        return [_without_reasons(decision.gate_status, summary, comparison, note=note)]
+        return [_without_reasons(decision, summary, comparison, note=note)]
     return reasons
 
 
@@ -135,8 +137,9 @@ def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
 
 
 def _without_reasons(
-    status: GateStatus, summary: RunSummary, comparison: Comparison | None, *, note: bool
+    decision: GateDecision, summary: RunSummary, comparison: Comparison | None, *, note: bool
 ) -> str:
+    status = decision.gate_status
     # Whoever looked and found nothing usable says so in the note.
     alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
     if status is GateStatus.NO_BASELINE:
@@ -146,10 +149,20 @@ def _without_reasons(
     elif comparison is None:
         reason = f"{alone}; the absolute rules hold"
     elif comparison.overview.regressed_cases:
-        reason = f"{count(comparison.overview.regressed_cases, 'case')} regressed, which the rules allow"
+        reason = (
+            f"{count(comparison.overview.regressed_cases, 'case')} regressed, which {_allowing(decision)}"
+        )
     else:
         reason = "No case regressed"
     return f"{reason}. {passing(summary).rstrip('.')}"
+
+
+def _allowing(decision: GateDecision) -> str:
+    if decision.evidence is None:
+        return "the rules allow"
+    if decision.evidence.regressed:
+        return f"stays within the margin of {distance(decision.evidence.margin)} points"
+    return "is waived or in quarantine"
 
 
 def sentence(clauses: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
+from agent_eval.registry.baselines import resolve_baseline
+from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.runs import clock
 from agent_eval.runs.packs import open_run, view
 from agent_eval.storage.json_writer import dumps
@@ -27,9 +29,10 @@ class CompareResult:
 
 
 def compare_packs(
-    baseline: Path,
+    baseline: str | Path,
     candidate: Path,
     *,
+    registry: Path = DEFAULT_PATH,
     allow_incompatible: bool = False,
     out: Path | None = None,
     environ: Mapping[str, str],
@@ -37,18 +40,22 @@ def compare_packs(
     """Verify two packs, compare them, and write the comparison.
 
     Args:
-        baseline: Pack or archive to compare with.
+        baseline: Pack or archive to compare with, or the name of a registered one.
         candidate: Pack or archive in question.
+        registry: Where a name is looked up.
         allow_incompatible: Compare the cases that both have, even where datasets or definitions differ.
         out: Where to write; `compare/baseline_delta.json` in the candidate's pack when None.
         environ: The environment variables; they may pin the clock.
 
     Raises:
-        InvalidPack: A pack does not verify.
+        InvalidInput: The baseline is neither a path nor a registered name.
+        InvalidPack: A pack does not verify, or another one lies where the registered one was.
         IncompatibleRuns: The runs did not evaluate the same thing; nothing has been written.
         UsageError: The candidate is an archive and `out` is None.
     """
-    before, after = open_run(baseline), open_run(candidate)
+    found = resolve_baseline(RegistryStore(registry), str(baseline))
+    before, after = open_run(found.path), open_run(candidate)
+    found.check(before.manifest_sha256)
     comparison = compare(
         view(before),
         view(after),

@@ -8,23 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.comparison.gate import decide, parse_thresholds
+from agent_eval.comparison.policy_gate import decide_by_policy
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
+from agent_eval.registry.store import RegistryStore
+from agent_eval.registry.waivers import active_waivers
 from agent_eval.runs import clock
-from agent_eval.runs.artifacts import read_comparison
+from agent_eval.runs.artifacts import ReadComparison, read_comparison
 from agent_eval.runs.run import read_settings
 from agent_eval.storage.json_writer import dumps
 
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
 
-_EXIT_CODES = {
-    GateStatus.PASSED: ExitCode.OK,
-    GateStatus.FAILED: ExitCode.NO,
-    GateStatus.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-    GateStatus.NO_BASELINE: ExitCode.OK,
-}
+
+@dataclass(frozen=True)
+class WaiverSource:
+    """Where waivers are taken from: a registry, and the name of the baseline they were given for."""
+
+    registry: Path
+    baseline_name: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,9 @@ class GateResult:
     @property
     def exit_code(self) -> ExitCode:
         """What the process should say."""
-        return _EXIT_CODES[self.decision.gate_status]
+        if not self.decision.blocks:
+            return ExitCode.OK
+        return ExitCode.NO if self.decision.gate_status is GateStatus.FAILED else ExitCode.INCONCLUSIVE
 
 
 def decide_on(
@@ -46,6 +54,8 @@ def decide_on(
     limits: Mapping[str, float | int | None],
     *,
     config: Path | None = None,
+    policy: GatePolicy | None = None,
+    waived: WaiverSource | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
@@ -56,22 +66,58 @@ def decide_on(
             the comparison's candidate.
         limits: Threshold name to value; None where the rule is not set.
         config: File with thresholds under the same names; `limits` override it.
+        policy: Decides beyond thresholds, which override its own; None where thresholds alone decide.
+        waived: Where accepted regressions stand; None applies none.
         out: Where to write; `gate_decision.json` beside the comparison when None.
         environ: The environment variables; they may pin the clock.
 
     Raises:
-        InvalidInput: Comparison or configuration cannot be read, or a threshold is out of range.
+        InvalidInput: Comparison, configuration or registry cannot be read, or a threshold is out of range.
         InvalidPack: The pack that holds the comparison does not verify, or is another run's.
-        UsageError: No threshold at all: nothing checked is not a pass.
+        UsageError: Neither a threshold nor a policy: nothing checked is not a pass.
     """
     rules = read_thresholds(limits, config)
+    if policy is None and not rules.any_set:
+        raise UsageError(
+            "the gate has no rule, so it cannot say yes or no",
+            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
+            "--max-regressed-cases 0.",
+        )
+    now = clock.timestamp(environ)
+    waivers = _waivers(waived, now) if waived is not None else []
     read = read_comparison(comparison)
-    decision = decide(
-        read.comparison, rules, generated_at=clock.timestamp(environ), comparison_sha256=read.sha256
-    )
+    decision = _decide(read, rules, policy, waivers, now)
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison)
+
+
+def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
+    # A registry that is not there has no waivers, which is not what somebody who asks for them means.
+    if not source.registry.exists():
+        raise InvalidInput(
+            f"there is no registry at {source.registry}, so no waiver can be applied",
+            remedy="Name it with --registry-path, or leave --apply-waivers out.",
+            file=str(source.registry),
+        )
+    return active_waivers(RegistryStore(source.registry), source.baseline_name, at=now)
+
+
+def _decide(
+    read: ReadComparison, rules: Thresholds, policy: GatePolicy | None, waivers: list[Waiver], now: str
+) -> GateDecision:
+    if policy is None:
+        return decide(
+            read.comparison, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+        )
+    return decide_by_policy(
+        read.comparison,
+        policy,
+        generated_at=now,
+        thresholds=rules,
+        comparison_sha256=read.sha256,
+        waivers=waivers,
+    )
 
 
 def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agent_eval.comparison.compare import compare
+from agent_eval.comparison.policy_gate import decide_by_policy
 from agent_eval.contracts import (
     BehaviourChange,
     CallChange,
@@ -29,7 +31,10 @@ from agent_eval.contracts import (
     Thresholds,
     Triage,
 )
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Waiver
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteReport
+from tests.unit.comparison.views import Said, view
 
 NOW = "2026-11-21T08:00:00+00:00"
 HEAD = "9be1f04c55a1e1d2f3a4b5c6d7e8f90123456789"
@@ -486,7 +491,59 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     )
 
 
+def decided(
+    worse: int, better: int, total: int, *, waivers: Sequence[Waiver] = (), **policy: Any
+) -> EvaluationReport:
+    """A suite that a policy decided on: `worse` cases regressed and `better` were mended, out of `total`."""
+    sides: list[dict[str, Said]] = [{}, {}]
+    for number in range(total):
+        before = "failed" if number in range(worse, worse + better) else "passed"
+        now = "failed" if number < worse else "passed"
+        sides[0][f"order-{number:03}"], sides[1][f"order-{number:03}"] = before, now
+    runs = [
+        view(side, run_id=f"run-{name}", dataset_id="support", git_commit=sha, started_at=NOW)
+        for side, name, sha in zip(sides, ("baseline", "candidate"), (BASE, HEAD), strict=True)
+    ]
+    found = compare(*runs, changed="exclude", generated_at=NOW)
+    return report(
+        suite(
+            decision=decide_by_policy(found, GatePolicy(**policy), generated_at=NOW, waivers=waivers),
+            candidate=runs[1].reference(),
+            comparison=found,
+        )
+    )
+
+
+def waiver(case_id: str, **more: Any) -> Waiver:
+    told: dict[str, Any] = {
+        "waiver_id": "w-5f1c0a2b9d3e",
+        "baseline_name": "main",
+        "case_id": case_id,
+        "reason": "new refund rule, agreed with support",
+        "approved_by": "qa@example.com",
+        "created_at": NOW,
+        "expires_at": "2026-12-01T00:00:00+00:00",
+    }
+    return Waiver(**{**told, **more})
+
+
+def cannot_tell() -> EvaluationReport:
+    return decided(7, 4, 50)
+
+
+def release_blocked() -> EvaluationReport:
+    held = [{"case_id": "order-001", "reason": "flaky"}]
+    return decided(20, 2, 120, preset="release", waivers=[waiver("order-000")], quarantine=held)
+
+
+def proven() -> EvaluationReport:
+    return decided(3, 4, 400)
+
+
 SCENARIOS = {
+    "cannot-tell": cannot_tell,
+    "release-blocked": release_blocked,
+    "proven": proven,
     "unchanged": unchanged,
     "first-run": first_run,
     "regressed": regressed,

@@ -1,0 +1,122 @@
+"""Markdown of a decision by policy: the figures it rests on, its steps, what was left out on whose word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_eval.contracts import AppliedWaiver, GateDecision, GateEvidence, GateStatus
+from agent_eval.reports.blocks import bullets, folded, names, table
+from agent_eval.reports.detail import Detail
+from agent_eval.reports.figures import count
+from agent_eval.text.markdown import code_span, prose
+
+NBSP = "\u00a0"
+_CASES = "cases"
+_STEP_ICONS = {"passed": "✅", "failed": "❌", "inconclusive": "⚠️", "not-applied": "➖"}
+
+
+def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
+    """What the statistics of a decision say, as a table that fits a phone; folded where nothing got worse."""
+    if decision is None or decision.evidence is None or not decision.evidence.compared:
+        return []
+    evidence = decision.evidence
+    shown = bool(evidence.regressed) or decision.gate_status is not GateStatus.PASSED
+    figures = table(("How sure?" if shown else "", ""), (":--", ":--"), _rows(decision, evidence))
+    judges = _judges(evidence, detail)
+    if shown:
+        return [figures, judges]
+    return [folded("How sure is this?", [figures, judges])] if detail.folded else []
+
+
+def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
+    low, high = (_points(share) for share in (evidence.interval_low, evidence.interval_high))
+    rows = [
+        ("Passed", f"{evidence.baseline_passed:,} → {evidence.candidate_passed:,} of {evidence.compared:,}"),
+        ("Drop", f"{_points(evidence.drop)} pts"),
+        (f"{evidence.confidence:.0%} range", f"{low} to {high} pts"),
+        ("Margin", f"under {_points(evidence.margin)} pts"),
+        ("Cases", f"{evidence.regressed:,} worse, {evidence.fixed:,} better"),
+        ("By chance", _probability(evidence.p_value)),
+        ("Power", f"{_power(evidence.power_for_ten_points)} (10-pt drop)"),
+        ("Flaky", "unknown (1 trial)" if evidence.flaky is None else f"{evidence.flaky:,}"),
+        ("Left out", f"{evidence.waived:,} waived, {evidence.quarantined:,} quarantined"),
+        ("Errors", f"{evidence.errors:,}, unscored {evidence.unscored:,}"),
+    ]
+    if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
+        trials = -(-evidence.cases_needed // max(1, evidence.paired))
+        rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials:,} trials each"))
+    return [(label.replace(" ", NBSP), shown.replace(" ", NBSP)) for label, shown in rows]
+
+
+def _judges(evidence: GateEvidence, detail: Detail) -> str:
+    found = [judge for judge in evidence.judges if judge.judge_id != _CASES]
+    found.sort(key=lambda judge: (not judge.significant, judge.p_value, judge.judge_id))
+    lines = [
+        f"{code_span(judge.judge_id, limit=detail.name)}: {judge.regressed:,} worse, {judge.fixed:,} better, "
+        f"{_probability(judge.p_value)}{', **more than chance**' if judge.significant else ''}"
+        for judge in found[: detail.judges]
+    ]
+    if lines and len(found) > len(lines):
+        lines.append(f"and {count(len(found) - len(lines), 'more judge')}")
+    return bullets(lines)
+
+
+def left_out(decision: GateDecision | None, detail: Detail) -> str:
+    """Every waiver that excused something, and the quarantined cases that would have counted."""
+    if decision is None:
+        return ""
+    lines = [_waiver(one, detail) for one in decision.waivers[: detail.sentences]]
+    hidden = len(decision.waivers) - len(lines)
+    if hidden:
+        lines.append(f"and {count(hidden, 'more waiver')}, {detail.elsewhere}")
+    held = decision.quarantined_case_ids
+    if held:
+        lines.append(
+            f"{count(len(held), 'case')} in quarantine got worse: "
+            f"{names(held, shown=detail.ids, limit=detail.name)}"
+        )
+    return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""
+
+
+def _waiver(waiver: AppliedWaiver, detail: Detail) -> str:
+    until = f"until {code_span(waiver.expires_at, limit=40)}" if waiver.expires_at else "until revoked"
+    return (
+        f"Waiver {code_span(waiver.waiver_id, limit=detail.name)} by "
+        f"{code_span(waiver.approved_by, limit=detail.name)}, {until}: "
+        f"{code_span(waiver.reason, limit=detail.quote)} "
+        f"({names(waiver.case_ids, shown=detail.ids, limit=detail.name)})"
+    )
+
+
+def steps(decision: GateDecision | None, detail: Detail) -> str:
+    """The steps of the decision in the order they were taken, folded."""
+    if decision is None or not decision.steps or not detail.folded:
+        return ""
+    lines = [
+        f"{_STEP_ICONS[step.status]} {step.name}: {prose(step.message, limit=2 * detail.quote)}"
+        for step in decision.steps
+    ]
+    return folded("Steps of the decision", [bullets(lines)])
+
+
+def gate_reasons(decision: GateDecision) -> Sequence[str]:
+    """Why a decision by policy is inconclusive, and what follows from it; empty for any other."""
+    if decision.gate_status is not GateStatus.INCONCLUSIVE:
+        return []
+    said = [step.message for step in decision.steps if step.status == "inconclusive"]
+    if not said:
+        return []
+    follows = "blocks" if decision.blocks else "warns and does not block"
+    return [*said, f"under preset {decision.preset} this {follows}"]
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:.1f}".replace("-", "−").replace("−0.0", "0.0")
+
+
+def _probability(p_value: float) -> str:
+    return "p under 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def _power(share: float) -> str:
+    return "over 99%" if share > 0.99 else f"{share:.0%}"

@@ -1,0 +1,183 @@
+"""`agent-eval gate` by policy, `compare` by a baseline's name, and waivers, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_case, make_suite
+
+DELTA = "now/compare/baseline_delta.json"
+GATE = ("gate", "--compare", DELTA)
+TEXT = ("--format", "text")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    ended = main(arguments)
+    captured = capsys.readouterr()
+    assert (ended, captured.err) == (code, "")
+    return captured.out
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    return dict(json.loads(printed(capsys, *arguments, code=code)))
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(arguments) == 2
+    return dict(json.loads(capsys.readouterr().err)["error"])
+
+
+def compared(capsys: pytest.CaptureFixture[str], *, worse: int = 0, better: int = 0, total: int = 50) -> None:
+    """Runs `before` and `now`: `worse` cases regress, `better` others are mended; and their comparison."""
+    for run in ("before", "now"):
+        cases = []
+        for number in range(total):
+            fails = number < worse if run == "now" else worse <= number < worse + better
+            tools = ("lookup", "escalate") if fails else ("lookup",)
+            cases.append(make_case(f"order-{number}", *tools, policy={"forbidden_tools": ["escalate"]}))
+        Path(f"{run}.json").write_text(json.dumps(make_suite(*cases)))
+        parsed(capsys, "run", "--suite", f"{run}.json", "--out", run, "--run-id", run)
+    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now")
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("total", [1, 2, 5])
+def test_identical_verdicts_pass_in_every_preset(
+    preset: str, total: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys, total=total)
+    decision = parsed(capsys, *GATE, "--preset", preset)
+    assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
+
+
+@pytest.mark.parametrize(("preset", "code"), [("pull-request", 0), ("release", 3)])
+def test_what_cannot_be_told_warns_in_one_preset_and_blocks_in_the_other(
+    preset: str, code: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys, worse=7, better=4)
+    shown = printed(capsys, *GATE, "--preset", preset, *TEXT, code=code)
+    lines = shown.splitlines()
+    assert len(lines) <= 10
+    assert lines[0].startswith("INCONCLUSIVE")
+    for said in (
+        "passed 46 -> 43 of 50, drop 6.0 points, 95% interval [-7.8, 20.0]",
+        "7 regressed, 4 fixed; McNemar one-sided exact p=0.274",
+        "power: 50 cases see a 10-point drop 33% of the time",
+        "would settle it",
+        "flaky unknown with one trial, quarantined 0, waived 0, errors 0 (0 new), unscored 0",
+        f"Decision: {DELTA.replace('baseline_delta', 'gate_decision')}",
+    ):
+        assert said in shown
+
+
+def test_more_than_chance_fails(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=12, better=1)
+    decision = parsed(capsys, *GATE, "--preset", "pull-request", code=1)
+    assert decision["gate_status"] == "failed"
+    report = ("report", "markdown", "--compare", DELTA, "--gate", "now/compare/gate_decision.json")
+    parsed(capsys, *report, "--out", "report.md")
+    text = Path("report.md").read_text(encoding="utf-8")
+    assert "More regressed than chance explains" in text
+    assert "| Cases | 12\u00a0worse,\u00a01\u00a0better |" in text
+
+
+def test_thresholds_alone_keep_their_meaning(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=2)
+    decision = parsed(capsys, *GATE, "--max-regressed-cases", "2")
+    assert (decision["gate_status"], decision["preset"], decision["steps"]) == ("passed", None, [])
+    parsed(capsys, *GATE, "--max-regressed-cases", "1", code=1)
+
+
+def test_thresholds_are_added_to_a_policy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=1)
+    parsed(capsys, *GATE, "--preset", "pull-request")
+    decision = parsed(capsys, *GATE, "--preset", "pull-request", "--max-regressed-cases", "0", code=1)
+    assert [step["status"] for step in decision["steps"]] == [
+        "passed",
+        "passed",
+        "failed",
+        "passed",
+        "inconclusive",
+    ]
+
+
+def test_a_policy_file_and_a_preset_in_its_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=1, better=1)
+    Path("gate.yml").write_text("margin: 0.5\nquarantine:\n  - {case_id: order-0, reason: flaky}\n")
+    decision = parsed(capsys, *GATE, "--policy", "gate.yml")
+    assert decision["evidence"]["margin"] == 0.5
+    assert decision["quarantined_case_ids"] == ["order-0"]
+    assert parsed(capsys, *GATE, "--policy", "gate.yml", "--preset", "release")["preset"] == "release"
+
+
+def test_a_mistyped_policy_names_the_nearest_key(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys)
+    Path("gate.yml").write_text("margn: 0.5\n")
+    found = error(capsys, *GATE, "--policy", "gate.yml")
+    assert "'margin'" in found["message"]
+    assert found["details"]["file"] == "gate.yml"
+
+
+def test_nothing_to_decide_by_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys)
+    assert "--preset" in error(capsys, *GATE)["details"]["remedy"]
+
+
+def test_a_registered_baseline_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=1)
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    found = parsed(capsys, "compare", "--baseline", "main", "--candidate", "now")
+    assert found["baseline_run_id"] == "before"
+    missing = error(capsys, "compare", "--baseline", "mian", "--candidate", "now")
+    assert "Registered: main" in missing["details"]["remedy"]
+    parsed(capsys, "run", "--suite", "now.json", "--out", "before", "--run-id", "other")
+    swapped = error(capsys, "compare", "--baseline", "main", "--candidate", "now")
+    assert swapped["code"] == "invalid_pack"
+    assert "is not the one that was registered" in swapped["message"]
+
+
+def test_waivers_excuse_exactly_what_they_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=2)
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    add = ("registry", "waiver-add", "--baseline-name", "main", "--approved-by", "qa@example.com")
+    waived = parsed(capsys, *add, "--reason", "known", "--case-id", "order-0")["waiver"]["waiver_id"]
+    zero = ("--max-regressed-cases", "0")
+    apply = ("--apply-waivers", "--baseline-name", "main")
+    assert parsed(capsys, *GATE, *zero, *apply, code=1)["regressed_cases_considered"] == 1
+    parsed(capsys, *add, "--reason", "known too", "--case-id", "order-1")
+    decision = parsed(capsys, *GATE, *zero, *apply)
+    assert decision["waived_case_ids"] == ["order-0", "order-1"]
+    assert [one["reason"] for one in decision["waivers"]] == ["known too", "known"]
+    shown = printed(capsys, *GATE, *zero, *apply, *TEXT)
+    assert f"Waived by qa@example.com ({waived}): 1 case." in shown
+    assert parsed(capsys, *GATE, *zero, "--apply-waivers", "--baseline-name", "other", code=1)
+    revoke = ("registry", "waiver-revoke", "--waiver-id", waived, "--revoked-by", "qa@example.com")
+    parsed(capsys, *revoke)
+    parsed(capsys, *GATE, *zero, *apply, code=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--apply-waivers",), "--baseline-name"),
+        (("--baseline-name", "main"), "--apply-waivers"),
+        (("--apply-waivers", "--baseline-name", "main"), "there is no registry"),
+    ],
+)
+def test_waivers_need_a_registry_and_a_name(
+    flags: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys)
+    assert said in error(capsys, *GATE, "--max-regressed-cases", "0", *flags)["message"]
