@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.judges.configuration import read_config
 from agent_eval.judges.protocol import Judge, JudgeConfig
 from agent_eval.judges.wording import clipped, quoted
@@ -86,6 +86,12 @@ def load_judges(
             )
         used.update(keys or (name,))
         judge = _build(name, make, given[keys[0]] if keys else None)
+        if name not in JUDGES and judge.judge_id in JUDGES:
+            raise InvalidInput(
+                f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge",
+                remedy="Give it a judge_id of its own.",
+                field="judges",
+            )
         if any(other.judge_id == judge.judge_id for other in judges):
             raise InvalidInput(
                 f"judge {quoted(judge.judge_id)} is named twice",
@@ -119,8 +125,20 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
     """
     for judge in judges:
         check = getattr(judge, "check_case", None)
-        if check is not None:
+        if check is None:
+            continue
+        try:
             check(case)
+        except AgentEvalError:
+            raise
+        # A plug-in may raise anything.
+        except Exception as problem:
+            raise InvalidInput(
+                f"case {quoted(case.case_id)}: judge {quoted(judge.judge_id)} cannot check it: "
+                + clipped(f"{type(problem).__name__}: {problem}", 160),
+                remedy="Correct the case, or the judge's check_case.",
+                case_id=case.case_id,
+            ) from problem
 
 
 _default_checks: list[Judge] = []

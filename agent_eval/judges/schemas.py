@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any
 
 import orjson
-import referencing.exceptions
 from jsonschema import exceptions as jsonschema_exceptions
 
 from agent_eval.contracts import canonical_json
@@ -102,8 +101,10 @@ def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Vi
             f"the schema takes more than {REFERENCE_LIMIT} references on this value",
             remedy="Use fewer alternatives that refer to alternatives.",
         ) from None
-    except (referencing.exceptions.Unresolvable, InvalidPattern) as problem:
-        raise UnusableSchema(clipped(str(problem), _MESSAGE_LIMIT)) from None
+    # What a reference leads to is no schema, or was never inspected; the library may then raise anything.
+    except Exception as problem:
+        words = clipped(f"{type(problem).__name__}: {problem}", _MESSAGE_LIMIT)
+        raise UnusableSchema(f"applying it raised {words}") from None
 
 
 def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> Any:
@@ -189,7 +190,7 @@ def _check_subschemas(root: Any, registry: Any) -> None:
             continue
         seen.add(id(contents))
         _check_patterns(contents)
-        references = [key for key in ("$ref", "$dynamicRef") if isinstance(contents.get(key), str)]
+        references = [key for key in ("$ref", "$dynamicRef") if key in contents]
         open_resources += [_target(contents[key], key, resource, resolver) for key in references]
         open_resources += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
 
@@ -212,7 +213,7 @@ def _patterns(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield pattern, "patternProperties"
 
 
-def _target(reference: str, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
+def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
     try:
         found = resolver.lookup(reference)
     # A malformed reference or a pointer into a string ends in whatever the library ran into.

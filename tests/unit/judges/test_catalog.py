@@ -81,6 +81,17 @@ class NeedsAnArgument(Plain):
         self.wanted = wanted
 
 
+class CannotCheck(Plain):
+    judge_id = "cannot_check"
+
+    def check_case(self, case: Case) -> None:
+        raise KeyError("tone")
+
+
+class Impostor(Plain):
+    judge_id = "replay_contract"
+
+
 class NoJudge:
     judge_id = "no_judge"
 
@@ -133,6 +144,7 @@ def test_null_and_empty_configurations_are_the_defaults() -> None:
         ([f"{HERE}:"], {}, "cannot be loaded", "module:Class"),
         ([f"{HERE}:NOT_CALLABLE"], {}, "it is not a class", "BaseJudge"),
         ([f"{HERE}:NoJudge"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
+        ([f"{HERE}:Impostor"], {}, "is a built-in judge", "judge_id of its own"),
         ([f"{HERE}:Nameless"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
         ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
         ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
@@ -242,6 +254,13 @@ def test_only_the_judges_that_run_check_the_case() -> None:
     validate_case(load_judges(["policy", f"{HERE}:Plain"]), case)
     with pytest.raises(InvalidInput):
         validate_case(load_judges(DEFAULT_JUDGES), case)
+
+
+def test_a_plug_in_that_fails_to_check_a_case_names_the_case() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        validate_case(load_judges([f"{HERE}:CannotCheck"]), make_case(says()))
+    assert "KeyError" in caught.value.message
+    assert caught.value.details["case_id"] == "case-1"
 
 
 def test_inconclusive_is_neither_pass_nor_failure() -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from agent_eval.contracts import Trace
 from agent_eval.errors import InvalidInput
-from tests.unit.judges.traces import findings, judge, says, uses
+from agent_eval.judges import load_judges
+from tests.unit.judges.traces import findings, judge, make_case, says, uses
 
 ORDER = {
     "type": "object",
@@ -283,3 +285,13 @@ def test_recursive_references_follow_the_outermost_anchor() -> None:
     }
     assert judge("json_schema", says({"left": {"left": {}}}), json_schema=schema).passed
     assert not judge("json_schema", says({"left": {"right": {}}}), json_schema=schema).passed
+
+
+@pytest.mark.parametrize(
+    "schema", [{"$ref": "#/nowhere"}, {"type": 7}, {"pattern": "(?=x)"}, {"$ref": "http://127.0.0.1:9/"}]
+)
+def test_a_schema_that_nobody_checked_is_an_error_verdict_and_no_crash(schema: dict[str, Any]) -> None:
+    case = make_case(says('"text"'), json_schema=schema)
+    verdict = load_judges(["json_schema"])[0].evaluate(case, Trace(case.trace))
+    assert findings(verdict) == ("error", "judge_error")
+    assert verdict.reason.startswith("the schema cannot be applied: applying it raised")
