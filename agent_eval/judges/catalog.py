@@ -70,34 +70,10 @@ def load_judges(
     used: set[str] = set()
     for name in wanted:
         make = _find(name, allow_plugins=allow_plugins)
-        if not allow_plugins and getattr(make, "runs_commands", False):
-            raise InvalidInput(
-                f"judge {quoted(name)} runs a command, and here only built-in checks may run",
-                remedy="Leave it out, or configure it in a policy of your own.",
-                field="judges",
-            )
-        judge_id = getattr(make, "judge_id", name)
-        keys = [key for key in dict.fromkeys((name, judge_id)) if key in given]
-        if len(keys) > 1:
-            raise InvalidInput(
-                f"judge {quoted(name)} is configured twice, as {quoted(keys[0])} and as {quoted(keys[1])}",
-                remedy="Keep one of the two entries.",
-                field=f"judge_configs.{keys[1]}",
-            )
-        used.update(keys or (name,))
-        judge = _build(name, make, given[keys[0]] if keys else None)
-        if name not in JUDGES and judge.judge_id in JUDGES:
-            raise InvalidInput(
-                f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge",
-                remedy="Give it a judge_id of its own.",
-                field="judges",
-            )
-        if any(other.judge_id == judge.judge_id for other in judges):
-            raise InvalidInput(
-                f"judge {quoted(judge.judge_id)} is named twice",
-                remedy="Name every judge once; two plug-ins need different judge_ids.",
-                field="judges",
-            )
+        key = _configured_as(name, getattr(make, "judge_id", name), given)
+        used.add(key)
+        judge = _build(name, make, given.get(key))
+        _refuse_clash(name, judge, judges)
         judges.append(judge)
     _refuse_unknown(set(given) - used, allow_plugins=allow_plugins)
     return judges
@@ -179,7 +155,14 @@ def _judge_error(judge: Judge, case: Case, what: str) -> Verdict:
 
 def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
     if name in JUDGES:
-        return _import(JUDGES[name])
+        make = _import(JUDGES[name])
+        if not allow_plugins and getattr(make, "runs_commands", False):
+            raise InvalidInput(
+                f"judge {quoted(name)} runs a command, and here only built-in checks may run",
+                remedy="Leave it out, or configure it in a policy of your own.",
+                field="judges",
+            )
+        return make
     if allow_plugins:
         if ":" in name:
             return _import(name, from_working_directory=True)
@@ -187,6 +170,33 @@ def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
             if entry.name == name:
                 return _import(entry.value)
     raise _unknown_judge(name, "judges", allow_plugins=allow_plugins)
+
+
+def _configured_as(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
+    """Under which of its two names a judge is configured; the first where it is not."""
+    keys = [key for key in dict.fromkeys((name, judge_id)) if key in configs] or [name]
+    if len(keys) > 1:
+        raise InvalidInput(
+            f"judge {quoted(name)} is configured twice, as {quoted(keys[0])} and as {quoted(keys[1])}",
+            remedy="Keep one of the two entries.",
+            field=f"judge_configs.{keys[1]}",
+        )
+    return keys[0]
+
+
+def _refuse_clash(name: str, judge: Judge, others: Iterable[Judge]) -> None:
+    if name not in JUDGES and judge.judge_id in JUDGES:
+        raise InvalidInput(
+            f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge",
+            remedy="Give it a judge_id of its own.",
+            field="judges",
+        )
+    if any(other.judge_id == judge.judge_id for other in others):
+        raise InvalidInput(
+            f"judge {quoted(judge.judge_id)} is named twice",
+            remedy="Name every judge once; two plug-ins need different judge_ids.",
+            field="judges",
+        )
 
 
 def _refuse_unknown(names: Iterable[str], *, allow_plugins: bool) -> None:
