@@ -25,10 +25,20 @@ def test_wrong_settings__are_refused_before_anything_happens(
 ) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(**inputs)
-    assert step.code == 2
-    assert said in step.log
+    assert (step.code, step.outcome) == (2, "error")
+    assert step.outputs["passed"] == "false"
+    assert any(said in line for line in step.annotations)
+    assert "not evaluated" in step.summary
+    assert said in step.summary
     assert not (runner.workspace / "agent-eval-out").exists()
     assert github.requests == []
+
+
+def test_wrong_settings__outside_ci_are_said_once(runner: Runner) -> None:
+    step = runner.start("", {}, 1, "", "", {"min_pass_rate": "NaN"}, environ={"GITHUB_ACTIONS": ""})
+    assert step.code == 2
+    assert step.log.startswith("Error: min-pass-rate: 'NaN' is not")
+    assert step.log.count("min-pass-rate:") == 1
 
 
 @pytest.mark.parametrize(
