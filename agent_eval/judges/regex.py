@@ -8,7 +8,7 @@ import orjson
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
-from agent_eval.judges.patterns import check_pattern, compile_pattern
+from agent_eval.judges.patterns import check_pattern, is_found
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
 from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, counted, listed, quoted
 
@@ -39,7 +39,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
                 case, "there is no final output to search for patterns", FailureKind.MISSING_OUTPUT
             )
         text = searchable_text(trace.final_output)
-        missing = [pattern for pattern in patterns if compile_pattern(pattern).search(text) is None]
+        missing = [pattern for pattern in patterns if not is_found(pattern, text)]
         if not missing:
             return self.passed(case, f"{counted(len(patterns), 'pattern')} found in the final output")
         shown = listed((quoted(pattern) for pattern in missing), limit=3)
