@@ -49,6 +49,19 @@ def become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def receive(connection: socket.socket, most: int) -> tuple[bytes, list[int]]:
+    """One byte, and the descriptors that came with it; none of them will be inherited.
+
+    Args:
+        connection: A socket.
+        most: How many descriptors to expect.
+    """
+    data, descriptors, _, _ = socket.recv_fds(connection, 1, most)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return data, descriptors
+
+
 def children() -> list[int]:
     """Process ids of this process's children. May miss some while processes come and go."""
     me = os.getpid()
@@ -119,7 +132,7 @@ class Supervisor:
         """Run children until the program closes its end."""
         self._control.sendall(PROCESS_ID.pack(os.getpid()))
         while True:
-            kind, descriptors, _, _ = socket.recv_fds(self._control, 1, 3, socket.MSG_CMSG_CLOEXEC)
+            kind, descriptors = receive(self._control, 3)
             if not kind:
                 return
             if kind == RUN:  # a `k` that came too late for the last child is nobody's
@@ -252,7 +265,7 @@ class Nursery:
             _, orphans = self._tidy()
             ready = {descriptor for descriptor, _ in poll.poll(_PAUSE_MS if orphans else None)}
             if self._requests.fileno() in ready:
-                data, descriptors, _, _ = socket.recv_fds(self._requests, 1, 1, socket.MSG_CMSG_CLOEXEC)
+                data, descriptors = receive(self._requests, 1)
                 if not data:
                     break
                 self._fork(descriptors[0])
