@@ -1,0 +1,1 @@
+"""What is tested: one connector a file, behind one protocol."""
