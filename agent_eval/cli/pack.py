@@ -37,11 +37,23 @@ def _facts_text(verb: str, found: PackFacts) -> str:
     facts = found.to_json()
     run, dataset = clean(facts["run_id"], limit=200), clean(facts["dataset_id"], limit=200)
     added = f" and {facts['derived_files']} added later" if facts["derived_files"] else ""
-    return (
-        f"{verb} {clean(facts['pack'])}: run {run} of {dataset}\n"
-        f"{facts['cases']} cases in {facts['files']} files{added}, layout {facts['layout']}\n"
-        f"manifest sha256 {facts['manifest_sha256']}"
-    )
+    lines = [
+        f"{verb} {clean(facts['pack'])}: run {run} of {dataset}",
+        f"{facts['cases']} cases in {facts['files']} files{added}, layout {facts['layout']}",
+        f"manifest sha256 {facts['manifest_sha256']}",
+    ]
+    if not facts["complete"]:
+        lines.append("The run is not complete: compare and gate refuse it.")
+    if found.left_behind:
+        lines.append(f"Left behind, since made from the pack as it was: {_listed(found.left_behind)}")
+    return "\n".join(lines)
+
+
+def _listed(paths: tuple[str, ...]) -> str:
+    from agent_eval.text.terminal import clean
+
+    more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
+    return ", ".join(clean(path) for path in paths[:10]) + more
 
 
 def _conversion(layout: Literal["files", "compact"], text: str) -> click.Command:

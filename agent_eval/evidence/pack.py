@@ -71,6 +71,17 @@ def verify_pack(where: Path) -> Seal:
         return seal
 
 
+def refuse_incomplete(pack: str, manifest: Manifest) -> None:
+    """Refuse a run that was broken off: what it did not get to might have failed.
+
+    Raises:
+        InvalidPack: The run is not complete.
+    """
+    if not manifest.complete:
+        what = "belongs to a run that is not complete, so nothing can be decided on it"
+        raise invalid_pack(pack, at.MANIFEST, what, remedy="Run the suite to its end.")
+
+
 @contextmanager
 def _without_collection() -> Iterator[None]:
     """Spare the garbage collector.

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_eval.contracts import digest
 from agent_eval.contracts.registry import Approval, BaselineEntry, Registry
 from agent_eval.errors import InvalidInput, InvalidPack
-from agent_eval.evidence.pack import Pack, open_pack
+from agent_eval.evidence.pack import Pack, open_pack, refuse_incomplete
 from agent_eval.registry import places
 from agent_eval.registry.names import checked
 from agent_eval.registry.store import RegistryStore
@@ -158,6 +158,7 @@ def _entry(
     store: RegistryStore, name: str, run: Path, *, at: str, dataset_id: str | None, notes: str
 ) -> BaselineEntry:
     pack: Pack = open_pack(run)
+    refuse_incomplete(pack.name, pack.manifest)
     if dataset_id is not None and dataset_id != pack.config.dataset_id:
         raise InvalidInput(
             f"{run} evaluated data set {pack.config.dataset_id!r}, not {dataset_id!r}",

@@ -13,7 +13,7 @@ from agent_eval.contracts import Comparison, Contract, GateDecision
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import layout
 from agent_eval.evidence.derived import enclosing_pack
-from agent_eval.evidence.pack import verify_pack
+from agent_eval.evidence.pack import refuse_incomplete, verify_pack
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_reader import DEFAULT_LIMITS, parse, read_bytes
 
@@ -33,7 +33,7 @@ def read_comparison(path: Path) -> ReadComparison:
 
     Raises:
         InvalidInput: It cannot be read, or it is not a comparison.
-        InvalidPack: The pack does not verify, or is not the candidate that was compared.
+        InvalidPack: The pack does not verify, is not complete, or is not the candidate that was compared.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
     comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
@@ -42,6 +42,7 @@ def read_comparison(path: Path) -> ReadComparison:
     if pack is not None:
         # What the pack says was checked when it was compared; that comparison names its manifest.
         seal = verify_pack(pack)
+        refuse_incomplete(str(pack), seal.manifest)
         if seal.manifest_sha256 != comparison.candidate.manifest_sha256:
             raise InvalidPack(
                 f"{path} compares another run than the one in whose pack it lies",

@@ -13,10 +13,14 @@ from agent_eval.runs.packs import open_run
 
 @dataclass(frozen=True)
 class PackFacts:
-    """What a verified pack is."""
+    """What a verified pack is.
+
+    `left_behind` are files that were written into the pack it was made from after that was sealed.
+    """
 
     path: Path
     pack: Pack
+    left_behind: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -27,8 +31,10 @@ class PackFacts:
             "dataset_id": manifest.dataset_id,
             "layout": manifest.layout,
             "cases": manifest.case_count,
+            "complete": manifest.complete,
             "files": len(manifest.files),
             "derived_files": len(derived.files) if derived is not None else 0,
+            "left_behind": list(self.left_behind),
             "manifest_sha256": self.pack.manifest_sha256,
         }
 
@@ -44,7 +50,8 @@ def verify_pack(where: Path) -> PackFacts:
 
 
 def convert_pack(where: Path, out: Path, *, layout: Literal["files", "compact"]) -> PackFacts:
-    """Write a pack anew in a layout. Nothing of the run is lost; what was derived later stays behind.
+    """Write a pack anew in a layout. Nothing of the run is lost; what was derived later stays behind, as
+    `PackFacts.left_behind` says.
 
     Raises:
         InvalidPack: The source does not verify.
@@ -52,5 +59,5 @@ def convert_pack(where: Path, out: Path, *, layout: Literal["files", "compact"])
         StorageError: It cannot be written.
     """
     pack = open_run(where)
-    (expand if layout == "files" else compact)(pack, out)
-    return PackFacts(out, open_run(out))
+    made = (expand if layout == "files" else compact)(pack, out)
+    return PackFacts(out, open_run(out), tuple(made.left_behind))

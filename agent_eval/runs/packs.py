@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_eval.comparison.view import RunView
 from agent_eval.errors import InvalidInput
-from agent_eval.evidence.pack import Pack, open_pack
+from agent_eval.evidence.pack import Pack, open_pack, refuse_incomplete
 
 
 def open_run(where: Path) -> Pack:
@@ -34,7 +34,12 @@ def open_run(where: Path) -> Pack:
 
 
 def view(pack: Pack) -> RunView:
-    """What comparison reads of a pack."""
+    """What comparison reads of a pack.
+
+    Raises:
+        InvalidPack: Its run is not complete.
+    """
+    refuse_incomplete(pack.name, pack.manifest)
     return RunView(
         config=pack.config,
         summary=pack.summary,
