@@ -1,29 +1,58 @@
-"""In a container action everything is written as root; later steps may run as somebody else."""
+"""In a container action everything is written as root; later steps may run as somebody else.
+
+Others may write in the workspace at the same time, so nothing here trusts a path twice: every folder is
+opened without following links, from the workspace down, and what is in it is named relative to that.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def give_back(written: Path, workspace: Path) -> None:
     """Give what root wrote below the workspace to the workspace's owner, new folders above it included.
 
     Does nothing where this process is not root, the workspace is root's, or `written` lies elsewhere.
-    Links are not followed. A failure changes nothing about the result and is not reported.
+    What belongs to others stays theirs, links are not followed, and files with several names are left
+    alone: the other name may lie elsewhere. A failure changes nothing about the result and is not reported.
     """
     if os.geteuid() != 0:
         return
     try:
         owner = workspace.stat()
-        top, home = written.resolve(), workspace.resolve()
-        if owner.st_uid == 0 or not top.is_relative_to(home):
+        # The folders above are followed once, to see where they lead; below, no link is.
+        steps = written.resolve().relative_to(workspace.resolve()).parts
+        if owner.st_uid == 0:
             return
-        for above in top.parents:
-            if above != home and above.is_relative_to(home) and above.stat().st_uid == 0:
-                os.chown(above, owner.st_uid, owner.st_gid)
-        for folder, names, files in os.walk(top):
-            for name in (".", *names, *files):
-                os.chown(Path(folder) / name, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    except OSError:
+        _give(workspace.resolve(), steps, owner)
+    except (OSError, ValueError):
         return
+
+
+def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
+    current = os.open(home, _FOLDER)
+    try:
+        for step in steps:
+            inner = os.open(step, _FOLDER, dir_fd=current)
+            os.close(current)
+            current = inner
+            if os.fstat(current).st_uid == 0:
+                os.fchown(current, owner.st_uid, owner.st_gid)
+        for folder, name in _below(current):
+            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+    finally:
+        os.close(current)
+
+
+def _below(top: int) -> Iterator[tuple[int, str]]:
+    """Everything of root's below an open folder: the folder it is in, and its name there."""
+    for _, names, files, folder in os.fwalk(".", dir_fd=top):
+        for name in (*names, *files):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+                yield folder, name

@@ -67,3 +67,52 @@ def test_a_workspace_of_root_and_a_missing_folder_are_left_alone(workspace, tmp_
     give_back(out, tmp_path)
     assert out.stat().st_uid == 0
     give_back(workspace / "missing", workspace / "nowhere")
+
+
+def test_what_others_put_there_stays_theirs(workspace, tmp_path):
+    out = workspace / "out"
+    out.mkdir()
+    (out / "database").write_text("")
+    os.chown(out / "database", 999, 999)
+    secret = tmp_path / "secret"
+    secret.write_text("root's, under a second name")
+    os.link(secret, out / "report.md")
+    (out / "mine").write_text("")
+    give_back(out, workspace)
+    assert (out / "database").stat().st_uid == 999
+    assert secret.stat().st_uid == 0
+    assert (out / "mine").stat().st_uid == OWNER
+
+
+def test_an_output_that_is_a_link_out_of_the_workspace_is_left_alone(workspace, tmp_path):
+    target = tmp_path / "etc"
+    target.mkdir()
+    (target / "passwd").write_text("")
+    (workspace / "out").symlink_to(target)
+    give_back(workspace / "out", workspace)
+    give_back(workspace / "out" / "deeper", workspace)
+    assert {target.stat().st_uid, (target / "passwd").stat().st_uid} == {0}
+
+
+@pytest.mark.parametrize("replaced", ["out", "out/pack"])
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(replaced, workspace, tmp_path, monkeypatch):
+    target = tmp_path / "etc"
+    (target / "pack").mkdir(parents=True)
+    (target / "passwd").write_text("")
+    (target / "pack" / "passwd").write_text("")
+    (workspace / "out" / "pack").mkdir(parents=True)
+    (workspace / "out" / "pack" / "passwd").write_text("")
+    (workspace / "out" / "passwd").write_text("")
+    real = os.open
+
+    def swap(path, *arguments, **options):
+        place = workspace / replaced
+        if not place.is_symlink() and str(path).endswith(place.name):
+            place.rename(tmp_path / "aside")
+            place.symlink_to(target)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", swap)
+    give_back(workspace / "out", workspace)
+    assert (workspace / replaced).is_symlink()
+    assert {path.stat().st_uid for path in target.rglob("*")} == {0}
