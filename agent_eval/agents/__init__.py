@@ -1,1 +1,1 @@
-"""What is tested: one connector a file, behind one protocol."""
+"""What is tested: one way of talking to an agent a file, behind the protocol of `protocol`."""

@@ -1,123 +1,250 @@
-"""What an agent under test is to the engine: something that makes one attempt at a case.
+"""What an agent under test is asked, and what an attempt at it gives.
 
-    class Echo:
-        name = "echo"
-
-        def describe(self):
-            return {"kind": "echo"}
-
-        def attempt(self, request):
-            said = {"actor": "agent", "type": "message", "output": request.case.input}
-            return Attempt(events=[said], response={"assistant_output": request.case.input, "tool_calls": []})
-
-Many threads may call `attempt` at a time. It does not raise for anything that the agent or a service does:
-that is in `Attempt.failure`.
+An agent answers either in one piece (an output and the tool calls it makes, which are then answered from the
+case) or step by step, with each tool call answered before its next step. Both end as the same events.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from agent_eval.contracts import Case
+from agent_eval.contracts import Case, Event
 from agent_eval.errors import FailureKind
 
+Mode = Literal["propose", "repair"]
+SHARE_EXPECTED_OUTPUT = "share_expected_output"
+"""Key of a case's metadata that hands its expected output to the agent."""
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """What is left of the limits of a trial for this attempt; None is without limit.
+class AttemptLimits:
+    """What one attempt may use; None is without limit.
 
     Attributes:
-        seconds: Wall time of the attempt.
-        output_bytes: What the agent may answer with.
-        steps: Turns of a model, or messages and tool calls.
+        seconds: Time in the agent's hands, tools included.
+        output_bytes: What it may write or answer, each piece of it.
+        steps: Answers of a model.
         tool_calls: Calls of tools.
-        tokens: Input and output tokens together.
-        cost_usd: US dollars.
+        tokens: Input and output tokens, as reported.
     """
 
-    seconds: float | None = None
-    output_bytes: int | None = None
-    steps: int | None = None
-    tool_calls: int | None = None
-    tokens: float | None = None
-    cost_usd: float | None = None
+    seconds: float | None = 30.0
+    output_bytes: int = 8 << 20
+    steps: int | None = 50
+    tool_calls: int | None = 200
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRequest:
+class Task:
     """One attempt at a case.
 
     Attributes:
-        case: The case, without anything that an earlier run recorded (no trace, no attempt history).
-        mode: `propose`, or `repair` where a failed attempt went before.
-        attempt: Counts from 0 within a trial.
-        previous_attempts: What became of those before, as JSON; see `engine.repair`.
-        trial: Counts from 0 within a case.
-        seed: Seed of the trial.
-        share_expected_output: Whether the agent may be told the answer.
-        allowance: What it may use.
+        case: The case; its trace is not looked at.
+        mode: Whether this is the first try or a repair of earlier ones.
+        attempt: Counts from 0.
+        previous_attempts: What earlier attempts gave and what judges said of them, as plain JSON.
+        share_expected_output: Whether the agent is handed the expected output; an agent that is handed the
+            answer is not evaluated, so it is only when the case or a person says so.
+        limits: What the attempt may use.
     """
 
     case: Case
-    mode: Literal["propose", "repair"] = "propose"
+    mode: Mode = "propose"
     attempt: int = 0
-    previous_attempts: tuple[dict[str, Any], ...] = ()
-    trial: int = 0
-    seed: int = 0
+    previous_attempts: Sequence[Mapping[str, Any]] = ()
     share_expected_output: bool = False
-    allowance: Allowance = field(default_factory=Allowance)
+    limits: AttemptLimits = field(default_factory=AttemptLimits)
+
+    def payload(self) -> dict[str, Any]:
+        """What is sent to an agent that answers in one piece, as plain JSON.
+
+        Of the metadata nothing is sent: it holds the answers of the tools and what judges expect.
+        """
+        contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
+        return {
+            "mode": self.mode,
+            "case_id": self.case.case_id,
+            "input": self.case.input,
+            "expected_output": self.case.expected_output if self._shares() else None,
+            "attempt": self.attempt,
+            "previous_attempts": list(self.previous_attempts),
+            "contracts": contracts,
+            "tool_contracts": contracts,  # the name that the suite has for them
+            "policy": self.case.policy.to_json(),
+        }
+
+    def _shares(self) -> bool:
+        return self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
 
 
-@dataclass(slots=True)
-class Attempt:
-    """What became of an attempt.
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time, which can be pinned so that the same run gives the same bytes.
 
     Attributes:
-        events: Its trace in order, as JSON of `contracts.Event`; `idx` and `attempt` may be left out, the
-            engine numbers them. Also what was recorded before a failure.
-        response: What the agent answered: `assistant_output`, `tool_calls` and whatever it added, as JSON.
-        failure: None when the agent ended by itself. `INFRASTRUCTURE` when something between us and the
-            agent failed: only such an attempt may be made again.
-        problem: The failure in words, starting with a verb ("exited with code 1"); empty without one.
-        retry_after: Seconds a service asked to wait before it is tried again; None when it did not.
-        rate_limited: Whether a service said that there were too many requests.
-        stderr: What the agent wrote to standard error, decoded and cut to a bound.
-        seconds: How long the agent took, without waiting in queues of ours.
+        wall: The present moment, with its offset.
+        monotonic: Seconds that only grow. Pinned clocks stand still, and latencies are 0 then.
+        sleep: Waits for that many seconds.
     """
 
-    events: list[dict[str, Any]]
-    response: dict[str, Any]
+    wall: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def stamp(self) -> str:
+        """The present moment as ISO 8601."""
+        return self.wall().isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool gave.
+
+    Attributes:
+        output: Its result; None when it failed.
+        error: Its error; None when it did not.
+        source: Where the answer is from: `tool_response_cassette`, `tool_responses`, `cassette`, `live`
+            or `missing`.
+        delay_ms: Milliseconds to wait before giving it.
+    """
+
+    output: Any = None
+    error: Any = None
+    source: str = "missing"
+    delay_ms: float = 0.0
+
+
+class Tools(Protocol):
+    """Answers the tool calls of one attempt."""
+
+    def answer(self, tool: str, arguments: Any) -> ToolAnswer:
+        """The answer to a call.
+
+        Raises:
+            ToolFault: The attempt cannot go on.
+        """
+        ...
+
+
+class ToolFault(Exception):
+    """A tool call that has no answer where one is required.
+
+    Attributes:
+        failure: The kind of failure that the attempt ends with.
+        problem: What is missing, in a sentence.
+    """
+
+    def __init__(self, failure: FailureKind, problem: str) -> None:
+        super().__init__(problem)
+        self.failure, self.problem = failure, problem
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Generic[T]):
+    """What became of one request to an agent or a model.
+
+    Attributes:
+        value: The answer; None when there is none.
+        failure: Why there is none. `INFRASTRUCTURE` is what trying again may help.
+        problem: The failure in words.
+        asked_wait: Seconds that the service asked to wait (`Retry-After`).
+    """
+
+    value: T | None = None
     failure: FailureKind | None = None
     problem: str = ""
-    retry_after: float | None = None
-    rate_limited: bool = False
-    stderr: str = ""
-    seconds: float = 0.0
-
-
-class Agent(Protocol):
-    """What is tested. `name` is its kind: command, http, openai, ...
-
-    Whether concurrent requests may be adapted to a provider's limits is said by `account`: the provider
-    and account whose limits it shares, None for an agent that has none.
-    """
-
-    name: str
+    asked_wait: float | None = None
 
     @property
-    def account(self) -> str | None:
-        """The provider and account whose rate limits count; None where there are none."""
+    def is_infrastructure(self) -> bool:
+        """Whether something between us and the agent failed."""
+        return self.failure is FailureKind.INFRASTRUCTURE
+
+
+class Retry(Protocol):
+    """Sends a request until the infrastructure lets it through, or patience ends."""
+
+    def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+        """The last answer, and how often it was tried again."""
+        ...
+
+
+def once(send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+    """No retries."""
+    return send(), 0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an attempt needs beside its task.
+
+    Attributes:
+        tools: Answers its tool calls.
+        retry: How requests are repeated; connectors repeat nothing themselves.
+        clocks: Time.
+    """
+
+    tools: Tools
+    retry: Retry = once
+    clocks: Clocks = field(default_factory=Clocks)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """What an attempt gave.
+
+    Attributes:
+        events: What happened, in order, from index 0. Also there when the attempt failed.
+        output: What the agent said in the end.
+        tool_calls: `{"tool", "arguments"}` in call order.
+        failure: Why the attempt counts as failed whatever judges would say; None when it came to its end.
+            `INFRASTRUCTURE` has been tried again already.
+        problem: The failure in words.
+        seconds: Time in the agent's hands; waiting for a retry is not counted.
+        retries: Requests that were sent again.
+        artifacts: Files for the case's folder by name, such as `stderr.txt`.
+    """
+
+    events: list[Event]
+    output: Any = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    failure: FailureKind | None = None
+    problem: str = ""
+    seconds: float = 0.0
+    retries: int = 0
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+
+    def response(self) -> dict[str, Any]:
+        """What later attempts and the evidence are told of it, as plain JSON."""
+        response: dict[str, Any] = {"assistant_output": self.output, "tool_calls": self.tool_calls}
+        if self.failure is not None:
+            response["error"] = self.problem
+            response["failure"] = self.failure.value
+        return response
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """An agent under test. One object serves many threads."""
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        """Try a case once.
+
+        Whatever the agent does, or fails to do, is in the result.
+
+        Raises:
+            AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is
+                no address.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What a pack says of it, as JSON: enough to run it again, no secrets."""
-        ...
-
-    def attempt(self, request: AttemptRequest) -> Attempt:
-        """Make one attempt."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is open."""
+        """What the evidence says of the agent; no secrets."""
         ...
