@@ -1,0 +1,170 @@
+"""A journal keeps every record that was acknowledged, and says so when it cannot."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.storage.journal import Journal, JournalInUse, JournalReader, encode
+
+HEADER = {"run": "r"}
+
+
+def written(path: Path, *records: Any) -> Path:
+    with Journal.create(path, HEADER) as journal:
+        for record in records:
+            journal.append(record)
+    return path
+
+
+def resumed(path: Path) -> list[Any]:
+    journal = Journal.resume(path)
+    assert journal is not None
+    with journal:
+        assert journal.header == HEADER
+        return [record for _, record in journal.entries()]
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    path = written(tmp_path / "deep" / "j", {"a": 1}, ["é\n"], None)
+    assert resumed(path) == [{"a": 1}, ["é\n"], None]
+
+
+def test_a_resumed_journal_goes_on(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", 1)
+    journal = Journal.resume(path)
+    assert journal is not None
+    with journal:
+        offset = journal.append(2)
+        with JournalReader(path) as reader:
+            assert reader.read(offset) == 2
+            with pickle.loads(pickle.dumps(reader)) as other:
+                assert other.read(offset) == 2
+    assert resumed(path) == [1, 2]
+
+
+def test_nothing_there_is_no_journal(tmp_path: Path) -> None:
+    assert Journal.resume(tmp_path / "j") is None
+
+
+def test_cut_at_every_byte_it_keeps_exactly_the_whole_records(tmp_path: Path) -> None:
+    records = [{"n": number, "text": "x" * number} for number in range(4)]
+    whole = written(tmp_path / "j", *records).read_bytes()
+    starts = [len(encode(HEADER))]
+    for record in records:
+        starts.append(starts[-1] + len(encode(record)))
+    for length in range(len(whole) + 1):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:length])
+        if length < starts[0]:
+            assert Journal.resume(path) is None
+            written(path).unlink()  # and a new one may take its place
+        else:
+            assert resumed(path) == records[: sum(length >= end for end in starts[1:])]
+
+
+def test_a_changed_bit_is_told_or_cuts_off_the_end(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    records = [{"n": number} for number in range(30)]
+    whole = written(tmp_path / "j", *records).read_bytes()
+    path = tmp_path / "flipped"
+    for _ in range(500):
+        position = chance.randrange(len(encode(HEADER)), len(whole))
+        path.write_bytes(
+            whole[:position] + bytes([whole[position] ^ 1 << chance.randrange(8)]) + whole[position + 1 :]
+        )
+        try:
+            kept = resumed(path)
+        except InvalidInput:
+            continue
+        else:
+            assert len(kept) >= 28
+            assert kept == records[: len(kept)]
+
+
+def test_a_journal_with_records_is_not_replaced(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", 1)
+    with pytest.raises(InvalidInput, match="there is a journal already"):
+        Journal.create(path, HEADER)
+    assert resumed(path) == [1]
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", HEADER), pytest.raises(JournalInUse):
+        Journal.resume(tmp_path / "j")
+
+
+def test_reading_elsewhere_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", 1)
+    with JournalReader(path) as reader, pytest.raises(InvalidInput):
+        reader.read(3)
+    with pytest.raises((StorageError, InvalidInput)):
+        JournalReader(tmp_path / "none").read(0)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "j").symlink_to(written(tmp_path / "other", 1))
+    with pytest.raises(StorageError):
+        Journal.resume(tmp_path / "j")
+
+
+def test_a_removed_journal_is_gone(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "j", HEADER)
+    journal.remove()
+    journal.close()
+    assert not (tmp_path / "j").exists()
+
+
+def test_threads_share_it(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", HEADER) as journal:
+        offsets: dict[int, Any] = {}
+
+        def work(own: int) -> None:
+            for number in range(20):
+                record = [own, number]
+                offsets[journal.append(record)] = record
+
+        threads = [threading.Thread(target=work, args=(own,)) for own in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert dict(journal.entries()) == offsets
+        assert len(offsets) == 160
+
+
+def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from agent_eval.errors import StorageError\n"
+        "from agent_eval.storage.journal import Journal\n"
+        "journal = Journal.create(Path(sys.argv[1]), {'run': 'r'})\n"
+        "for number in range(1000):\n"
+        "    try: journal.append({'n': number, 'text': 'x' * 100})\n"
+        "    except StorageError as error:\n"
+        "        try: journal.append(1)\n"
+        "        except StorageError: print(number)\n"
+        "        break\n"
+    )
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    command = [sys.executable, "-c", code, str(tmp_path / "j")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, preexec_fn=limit)
+    assert done.stderr == ""
+    assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
