@@ -13,9 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements/runtime.lock", "requirements/build.lock")
@@ -74,13 +77,20 @@ class Buildah:
         return done.stdout.strip()
 
 
+@contextmanager
+def downloading() -> Iterator[Path]:
+    """A scratch directory in the cache, while no other run of the tests downloads."""
+    with FileLock(cache() / "lock"), tempfile.TemporaryDirectory(dir=cache()) as scratch:
+        yield Path(scratch)
+
+
 def base(buildah: Buildah) -> str:
     """Name of the base image: a minimal Debian with Python, its venv module and certificates."""
     archive = cache() / f"{SUITE}-python.tar"
-    if not archive.is_file():
-        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
-            _debootstrap(Path(scratch) / "rootfs")
-            partial = Path(scratch) / "base.tar"
+    with downloading() as scratch:
+        if not archive.is_file():
+            _debootstrap(scratch / "rootfs")
+            partial = scratch / "base.tar"
             _check(["tar", "--create", f"--file={partial}", f"--directory={scratch}/rootfs", "."])
             partial.replace(archive)
     container = buildah("from", "scratch")
@@ -93,19 +103,10 @@ def wheels() -> Path:
     """Directory with the wheels of the locks for the base's Python, verified by their hashes."""
     content = b"".join((ROOT / lock).read_bytes() for lock in LOCKS)
     directory = cache() / f"wheels-{hashlib.sha256(content).hexdigest()[:16]}"
-    if not directory.is_dir():
-        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
-            _check(
-                [
-                    *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
-                    *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
-                    *(f"--abi={abi}" for abi in ("cp311", "abi3", "none")),
-                    *(f"--platform={platform}_{os.uname().machine}" for platform in PLATFORMS),
-                    *(argument for lock in LOCKS for argument in ("--requirement", str(ROOT / lock))),
-                    *("--dest", f"{scratch}/wheels"),
-                ]
-            )
-            (Path(scratch) / "wheels").replace(directory)
+    with downloading() as scratch:
+        if not directory.is_dir():
+            _download(scratch / "wheels")
+            (scratch / "wheels").replace(directory)
     return directory
 
 
@@ -180,6 +181,19 @@ def build(scratch: Path) -> Image:
     name = "localhost/agent-eval"
     buildah("bud", *arguments, "--tag", name, str(context(scratch / "context")), offline=True)
     return Image(buildah, name, buildah("from", "--pull-never", name))
+
+
+def _download(directory: Path) -> None:
+    _check(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+            *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
+            *(f"--abi={abi}" for abi in ("cp311", "abi3", "none")),
+            *(f"--platform={platform}_{os.uname().machine}" for platform in PLATFORMS),
+            *(argument for lock in LOCKS for argument in ("--requirement", str(ROOT / lock))),
+            *("--dest", str(directory)),
+        ]
+    )
 
 
 def _debootstrap(target: Path) -> None:

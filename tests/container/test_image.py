@@ -11,7 +11,7 @@ import pytest
 from agent_eval.errors import ExitCode
 from tests.container.image import Image
 
-pytestmark = [pytest.mark.container, pytest.mark.xdist_group("container")]
+pytestmark = pytest.mark.container
 
 MEGABYTE = 1_000_000
 LARGEST = 300 * MEGABYTE

@@ -16,7 +16,7 @@ from tests.fakes.github import FakeGitHub
 from tests.fakes.github_contract import Contract
 from tests.shared_data import shared_path
 
-pytestmark = [pytest.mark.container, pytest.mark.xdist_group("container")]
+pytestmark = pytest.mark.container
 
 OWNER = 1001
 PASSED_ON = (
