@@ -155,12 +155,14 @@ class Sent(Generic[T]):
         failure: Why there is none. `INFRASTRUCTURE` is what trying again may help.
         problem: The failure in words.
         asked_wait: Seconds that the service asked to wait (`Retry-After`).
+        rate_limited: Whether it said that there were too many requests (429); others are slowed down then.
     """
 
     value: T | None = None
     failure: FailureKind | None = None
     problem: str = ""
     asked_wait: float | None = None
+    rate_limited: bool = False
 
     @property
     def is_infrastructure(self) -> bool:

@@ -1,0 +1,227 @@
+"""Many trials at once: a fixed number, or as many as a provider takes.
+
+Threads, since an agent is plain synchronous Python that mostly waits. They take their work in the order in
+which it is given, so no case waits for another one's repeats.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+TICK_SECONDS = 0.2
+"""How often the waiting thread looks around."""
+
+GRACE_SECONDS = 2.0
+"""How long an interrupted run waits for what is nearly done."""
+
+
+class Limit(Protocol):
+    """How many may be at work."""
+
+    def current(self) -> int:
+        """The number now."""
+        ...
+
+    def started(self, in_flight: int) -> None:
+        """Be told how many are at work."""
+        ...
+
+
+class FixedLimit:
+    """Always the same number."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def current(self) -> int:
+        """That number."""
+        return self._number
+
+    def started(self, in_flight: int) -> None:
+        """Nothing follows from it."""
+
+
+class AdaptiveLimit:
+    """Grows while requests succeed and all places are taken, shrinks when a provider says it is too much.
+
+    The rule of Inspect's adaptive connections (https://inspect.aisi.org.uk/parallelism.html): double after
+    a clean round of as many successes as there are places until the first refusal, from then on add a
+    twentieth; on a refusal take four fifths, once per wait that the provider asked for, and count no success
+    meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
+    infrastructure begin the round anew. One controller serves one account at one provider.
+
+    Args:
+        first: Places to begin with.
+        most: Places at most.
+        clock: Seconds that only grow.
+    """
+
+    SHORTEST_ROUND = 4
+    COOL_DOWN_SECONDS = 15.0
+
+    def __init__(
+        self, first: int = 4, most: int = 64, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._places, self._most, self._clock = float(first), most, clock
+        self._successes = 0
+        self._peak = 0
+        self._doubling = True
+        self._cool_until = float("-inf")
+        self._lock = threading.Lock()
+
+    def current(self) -> int:
+        """Places now."""
+        return int(self._places)
+
+    def started(self, in_flight: int) -> None:
+        """Remember how many places were taken at most in this round."""
+        with self._lock:
+            self._peak = max(self._peak, in_flight)
+
+    def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
+        """Be told how a request fared.
+
+        Args:
+            failed: The infrastructure failed.
+            refused: It failed because there were too many requests.
+            asked_wait: Seconds the provider asked to wait.
+        """
+        with self._lock:
+            now = self._clock()
+            if refused:
+                self._shrink(now, asked_wait)
+            elif failed:
+                self._successes = 0
+            elif now >= self._cool_until:
+                self._successes += 1
+                if self._successes >= max(self.current(), self.SHORTEST_ROUND):
+                    self._grow()
+
+    def _shrink(self, now: float, asked_wait: float | None) -> None:
+        if now < self._cool_until:
+            return
+        self._places = max(1.0, int(self._places) * 0.8)
+        self._doubling = False
+        self._cool_until = now + (self.COOL_DOWN_SECONDS if asked_wait is None else asked_wait)
+        self._successes = self._peak = 0
+
+    def _grow(self) -> None:
+        saturated = self._peak >= 0.8 * self.current()
+        self._successes = self._peak = 0
+        if saturated:
+            grown = self._places * (2 if self._doubling else 1.05)
+            self._places = min(float(self._most), grown)
+
+
+class Crew(Generic[T]):
+    """Threads that work off an iterator.
+
+    Args:
+        work: Done for each item; what it raises ends everything.
+        items: In the order in which they are begun.
+        limit: How many at once.
+    """
+
+    def __init__(self, work: Callable[[T], None], items: Iterator[T], limit: Limit) -> None:
+        self._work, self._items, self._limit = work, items, limit
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._take = threading.Lock()
+        self._in_flight = 0
+        self._finished = False
+        self._error: BaseException | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """How many items are being worked on."""
+        return self._in_flight
+
+    def run(self, tick: Callable[[], None]) -> None:
+        """Work until there is nothing left, `stop` was called or something was raised.
+
+        Args:
+            tick: Called in this thread several times a second; may raise, as Ctrl-C does. What was begun
+                gets a moment to end then; what has not ended is left behind, in threads that do not keep
+                the process alive.
+
+        Raises:
+            BaseException: What `work` or `tick` raised first.
+        """
+        try:
+            while self._is_busy():
+                self._hire()
+                with self._changed:
+                    if not self._done():
+                        self._changed.wait(TICK_SECONDS)
+                tick()
+        except BaseException:
+            self._stop_with(None)
+            self._join(GRACE_SECONDS)
+            raise
+        self._join(None)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        self._stop_with(None)
+
+    def _is_busy(self) -> bool:
+        with self._changed:
+            return not self._done()
+
+    def _done(self) -> bool:
+        return self._finished and self._in_flight == 0
+
+    def _hire(self) -> None:
+        while len(self._threads) < self._limit.current() and not self._finished:
+            thread = threading.Thread(target=self._loop, name=f"trials-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _loop(self) -> None:
+        while self._enter():
+            try:
+                with self._take:
+                    # A stop while this thread waited for its turn.
+                    item = None if self._finished else next(self._items, None)
+                if item is None:
+                    self._stop_with(None)
+                else:
+                    self._work(item)
+            except BaseException as error:
+                self._stop_with(error)
+            finally:
+                self._leave()
+
+    def _enter(self) -> bool:
+        with self._changed:
+            while not self._finished and self._in_flight >= self._limit.current():
+                self._changed.wait(TICK_SECONDS)
+            if self._finished:
+                return False
+            self._in_flight += 1
+            self._limit.started(self._in_flight)
+            return True
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._in_flight -= 1
+            if self._done() or self._in_flight + 1 >= self._limit.current():
+                self._changed.notify_all()
+
+    def _stop_with(self, error: BaseException | None) -> None:
+        with self._changed:
+            self._finished = True
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def _join(self, seconds: float | None) -> None:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
