@@ -187,7 +187,9 @@ def test_members_cannot_have_fewer_bytes_than_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"no zip at all", zip_of(("a", b"1"))[:-5], b"PK\x05\x06" + bytes(18) + b"more"]
+    "data",
+    [b"", b"no zip at all", zip_of(("a", b"1"))[:-5], b"PK\x05\x06" + bytes(18) + b"more"],
+    ids=["empty", "text", "cut off", "something behind the end"],  # not the bytes: they hold the time
 )
 def test_what_is_no_zip_is_refused(data: bytes) -> None:
     if data.startswith(b"PK\x05\x06"):
