@@ -62,6 +62,8 @@ class Session:
         secret_headers: Sent to the origin of `base_url` only, and shown nowhere.
         headers: Sent with every request.
         patience: How long and how often to try.
+        plain_http: Whether the host of `base_url` may also be talked to without encryption; for services
+            on a private network.
         sleep: Waits for that many seconds.
         clock: Seconds since 1970.
         chance: A number from 0 to 1, for the spread of waits.
@@ -77,12 +79,14 @@ class Session:
         secret_headers: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         patience: Patience | None = None,
+        plain_http: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._base = base_url.rstrip("/")
-        self._plain_http = (_split("GET", self._base).hostname or "") in _LOCAL
+        base_host = _split("GET", self._base).hostname or ""
+        self._plain_hosts = _LOCAL if base_host in _LOCAL else frozenset({base_host} if plain_http else ())
         self._check_address("GET", self._base)
         self._origin = _origin(self._base)
         self._secret_headers = dict(secret_headers or {})
@@ -269,7 +273,7 @@ class Session:
     def _check_address(self, method: str, url: str) -> None:
         parts = _split(method, url)
         secure = parts.scheme == "https" and bool(parts.hostname)
-        local = parts.scheme == "http" and self._plain_http and (parts.hostname or "") in _LOCAL
+        local = parts.scheme == "http" and (parts.hostname or "") in self._plain_hosts
         if "@" in parts.netloc or not (secure or local):
             raise RefusedRedirect(
                 f"Refused to talk to {parts.scheme or 'no scheme'}://{host_of(url)}: only https is used.",

@@ -1,0 +1,105 @@
+"""An agent that is a program: one process an attempt, JSON on standard input and output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task
+from agent_eval.agents.recorder import Recorder
+from agent_eval.errors import FailureKind
+from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.storage.json_writer import dumps
+
+STDERR = "stderr.txt"
+_UNLIMITED = 24 * 3600.0
+_SHOWN = 500
+
+
+class CommandAgent:
+    """Runs a program for every attempt.
+
+    It is given `Task.payload` and answers as `answer` describes. What it writes to standard error becomes an
+    artifact of the case.
+
+    Args:
+        argv: The program and its arguments; no shell is involved.
+        repair: What to run for repairs instead.
+        environ: This program's environment.
+        pass_on: Names of further variables that it may see (`--agent-env`).
+        cwd: Its working directory.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        repair: Sequence[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        pass_on: Sequence[str] = (),
+        cwd: Path | None = None,
+    ) -> None:
+        self._argv, self._repair = list(argv), list(repair) if repair else None
+        self._pass_on = sorted(set(pass_on))
+        self._env = allowed_environment(os.environ if environ is None else environ, pass_on)
+        self._cwd = cwd
+
+    def describe(self) -> dict[str, Any]:
+        """See `Agent.describe`."""
+        return {
+            "agent": "command",
+            "command": self._argv,
+            "repair_command": self._repair,
+            "environment": self._pass_on,
+        }
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        """See `Agent.attempt`."""
+        recorder = Recorder(task, surroundings)
+        recorder.asked()
+        argv = self._repair if task.mode == "repair" and self._repair else self._argv
+        limits = ChildLimits(
+            seconds=_UNLIMITED if task.limits.seconds is None else task.limits.seconds,
+            stdout_bytes=task.limits.output_bytes,
+            stderr_bytes=task.limits.output_bytes,
+        )
+        stdin = dumps(task.payload())
+
+        def send() -> Sent[ChildResult]:
+            began = surroundings.clocks.monotonic()
+            result = run_child(argv, stdin=stdin, env=self._env, limits=limits, cwd=self._cwd)
+            recorder.seconds = surroundings.clocks.monotonic() - began
+            return Sent(result, result.failure, result.problem)
+
+        sent, recorder.retries = surroundings.retry(send)
+        assert sent.value is not None
+        return _record(recorder, sent.value)
+
+
+def _record(recorder: Recorder, result: ChildResult) -> AttemptResult:
+    if result.stderr:
+        recorder.artifacts[STDERR] = result.stderr
+    if result.failure is not None:
+        if result.stdout:
+            recorder.artifacts["stdout.txt"] = result.stdout
+        return recorder.result(None, result.failure, result.problem + _last_words(result))
+    try:
+        answer = read_answer(result.stdout, what="standard output")
+    except UnusableAnswer as unusable:
+        if result.stdout:
+            recorder.artifacts["stdout.txt"] = result.stdout
+        return recorder.result(None, unusable.failure, unusable.problem)
+    return record_answer(recorder, answer, recorder.seconds)
+
+
+def _last_words(result: ChildResult) -> str:
+    """The last line of standard error, which for most programs says why they ended."""
+    if result.failure is not FailureKind.AGENT_ERROR:
+        return ""
+    lines = result.stderr[-4096:].decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    shown = "".join(char if char.isprintable() else " " for char in last)[:_SHOWN]
+    return f": {shown}" if shown else ""

@@ -1,0 +1,141 @@
+"""An agent that is a Python function in this very process.
+
+    def agent(task): return {"assistant_output": "Hello " + task["input"], "tool_calls": []}
+
+It is given what a command is given, and answers the same; a string does for an object with that output. A
+function with a second parameter is given one to call tools with while it works:
+
+    def agent(task, call_tool):
+        order = call_tool("lookup", {"id": task["input"]})   # raises RuntimeError when the tool fails
+        return {"assistant_output": f"It is {order['status']}."}
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from agent_eval.agents.answer import UnusableAnswer, checked_answer, record_answer, storable
+from agent_eval.agents.functions import load_function
+from agent_eval.agents.protocol import AttemptResult, Surroundings, Task, ToolFault
+from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.contracts import canonical_json
+from agent_eval.errors import FailureKind
+
+
+class PythonAgent:
+    """Calls a function for every attempt; many threads call it at once.
+
+    Nothing ends a function that does not return: it is left behind when its time is up, and the attempt is a
+    time-out. An agent that is not trusted belongs into a process of its own.
+
+    Args:
+        spec: `module:function`.
+
+    Raises:
+        UsageError: It cannot be imported or is not callable.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._function = load_function(spec, what="agent")
+        self._calls_tools = _takes_two(self._function)
+
+    def describe(self) -> dict[str, Any]:
+        """See `Agent.describe`."""
+        return {"agent": "python", "function": self._spec}
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        """See `Agent.attempt`."""
+        recorder = Recorder(task, surroundings)
+        recorder.asked()
+        work = _Work(self._function, self._calls_tools, task, recorder)
+        began = surroundings.clocks.monotonic()
+        finished = work.run(task.limits.seconds)
+        recorder.seconds = surroundings.clocks.monotonic() - began
+        if not finished:
+            late = Recorder(task, surroundings)  # the function that was left behind writes to the other one
+            late.events, late.calls, late.seconds = (
+                list(recorder.events),
+                list(recorder.calls),
+                recorder.seconds,
+            )
+            return late.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
+        if work.failure is not None:
+            if work.trace:
+                recorder.artifacts["stderr.txt"] = work.trace
+            return recorder.result(None, work.failure, work.problem)
+        return _record(work.value, recorder, task.limits.output_bytes)
+
+
+class _Work:
+    """One call of the function."""
+
+    def __init__(
+        self, function: Callable[..., Any], calls_tools: bool, task: Task, recorder: Recorder
+    ) -> None:
+        self._function, self._calls_tools = function, calls_tools
+        self._payload, self._recorder = task.payload(), recorder
+        self.value: Any = None
+        self.failure: FailureKind | None = None
+        self.problem = ""
+        self.trace = b""
+
+    def run(self, seconds: float | None) -> bool:
+        """Returns whether it ended in time."""
+        if seconds is None:
+            self._call()
+            return True
+        thread = threading.Thread(target=self._call, daemon=True, name="agent-under-test")
+        thread.start()
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    def _call(self) -> None:
+        try:
+            tools = (self._call_tool,) if self._calls_tools else ()
+            self.value = self._function(self._payload, *tools)
+        except (ToolFault, LimitReached) as problem:
+            self.failure, self.problem = problem.failure, problem.problem
+        # An agent may raise anything, sys.exit() included.
+        except BaseException as error:
+            self.failure = FailureKind.AGENT_ERROR
+            self.problem = (
+                f"raised {type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
+            )
+            self.trace = traceback.format_exc().encode("utf-8", "replace")
+
+    def _call_tool(self, tool: str, arguments: Any = None) -> Any:
+        given = storable({} if arguments is None else arguments)
+        call_id = self._recorder.called(str(tool), given)
+        answer = self._recorder.answered(str(tool), given, call_id)
+        if answer.error is not None:
+            raise RuntimeError(f"the tool {tool} failed: {answer.error}")
+        return answer.output
+
+
+def _record(value: Any, recorder: Recorder, most: int) -> AttemptResult:
+    answer = {"assistant_output": value} if isinstance(value, str) else value
+    try:
+        size = len(canonical_json(answer))
+    except TypeError as error:
+        problem = f"returned something that is not JSON: {error}"
+        return recorder.result(None, FailureKind.TYPE_ERROR, problem)
+    if size > most:
+        return recorder.result(None, FailureKind.OUTPUT_LIMIT, f"returned more than {most} bytes")
+    try:
+        checked = checked_answer(answer)
+    except UnusableAnswer as unusable:
+        return recorder.result(None, unusable.failure, unusable.problem)
+    return record_answer(recorder, checked, recorder.seconds)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True

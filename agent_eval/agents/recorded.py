@@ -1,0 +1,24 @@
+"""An agent that is not run: the trace that the suite recorded of it stands for its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_eval.agents.protocol import AttemptResult, Surroundings, Task
+from agent_eval.contracts import Trace
+
+
+class RecordedAgent:
+    """Gives every case's own trace back, the same at every attempt."""
+
+    def describe(self) -> dict[str, Any]:
+        """See `Agent.describe`."""
+        return {"agent": "recorded"}
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:  # noqa: ARG002 - the protocol's
+        """See `Agent.attempt`."""
+        trace = Trace(task.case.trace)
+        calls = [
+            {"tool": call.tool, "arguments": call.arguments} for call in trace.calls if call.call is not None
+        ]
+        return AttemptResult(events=list(trace.events), output=trace.final_output, tool_calls=calls)
