@@ -43,7 +43,16 @@ from agent_eval.contracts.gate import (
 from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
 from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
 from agent_eval.contracts.run import CaseIndex, JudgeCounts, RunConfig, RunSummary, Tally, summarize
-from agent_eval.contracts.suite import Case, Policy, Suite, SuiteHeader, ToolContract, definition_digest
+from agent_eval.contracts.suite import (
+    RECORDED_METADATA,
+    Case,
+    Policy,
+    Suite,
+    SuiteHeader,
+    ToolContract,
+    definition_digest,
+    definition_of,
+)
 from agent_eval.contracts.trace import Event, ToolCall, Trace, pair_calls
 from agent_eval.contracts.verdict import (
     REPLAY_CONTRACT,
@@ -57,6 +66,7 @@ from agent_eval.contracts.verdict import (
 __all__ = [
     "ABSOLUTE_RULES",
     "READABLE_SCHEMA_VERSIONS",
+    "RECORDED_METADATA",
     "REPLAY_CONTRACT",
     "SCHEMA_VERSION",
     "SHARD_CASES",
@@ -111,6 +121,7 @@ __all__ = [
     "case_result",
     "combine",
     "definition_digest",
+    "definition_of",
     "digest",
     "pair_calls",
     "summarize",

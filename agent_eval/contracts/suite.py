@@ -12,6 +12,9 @@ from agent_eval.contracts.trace import Event
 NOT_PART_OF_A_DEFINITION = frozenset({"trace"})
 """Fields of a case that record what an agent did, not what was asked of it."""
 
+RECORDED_METADATA = frozenset({"attempt_history", "selected_attempt", "max_repairs", "loop_passed"})
+"""Keys of a case's metadata that do the same: written by a run of the agent, not by the suite's author."""
+
 
 class ToolContract(Contract):
     """Arguments a tool must and must not be called with, and optionally their JSON Schema."""
@@ -76,4 +79,17 @@ def definition_digest(case: dict[str, Any]) -> str:
 
     Two cases with the same digest ask the same thing, so their results may be compared.
     """
-    return digest({key: value for key, value in case.items() if key not in NOT_PART_OF_A_DEFINITION})
+    return digest(definition_of(case))
+
+
+def definition_of(case: dict[str, Any]) -> dict[str, Any]:
+    """The part of a case, as plain JSON, that says what is asked for. Empty metadata says nothing."""
+    definition = {key: value for key, value in case.items() if key not in NOT_PART_OF_A_DEFINITION}
+    metadata = definition.get("metadata")
+    if isinstance(metadata, dict):
+        if not RECORDED_METADATA.isdisjoint(metadata):
+            metadata = {key: metadata[key] for key in metadata if key not in RECORDED_METADATA}
+            definition["metadata"] = metadata
+        if not metadata:
+            del definition["metadata"]
+    return definition

@@ -27,7 +27,7 @@ from agent_eval.suites.reader import SuiteSource
 Progress = Callable[[int, int], None]
 """Called now and then with the number of cases done and the number of all."""
 
-MOST_PROCESSES = 4
+MOST_PROCESSES = 3
 """Processes used unless the caller says otherwise: each takes some 45 MB."""
 
 SHARDS_WORTH_A_PROCESS = 2
@@ -43,6 +43,7 @@ def score_suite(
     layout: Literal["auto", "files", "compact"] = "auto",
     workers: int | None = None,
     redactor: Redactor | None = None,
+    complete: bool = True,
     on_progress: Progress | None = None,
 ) -> RunSummary:
     """Judge every case of a suite by its recorded trace, and seal the evidence.
@@ -58,6 +59,7 @@ def score_suite(
         layout: `auto` is `compact` beyond 2,000 cases.
         workers: Processes, this one included; by default as many as help.
         redactor: Knows the secrets that must not be written; none by default.
+        complete: False where cases are missing that the run should have.
         on_progress: Called in this process.
 
     Raises:
@@ -85,7 +87,8 @@ def score_suite(
         with PackSealer(target) as sealer, closing(_outcomes(job, judges, workers)) as outcomes:
             joined = _join(suite, outcomes, sealer, on_progress)
             summary = joined.tally.summary(config.run_id, config.dataset_id)
-            sealer.seal(_with_redactions(config, joined.redacted_cases), summary)
+            stated = _with_redactions(config, joined.redacted_cases)
+            sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
     return summary
 
 

@@ -97,12 +97,17 @@ def _score_case(
     # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
     written = written_case(found, case, redactor)
     row = index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)
-    said, said_line = _encodable(case_result(case.case_id, judge_case(judges, case, trace)))
+    said, said_line = _encodable(found.result or case_result(case.case_id, judge_case(judges, case, trace)))
     result = written_result(said, said_line, redactor)
     result_line = said_line if result is said else dumps(result_row(result))
     outcome.redacted_cases += written.changed or result is not said
     outcome.tally.add(result)
     writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row))
+
+
+def judge(judges: Sequence[Judge], case: Case, trace: Trace) -> CaseResult:
+    """What the judges say of a case, as a result that JSON can hold."""
+    return _encodable(case_result(case.case_id, judge_case(judges, case, trace)))[0]
 
 
 def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:

@@ -21,6 +21,7 @@ from agent_eval.judges.wording import clipped, quoted
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.command:CommandJudge",
     "cost_budget": "agent_eval.judges.cost_budget:CostBudgetJudge",
+    "execution": "agent_eval.judges.execution:ExecutionJudge",
     "final_output": "agent_eval.judges.final_output:FinalOutputJudge",
     "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
     "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",

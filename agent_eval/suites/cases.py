@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, Case, SuiteHeader
+from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, Case, CaseResult, SuiteHeader
 from agent_eval.storage.json_writer import dumps
 from agent_eval.suites.problems import Problem, problems_of, shown
 
@@ -26,12 +26,14 @@ class RawCase:
     """A case as read from the suite, unknown fields kept, and where it stood.
 
     `raw` is an object once `parse_case` has accepted it. `line_bytes` are its JSON bytes as
-    `json_writer.dumps` writes them, where reading gave them for free.
+    `json_writer.dumps` writes them, where reading gave them for free. `result` is what judges said of it
+    when the agent was run, as a `CaseResult`; None where it has not been judged.
     """
 
     place: Place
     raw: Any
     line_bytes: bytes | None = None
+    result: CaseResult | None = None
 
     def encoded(self) -> bytes:
         """The case on one line: sorted keys, no white space, unknown fields kept."""
