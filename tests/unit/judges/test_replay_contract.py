@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
 
@@ -76,3 +78,34 @@ def test_many_issues_are_counted_and_the_evidence_stays_bounded() -> None:
     assert len(verdict.evidence["issues"]) == 20
     assert len(verdict.evidence_refs) == 20
     assert verdict.score == 0
+
+
+HEX = "0af7651916cd43dd"
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "idx": st.integers(0, 3),
+        "actor": st.sampled_from(["agent", ""]),
+        "type": st.sampled_from(["message", "tool_call", "tool_call", ""]),
+        "tool": st.sampled_from(["a", "", None]),
+        "call_id": st.sampled_from(["1", "2", None]),
+        "attempt": st.sampled_from([0, 1, None]),
+        "latency_ms": st.sampled_from([0, 1.5, -1, float("nan"), float("inf"), None]),
+        "ts": st.sampled_from(["2026-01-01", "2026-01-01T00:00:00Z", "once", "", None]),
+        "trace_id": st.sampled_from([HEX * 2, HEX, "", None]),
+        "span_id": st.sampled_from([HEX, "1" * 16, "1_1", "", None]),
+        "parent_span_id": st.sampled_from([HEX, "x", "", None]),
+    },
+)
+BROKEN = {"actor": "agent", "type": ""}
+
+
+@given(st.lists(fields, min_size=1, max_size=4))
+def test_a_trace_passes_exactly_when_going_through_its_events_finds_nothing(
+    rows: list[dict[str, Any]],
+) -> None:
+    events = [{"idx": number, "actor": "agent", "type": "message", **row} for number, row in enumerate(rows)]
+    alone = judge("replay_contract", events)
+    # A broken event at the end, in its right place, makes the judge go through every event.
+    followed = judge("replay_contract", events, [{**BROKEN, "idx": events[-1]["idx"] + 1}])
+    assert alone.passed == (followed.evidence["issue_count"] == 1)
