@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json_writer import dumps
 
@@ -46,6 +48,14 @@ class CommandAgent:
         self._pass_on = sorted(set(pass_on))
         self._env = allowed_environment(os.environ if environ is None else environ, pass_on)
         self._cwd = cwd
+
+    @classmethod
+    def from_options(cls, rest: str, options: AgentOptions) -> CommandAgent:
+        """See `catalog.open_agent`."""
+        repair = None if options.repair_command is None else words(options.repair_command)
+        return cls(
+            words(rest), repair=repair, environ=options.environ, pass_on=options.pass_on, cwd=options.cwd
+        )
 
     def describe(self) -> dict[str, Any]:
         """See `Agent.describe`."""
@@ -103,3 +113,20 @@ def _last_words(result: ChildResult) -> str:
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     shown = "".join(char if char.isprintable() else " " for char in last)[:_SHOWN]
     return f": {shown}" if shown else ""
+
+
+def words(command: str) -> list[str]:
+    """A command as written in a shell, as program and arguments. Nothing but quotes is understood.
+
+    Raises:
+        UsageError: It is empty or a quote is not closed.
+    """
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(
+            f"the command {command!r} cannot be read: {error}", remedy="Close its quotes."
+        ) from None
+    if not argv:
+        raise UsageError("the agent's command is empty", remedy="Name a program and its arguments.")
+    return argv

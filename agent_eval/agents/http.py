@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_eval.agents.address import Address
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
 
@@ -24,6 +25,11 @@ class HttpAgent:
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
         self._address = Address(url, secret_headers=headers)
+
+    @classmethod
+    def from_options(cls, rest: str, options: AgentOptions) -> HttpAgent:
+        """See `catalog.open_agent`."""
+        return cls(rest, headers=options.headers)
 
     def describe(self) -> dict[str, Any]:
         """See `Agent.describe`."""

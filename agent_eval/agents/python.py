@@ -20,6 +20,7 @@ from typing import Any
 
 from agent_eval.agents.answer import UnusableAnswer, checked_answer, record_answer, storable
 from agent_eval.agents.functions import load_function
+from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import canonical_json
@@ -43,6 +44,11 @@ class PythonAgent:
         self._spec = spec
         self._function = load_function(spec, what="agent")
         self._calls_tools = _takes_two(self._function)
+
+    @classmethod
+    def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:
+        """See `catalog.open_agent`."""
+        return cls(rest)
 
     def describe(self) -> dict[str, Any]:
         """See `Agent.describe`."""

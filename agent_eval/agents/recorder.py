@@ -127,6 +127,12 @@ class Recorder:
         self.check_time()
         return answer
 
+    def refused(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
+        """Record that a call was not made, and why; the agent is told."""
+        answer = ToolAnswer(error=problem, source="refused")
+        self._result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
+        return answer
+
     def _wait(self, seconds: float) -> None:
         if seconds <= 0:
             return
