@@ -1,6 +1,7 @@
 """Durable writes: what was there before stays until all of the new content is on disk.
 
-A process that is killed leaves at worst a hidden sibling named `.NAME.partial-…`.
+A process that is killed leaves at worst a hidden sibling named `.NAME.partial-…`, which the next write
+of the same name removes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from agent_eval.errors import StorageError, UsageError
+from agent_eval.storage.leftovers import hold, sweep
 from agent_eval.storage.system_calls import exchange, sync_file_system
 
 _REMEDIES = {
@@ -87,14 +89,19 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    partial = _sibling(directory / path.name, "partial")
-    with open(partial, "xb") as file:
-        try:
-            yield file, partial
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
+    sweep(directory, _prefix(path, "partial"))
+    while True:
+        partial = _sibling(directory / path.name, "partial")
+        with open(partial, "xb") as file:
+            if not hold(partial, file.fileno()):
+                continue
+            try:
+                yield file, partial
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
+        return
 
 
 def _is_stream(path: Path) -> bool:
@@ -127,10 +134,10 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
     final = Path(os.path.abspath(final))
     _check_replaceable(final, replace)
     partial: Path | None = None
+    descriptor = -1
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        partial = _sibling(final, "partial")
-        partial.mkdir()
+        partial, descriptor = _partial_directory(final)
         yield partial
         _sync_tree(partial)
         _check_replaceable(final, replace)
@@ -142,6 +149,23 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
     finally:
         if partial is not None:
             shutil.rmtree(partial, ignore_errors=True)
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _partial_directory(final: Path) -> tuple[Path, int]:
+    """A new directory beside `final`, and the descriptor that holds it."""
+    sweep(final.parent, _prefix(final, "partial"))
+    while True:
+        partial = _sibling(final, "partial")
+        partial.mkdir()
+        try:
+            descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if hold(partial, descriptor):
+            return partial, descriptor
+        os.close(descriptor)
 
 
 def _check_replaceable(final: Path, replace: bool) -> None:
@@ -184,7 +208,11 @@ def _put_in_place(partial: Path, final: Path) -> None:
 
 
 def _sibling(path: Path, role: str) -> Path:
-    return path.with_name(f".{path.name[:_LONGEST_PREFIX]}.{role}-{secrets.token_hex(8)}")
+    return path.with_name(f"{_prefix(path, role)}{secrets.token_hex(8)}")
+
+
+def _prefix(path: Path, role: str) -> str:
+    return f".{path.name[:_LONGEST_PREFIX]}.{role}-"
 
 
 def _sync_tree(root: Path) -> None:

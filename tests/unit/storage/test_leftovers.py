@@ -1,0 +1,119 @@
+"""What killed writers leave is removed; what living ones write is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_eval.storage.atomic import new_directory, write_file
+from agent_eval.storage.leftovers import hold
+
+_WRITER = """
+import sys
+from pathlib import Path
+from agent_eval.storage.atomic import new_directory, new_file
+kind, path = sys.argv[1], Path(sys.argv[2])
+with (new_directory(path) if kind == "directory" else new_file(path)) as made:
+    (made / "half").write_text("x") if kind == "directory" else made.write(b"x")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=["directory", "file"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def writer(kind: str, path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, kind, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def write(kind: str, path: Path) -> None:
+    if kind == "file":
+        write_file(path, b"new")
+    else:
+        with new_directory(path, replace=True) as root:
+            (root / "new").write_text("")
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(kind: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        process = writer(kind, tmp_path / "out")
+        os.kill(process.pid, signal.SIGKILL)
+        ended(process)
+    [leftover] = tmp_path.iterdir()
+    assert leftover.name.startswith(".out.partial-")
+    write(kind, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_another_writer_is_busy_with_stays(kind: str, tmp_path: Path) -> None:
+    process = writer(kind, tmp_path / "out")
+    write(kind, tmp_path / "out")
+    assert len(list(tmp_path.iterdir())) == 2
+    if kind == "file":
+        ended(process)
+        assert process.returncode == 0
+        assert (tmp_path / "out").read_bytes() == b"x"
+    else:
+        process.kill()
+        ended(process)
+
+
+@pytest.mark.parametrize(
+    "name", [".out.partial-notes", ".out.partial-0123456789abcdef.txt", ".other.partial-" + 16 * "0"]
+)
+def test_other_peoples_files_stay(name: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    write(kind, tmp_path / "out")
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_link_of_that_name_is_not_followed(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    (tmp_path / (".out.partial-" + 16 * "0")).symlink_to(tmp_path / "precious")
+    write(kind, tmp_path / "out")
+    assert (tmp_path / "precious" / "file").read_text() == "mine"
+
+
+def test_who_was_not_quick_enough_makes_another_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[Path] = []
+
+    def too_late(partial: Path, descriptor: int) -> bool:
+        if not refused:
+            refused.append(partial)
+            partial.rmdir() if partial.is_dir() else partial.unlink()
+        return hold(partial, descriptor)
+
+    monkeypatch.setattr("agent_eval.storage.atomic.hold", too_late)
+    write(kind, tmp_path / "out")
+    assert len(refused) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_is_locked_by_somebody_else_is_not_ours(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as one, path.open("rb") as other:
+        assert hold(path, one.fileno())
+        assert not hold(path, other.fileno())
