@@ -46,7 +46,7 @@ class PythonAgent:
         self._calls_tools = _takes_two(self._function)
 
     @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:
+    def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:  # noqa: ARG003 - the table's
         """See `catalog.open_agent`."""
         return cls(rest)
 
