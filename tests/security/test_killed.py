@@ -1,0 +1,83 @@
+"""Commands that are killed at any moment leave the previous evidence whole, or the new one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import agent_eval, environment, tree
+from tests.factories import make_case, make_suite
+
+MOMENTS = 6
+CASES = 400
+
+COMMANDS = {
+    "run, files": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "files"),
+    "run, compact": (
+        *("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "compact"),
+        *("--workers", "2"),
+    ),
+    "compare": ("compare", "--baseline", "baseline", "--candidate", "candidate"),
+    "gate": ("gate", "--compare", "candidate/compare/baseline_delta.json", "--max-regressed-cases", "9"),
+    "ci": ("ci", "--suite", "b.json", "--baseline", "baseline", "--out", "out", "--fail-on", "never"),
+}
+PACKS = ("baseline", "candidate", "out/shop")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Two compared runs of the same suite, of which the second is a little worse."""
+    for name, tool in (("a", "lookup"), ("b", "search")):
+        cases = [
+            make_case(
+                f"case-{number}", tool if number < 5 else "lookup", policy={"required_tools": ["lookup"]}
+            )
+            for number in range(CASES)
+        ]
+        (tmp_path / f"{name}.json").write_text(json.dumps(make_suite(*cases)))
+    for name, suite in (("baseline", "a"), ("candidate", "b")):
+        assert agent_eval("run", "--suite", f"{suite}.json", "--out", name, cwd=tmp_path).code == 0
+    assert agent_eval(*COMMANDS["compare"], cwd=tmp_path).code == 0
+    return tmp_path
+
+
+def start(command: tuple[str, ...], place: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent_eval", *command],
+        cwd=place,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_what_is_there_is_whole_whenever_it_is_killed(command: tuple[str, ...], place: Path) -> None:
+    begun = time.monotonic()
+    usual = agent_eval(*command, cwd=place)
+    duration = time.monotonic() - begun
+    assert usual.code == 0, usual.err
+    expected = tree(place)
+    for moment in range(1, MOMENTS + 1):
+        process = start(command, place)
+        time.sleep(duration * moment / MOMENTS)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for pack in PACKS:
+            if (place / pack).exists():
+                assert agent_eval("pack", "verify", "--run", pack, cwd=place).code == 0, (moment, pack)
+    again = agent_eval(*command, cwd=place)
+    assert (again.code, again.err) == (0, "")
+    # Workers notice soon that nobody waits for them any more; what they held is removed after that.
+    for _ in range(20):
+        if tree(place) == expected:
+            break
+        time.sleep(0.2)
+        assert agent_eval(*command, cwd=place).code == 0
+    assert tree(place) == expected
