@@ -10,6 +10,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.pack import without_collection
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.runs import clock
@@ -28,6 +29,7 @@ class CompareResult:
     path: Path
 
 
+@without_collection()
 def compare_packs(
     baseline: str | Path,
     candidate: Path,
