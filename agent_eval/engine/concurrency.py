@@ -145,9 +145,8 @@ class Crew(Generic[T]):
         """Work until there is nothing left, `stop` was called or something was raised.
 
         Args:
-            tick: Called in this thread several times a second; may raise, as Ctrl-C does. What was begun
-                gets a moment to end then; what has not ended is left behind, in threads that do not keep
-                the process alive.
+            tick: Called in this thread several times a second; may raise, as Ctrl-C does. Nothing new is
+                begun then; see `settle`.
 
         Raises:
             BaseException: What `work` or `tick` raised first.
@@ -160,8 +159,7 @@ class Crew(Generic[T]):
                         self._changed.wait(TICK_SECONDS)
                 tick()
         except BaseException:
-            self._stop_with(None)
-            self._join(GRACE_SECONDS)
+            self.stop()
             raise
         self._join(None)
         if self._error is not None:
@@ -170,6 +168,13 @@ class Crew(Generic[T]):
     def stop(self) -> None:
         """Begin nothing new."""
         self._stop_with(None)
+
+    def settle(self) -> None:
+        """After `run` raised: give what was begun a moment to end.
+
+        What has not ended then is left behind, in threads that do not keep the process alive.
+        """
+        self._join(GRACE_SECONDS)
 
     def _is_busy(self) -> bool:
         with self._changed:

@@ -59,7 +59,7 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
         with open_shard(job.target, shard.index) as writer:
             for found, case in job.suite.read(shard):
                 outcome.ids.append(id_hash(case.case_id))
-                _refuse_unjudgeable(judges, found, case, job.suite.path)
+                refuse_unjudgeable(judges, found, case, job.suite.path)
                 _score_case(found, case, judges, outcome, writer, job.redactor)
             outcome.written = writer.finish()
     except AgentEvalError as error:
@@ -74,7 +74,7 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     return outcome
 
 
-def _refuse_unjudgeable(judges: Sequence[Judge], found: RawCase, case: Case, file: Path) -> None:
+def refuse_unjudgeable(judges: Sequence[Judge], found: RawCase, case: Case, file: Path) -> None:
     """Refuse a case that a judge could never judge, saying where it stands."""
     try:
         validate_case(judges, case)

@@ -1,0 +1,76 @@
+"""Agents that do what a test wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_eval.agents.protocol import AttemptResult, Clocks, Sent, Surroundings, Task
+from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.errors import FailureKind
+
+STILL = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0, sleep=lambda _: None)
+"""Clocks that stand still, so that the same run gives the same bytes."""
+
+Behaviour = Callable[[Task], "Answer"]
+
+
+class Answer:
+    """What an agent does in an attempt: calls tools, then says something; or fails."""
+
+    def __init__(
+        self,
+        output: Any = "done",
+        *,
+        calls: tuple[str, ...] = ("lookup",),
+        failure: FailureKind | None = None,
+        seconds: float = 0.0,
+        stderr: bytes = b"",
+        attributes: dict[str, Any] | None = None,
+        asked_wait: float | None = None,
+        rate_limited: bool = False,
+    ) -> None:
+        self.output, self.calls, self.failure, self.seconds = output, calls, failure, seconds
+        self.stderr, self.attributes = stderr, attributes
+        self.asked_wait, self.rate_limited = asked_wait, rate_limited
+
+
+class FakeAgent:
+    """Behaves as told, and remembers its tasks."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+        self.tasks: list[Task] = []
+        self._lock = threading.Lock()
+
+    def describe(self) -> dict[str, Any]:
+        return {"agent": "fake"}
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        with self._lock:
+            self.tasks.append(task)
+        recorder = Recorder(task, surroundings)
+        recorder.asked()
+
+        def send() -> Sent[Answer]:
+            answer = self._behaviour(task)
+            failure = answer.failure if answer.failure is FailureKind.INFRASTRUCTURE else None
+            return Sent(answer, failure, "broke", answer.asked_wait, answer.rate_limited)
+
+        sent, recorder.retries = surroundings.retry(send)
+        answer = sent.value
+        assert answer is not None
+        recorder.seconds = answer.seconds
+        if answer.stderr:
+            recorder.artifacts["stderr.txt"] = answer.stderr
+        if answer.failure is not None:
+            return recorder.result(None, answer.failure, "broke")
+        try:
+            for tool in answer.calls:
+                recorder.answered(tool, {}, recorder.called(tool, {}))
+        except LimitReached as reached:
+            return recorder.result(None, reached.failure, reached.problem)
+        recorder.said(answer.output, attributes=answer.attributes)
+        return recorder.result(answer.output)
