@@ -8,8 +8,8 @@ from typing import Any
 from agent_eval.agents.chat import ModelCall, Question, Turn, converse, tool_text
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, ToolAnswer
-from agent_eval.agents.sdk import receive
-from agent_eval.errors import FailureKind, UsageError
+from agent_eval.agents.sdk import check_address, receive
+from agent_eval.errors import FailureKind
 
 MAX_TOKENS = 4096
 """Tokens of one answer unless a parameter says otherwise; the API wants a figure."""
@@ -24,6 +24,9 @@ class AnthropicAgent:
         base_url: Another endpoint that speaks the same protocol.
         system: The system prompt; those in the case's input are added to it.
         parameters: Further fields of the request, such as `max_tokens` or `temperature`.
+
+    Raises:
+        UsageError: `base_url` is no address.
     """
 
     def __init__(
@@ -40,14 +43,12 @@ class AnthropicAgent:
         self._sdk = anthropic
         self._model, self._base_url, self._system = model, base_url, system
         self._parameters = {"max_tokens": MAX_TOKENS, **(parameters or {})}
-        try:
-            self._client = anthropic.Anthropic(base_url=base_url, api_key=api_key or "none", max_retries=0)
-        # An address that is none is found by the HTTP library beneath, by an error of its own.
-        except Exception as error:
-            raise UsageError(
-                f"{base_url!r} cannot be used as the address of a model: {error}",
-                remedy="Write it as https://host.",
-            ) from None
+        check_address(base_url)
+        self._client = anthropic.Anthropic(base_url=base_url, api_key=api_key or "none", max_retries=0)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
 
     @classmethod
     def from_options(cls, rest: str, options: AgentOptions) -> AnthropicAgent:

@@ -10,8 +10,8 @@ from agent_eval.agents.answer import storable
 from agent_eval.agents.chat import ModelCall, Question, Turn, converse, tool_text
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, ToolAnswer
-from agent_eval.agents.sdk import receive
-from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.agents.sdk import check_address, receive
+from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json_reader import parse
 
 _NO_KEY = "none"
@@ -26,6 +26,9 @@ class OpenAiCompatibleAgent:
         api_key: Sent along, and shown nowhere. Endpoints without keys need none.
         system: A system message before the case's input.
         parameters: Further fields of the request, such as `temperature` or `seed`.
+
+    Raises:
+        UsageError: `base_url` is no address.
     """
 
     def __init__(
@@ -42,14 +45,12 @@ class OpenAiCompatibleAgent:
         self._sdk = openai
         self._model, self._base_url, self._system = model, base_url, system
         self._parameters = dict(parameters or {})
-        try:
-            self._client = openai.OpenAI(base_url=base_url, api_key=api_key or _NO_KEY, max_retries=0)
-        # An address that is none is found by the HTTP library beneath, by an error of its own.
-        except Exception as error:
-            raise UsageError(
-                f"{base_url!r} cannot be used as the address of a model: {error}",
-                remedy="Write it as https://host/v1.",
-            ) from None
+        check_address(base_url)
+        self._client = openai.OpenAI(base_url=base_url, api_key=api_key or _NO_KEY, max_retries=0)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
 
     @classmethod
     def from_options(cls, rest: str, options: AgentOptions) -> OpenAiCompatibleAgent:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent_eval.agents.protocol import Sent
-from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from agent_eval.http.waiting import asked_wait
 from agent_eval.storage.json_reader import parse
 
@@ -28,6 +29,26 @@ _BUSY = frozenset({408, 429, 529})
 
 class _TooLong(Exception):
     """More bytes than allowed."""
+
+
+def check_address(url: str | None) -> None:
+    """Refuse what is no address of a model; SDKs find that out when they send the first request.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"{url!r} cannot be used as the address of a model",
+            remedy="Write it as https://host/v1 or http://host:port/v1.",
+        )
 
 
 def receive(

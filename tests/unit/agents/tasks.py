@@ -1,0 +1,79 @@
+"""Tasks and surroundings for tests of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from agent_eval.agents.protocol import AttemptLimits, Clocks, Sent, Surroundings, T, Task
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def make_task(
+    given: Any = "hi", *, limits: AttemptLimits | None = None, metadata: Any = None, **fields: Any
+) -> Task:
+    """A task on a case with this input; `fields` are the task's, except those that a case has."""
+    own = {name: fields.pop(name) for name in list(fields) if name in Case.model_fields}
+    case = Case.model_validate({"case_id": "c1", "input": given, "metadata": metadata or {}, **own})
+    return Task(case, limits=limits or AttemptLimits(), **fields)
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    @property
+    def clocks(self) -> Clocks:
+        return Clocks(lambda: START + timedelta(seconds=self.now), lambda: self.now, self.sleep)
+
+
+class Retries:
+    """Tries again at once, and remembers what it was asked to wait."""
+
+    def __init__(self, most: int = 3) -> None:
+        self.most = most
+        self.asked: list[float | None] = []
+
+    def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+        for attempt in range(self.most + 1):
+            sent = send()
+            if not sent.is_infrastructure or attempt == self.most:
+                return sent, attempt
+            self.asked.append(sent.asked_wait)
+        raise AssertionError
+
+
+def around(
+    task: Task, *, strict: bool = False, clocks: Clocks | None = None, retry: Any = None, beyond: Any = None
+) -> Surroundings:
+    """Surroundings with the case's own tools and a clock that stands still."""
+    return Surroundings(
+        CaseTools(task.case, strict=strict, beyond=beyond),
+        clocks=clocks or Time().clocks,
+        retry=retry or Retries(0),
+    )
+
+
+def told(result: Any) -> list[tuple[Any, ...]]:
+    """Events in short: who, what, tool, input or output, error."""
+    return [
+        (
+            event.actor,
+            event.type,
+            event.tool,
+            event.output if event.input is None else event.input,
+            event.error,
+        )
+        for event in result.events
+    ]
