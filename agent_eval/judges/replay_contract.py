@@ -9,7 +9,7 @@ from datetime import datetime
 from operator import itemgetter
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
-from agent_eval.contracts.trace import TOOL_CALL
+from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
 from agent_eval.judges.wording import EVIDENCE_LIMIT, counted, quoted
@@ -43,8 +43,9 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     Events are numbered from 0 without gaps; each has an actor and a type; a tool call names its tool;
     latencies are not negative; trace and span ids are hexadecimal of the right length and span ids do
-    not repeat; `ts` is ISO 8601 where there is one; a `call_id` names one call within an attempt. A
-    trace without any event is an error: an agent that left nothing behind cannot pass.
+    not repeat; `ts` is ISO 8601 where there is one; a `call_id` names one open call within an
+    attempt (providers do give the id of an answered call to a later one). A trace without any event is an
+    error: an agent that left nothing behind cannot pass.
     """
 
     judge_id = REPLAY_CONTRACT
@@ -116,6 +117,8 @@ def _issues(events: list[Event]) -> Iterator[tuple[int, str]]:
         if kind == TOOL_CALL:
             for problem in _call_issues(tool, call_id, attempt, calls):
                 yield idx, problem
+        elif kind == TOOL_RESULT and call_id is not None:
+            calls.discard((attempt, call_id))
         if latency is not None and not 0 <= latency < math.inf:
             yield idx, f"latency_ms is {latency}, not a number from 0 up"
         if ts and not _is_time(ts):
@@ -131,7 +134,7 @@ def _call_issues(
     issues = [] if tool else ["a tool call names no tool"]
     if call_id is not None:
         if (attempt, call_id) in calls:
-            issues.append(f"call_id {quoted(call_id)} names a second call")
+            issues.append(f"call_id {quoted(call_id)} names a second call while the first is unanswered")
         calls.add((attempt, call_id))
     return issues
 

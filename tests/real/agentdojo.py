@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def _numbered(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def _events(record: Record) -> Iterator[dict[str, Any]]:
-    for message in _with_unique_call_ids(record["messages"]):
+    for message in record["messages"]:
         role = message["role"]
         if role in ("system", "user"):
             yield {"actor": role, "type": "message", "input": message["content"]}
@@ -106,24 +105,6 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
         "type": "checked",
         "output": {"utility": record["utility"], "security": record["security"]},
     }
-
-
-def _with_unique_call_ids(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The provider sometimes gave a call the id of one that was answered before; number those."""
-    given: Counter[str] = Counter()
-    for message in messages:
-        if message["role"] == "tool":
-            yield {**message, "tool_call_id": _numbered_id(message["tool_call_id"], given)}
-            continue
-        calls = []
-        for call in message.get("tool_calls") or []:
-            given[call["id"]] += 1
-            calls.append({**call, "id": _numbered_id(call["id"], given)})
-        yield {**message, "tool_calls": calls}
-
-
-def _numbered_id(call_id: str, given: Counter[str]) -> str:
-    return call_id if given[call_id] < 2 else f"{call_id}-{given[call_id]}"
 
 
 class _Checked(BaseJudge[JudgeConfig]):

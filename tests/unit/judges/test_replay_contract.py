@@ -63,12 +63,17 @@ def test_repeated_span_and_call_ids_are_issues() -> None:
     verdict = judge("replay_contract", says(span_id="0" * 16), says(span_id="0" * 16))
     assert verdict.reason == f'event 1: span_id "{"0" * 16}" repeats'
     verdict = judge("replay_contract", calls("a", call_id="x"), calls("b", call_id="x"), answers("a"))
-    assert verdict.reason == 'event 1: call_id "x" names a second call'
+    assert verdict.reason == 'event 1: call_id "x" names a second call while the first is unanswered'
 
 
 def test_a_call_id_may_return_in_another_attempt() -> None:
     verdict = judge("replay_contract", calls("a", call_id="x", attempt=0), calls("a", call_id="x", attempt=1))
     assert verdict.passed
+
+
+def test_a_call_id_may_return_once_its_call_is_answered() -> None:
+    answered = [calls("a", call_id="x"), answers("a", call_id="x")]
+    assert judge("replay_contract", *answered, *answered).passed
 
 
 def test_many_issues_are_counted_and_the_evidence_stays_bounded() -> None:
