@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_eval.comparison.view import RunView
+from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.bundle import open_bundle
 from agent_eval.evidence.pack import Pack, open_pack
 from agent_eval.http.answer import AnswerTooLarge, HttpError
+from agent_eval.registry.baselines import ResolvedBaseline
+from agent_eval.registry.places import find
 from agent_eval.runs.packs import view
 from agent_eval.storage.names import safe_name
 
@@ -226,6 +229,20 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
         f"The baseline at the given path has no evidence of `{slug}`." for slug in wanted if slug not in found
     ]
     return Search(found=found, notes=notes)
+
+
+def from_registry(entry: BaselineEntry, registry: Path, wanted: Sequence[str]) -> Search:
+    """The baseline that a registry keeps under a name.
+
+    Raises:
+        InvalidInput: It is not there any more, or of none of the suites.
+        InvalidPack: It does not verify, or another pack lies in its place.
+    """
+    where = find(entry.run_path, registry)
+    result = from_path(where, wanted)
+    for baseline in result.found.values():
+        ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
+    return result
 
 
 def _packs_below(where: Path) -> dict[str, Pack]:

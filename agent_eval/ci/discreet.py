@@ -33,6 +33,10 @@ class Discreet:
         """See `Platform.candidates`."""
         return self._platform.candidates(notes)
 
+    def base_file(self, path: str) -> bytes | None:
+        """See `Platform.base_file`."""
+        return self._platform.base_file(path)
+
     def write_summary(self, markdown: str) -> None:
         """See `Platform.write_summary`."""
         self._platform.write_summary(self._clean(markdown))

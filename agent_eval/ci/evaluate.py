@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.ci.baseline import Baseline, Search, from_path, search
+from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
+from agent_eval.ci.governance import JudgingRules
 from agent_eval.ci.platform import Platform
 from agent_eval.ci.settings import Settings
 from agent_eval.ci.targets import ARCHIVE_NAME, Target, find_targets
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.gate import decide, decide_without_baseline
+from agent_eval.comparison.gate import decide_without_baseline
+from agent_eval.comparison.policy_gate import decide_by_policy, merge_thresholds
 from agent_eval.comparison.view import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
 from agent_eval.errors import AgentEvalError
@@ -52,10 +54,15 @@ class Evaluation:
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path
+    rules: JudgingRules
 
 
 def evaluate(
-    settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor
+    settings: Settings,
+    platform: Platform,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    rules: JudgingRules,
 ) -> Evaluation:
     """Do everything that leaves evidence, none of which holds a secret that `redactor` knows.
 
@@ -65,11 +72,13 @@ def evaluate(
     """
     targets = find_targets(settings.suite)
     packs = {target.slug: _score(target, settings, platform, environ, redactor) for target in targets}
-    found = _baselines(settings, platform, list(packs))
-    suites = [_decide(target, packs[target.slug], found, settings, environ, redactor) for target in targets]
+    found = _baselines(settings, platform, list(packs), rules)
+    suites = [
+        _decide(target, packs[target.slug], found, settings, environ, redactor, rules) for target in targets
+    ]
     archive = settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
-    return Evaluation(suites=suites, search=found, archive=archive)
+    return Evaluation(suites=suites, search=found, archive=archive, rules=rules)
 
 
 def _score(
@@ -88,10 +97,13 @@ def _score(
     return open_pack(request.out)
 
 
-def _baselines(settings: Settings, platform: Platform, slugs: list[str]) -> Search:
+def _baselines(settings: Settings, platform: Platform, slugs: list[str], rules: JudgingRules) -> Search:
     if settings.baseline == "none":
         return Search(notes=["No baseline is wanted (`baseline: none`)."])
     if settings.baseline != "auto":
+        entry = rules.registry.baselines.get(settings.baseline)
+        if entry is not None and not Path(settings.baseline).exists():
+            return from_registry(entry, rules.registry_path, slugs)
         return from_path(Path(settings.baseline), slugs)
     return search(platform.candidates, slugs, demanded=settings.baseline_run_id is not None)
 
@@ -103,6 +115,7 @@ def _decide(
     settings: Settings,
     environ: Mapping[str, str],
     redactor: Redactor,
+    rules: JudgingRules,
 ) -> SuiteEvaluation:
     where = settings.out / target.slug
     now = clock.timestamp(environ)
@@ -111,11 +124,17 @@ def _decide(
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None and comparison.overview.compared_cases:
-        decision = decide(
-            comparison, settings.thresholds, generated_at=now, comparison_sha256=sha256_bytes(data)
+        decision = decide_by_policy(
+            comparison,
+            rules.policy,
+            generated_at=now,
+            thresholds=settings.thresholds,
+            comparison_sha256=sha256_bytes(data),
+            waivers=rules.waivers,
         )
     else:
-        decision = decide_without_baseline(candidate.reference(), settings.thresholds, generated_at=now)
+        thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
+        decision = decide_without_baseline(candidate.reference(), thresholds, generated_at=now)
         if comparison is not None:
             note = "Every case is new or changed since the baseline, so nothing could be compared."
     decision = _with_own_rules(decision, comparison, settings, found)
@@ -188,12 +207,13 @@ def _with_own_rules(
     unknown = _baseline_unknown(comparison, found)
     if not broken and unknown is None:
         return decision
-    failed = broken or decision.gate_status is GateStatus.FAILED
+    failed = bool(broken) or decision.gate_status is GateStatus.FAILED
     added = [*broken, *([unknown] if unknown is not None else [])]
     return decision.model_copy(
         update={
             "gate_status": GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE,
             "passed": False,
+            "blocks": True,
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
         }

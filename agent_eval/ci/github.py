@@ -15,7 +15,7 @@ from agent_eval.ci.marker import Marker
 from agent_eval.ci.platform import Context
 from agent_eval.ci.publication import Comment, Published, publish
 from agent_eval.ci.settings import Settings
-from agent_eval.errors import UsageError
+from agent_eval.errors import RemoteError, UsageError
 from agent_eval.http.answer import HttpError
 from agent_eval.http.session import Session
 
@@ -61,6 +61,8 @@ class GitHub(GitHubStep):
             run_url=event.run_url,
             run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
             evidence_url=f"{event.run_url}#artifacts" if event.run_url else None,
+            base_sha=event.base_sha,
+            from_fork=event.from_fork,
         )
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
@@ -76,6 +78,17 @@ class GitHub(GitHubStep):
             run_id=self._settings.baseline_run_id,
         )
         return history.candidates(notes)
+
+    def base_file(self, path: str) -> bytes | None:
+        """A file as it is on the base of the pull request or merge group."""
+        base = self.event.base_sha
+        if self._api is None or base is None:
+            raise RemoteError(
+                f"Without a token `{path}` cannot be read from the base branch.",
+                remedy="Set `github-token`.",
+                path=path,
+            )
+        return self._api.file(path, base)
 
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's comment on the pull request, where there is one."""

@@ -5,6 +5,7 @@ Only documented parameters are sent: GitHub ignores the others without a word.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -100,6 +101,12 @@ class _Pull(BaseModel):
     head: _Commit
 
 
+class _Content(BaseModel):
+    type: str
+    encoding: str = ""
+    content: str = ""
+
+
 class _Comments(BaseModel):
     comments: list[IssueComment]
 
@@ -145,6 +152,29 @@ class GitHubApi:
         """The commit where `head` left `base` (branches or commits)."""
         path = f"{self._root}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
         return self._get(_Comparison, path, {"per_page": 1}).merge_base_commit.sha
+
+    def file(self, path: str, commit: str) -> bytes | None:
+        """A file's bytes at a commit; None where there is none.
+
+        Raises:
+            RemoteError: It is no file, or larger than the 1 MiB that GitHub answers with.
+        """
+        place = f"{self._root}/contents/{quote(path, safe='')}"
+        answer = self._session.request("GET", place, params={"ref": commit}, accept=(404,))
+        if answer.status == 404:
+            return None
+        found = _json(answer, place)
+        content = _read(_Content, found if isinstance(found, dict) else {}, place)
+        if content.type != "file" or content.encoding != "base64":
+            raise RemoteError(
+                f"`{path}` on the base branch is not a regular file of at most 1 MiB.",
+                remedy="Name a smaller file.",
+                path=path,
+            )
+        try:
+            return b64decode(content.content)
+        except ValueError as error:
+            raise RemoteError(f"GitHub did not answer {place} with base64.", path=path) from error
 
     def pull_head(self, number: int) -> str:
         """The commit a pull request points to now."""

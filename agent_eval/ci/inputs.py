@@ -126,21 +126,49 @@ INPUTS: tuple[Input, ...] = (
         "max-regressed-cases",
         "count",
         "",
-        "How many cases may get worse than in the baseline. Default: 0 when no threshold at all is given.",
+        "How many cases may get worse than in the baseline.",
     ),
     Input(
         "max-new-hard-fail-cases",
         "count",
         "",
-        "How many cases may fail hard that did not in the baseline. Default: 0 when no threshold at all is "
-        "given.",
+        "How many cases may fail hard that did not in the baseline.",
+    ),
+    Input(
+        "preset",
+        "choice",
+        "",
+        "How much worse is too much, and what follows when nobody can tell: `pull-request` has a margin of 5 "
+        "points and warns, `release` has 2 and blocks. Default: what `policy` says, else `pull-request`. "
+        "Thresholds are added to it.",
+        choices=("pull-request", "release"),
+    ),
+    Input(
+        "policy",
+        "path",
+        "",
+        "YAML or JSON file with the gate's policy: preset, margin, zero-tolerance judges, quarantine, "
+        "thresholds. For a fork's pull request the base branch's version counts.",
+    ),
+    Input(
+        "registry-path",
+        "path",
+        ".agent_eval/registry.json",
+        "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a fork's "
+        "pull request the base branch's version counts.",
+    ),
+    Input(
+        "baseline-name",
+        "text",
+        "main",
+        "Whose waivers in the registry apply.",
     ),
     Input(
         "baseline",
         "text",
         "auto",
         "`auto` finds the evidence of an earlier run, `none` compares with nothing, anything else is the "
-        "path of an evidence pack or archive.",
+        "path of an evidence pack or archive, or the name of a baseline in the registry.",
     ),
     Input(
         "baseline-artifact",

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from agent_eval.ci.discreet import Discreet
 from agent_eval.ci.evaluate import evaluate
+from agent_eval.ci.governance import GoverningFiles, JudgingRules, judging_rules
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
 from agent_eval.ci.ownership import give_back
 from agent_eval.ci.platform import Context, Platform, Teller
@@ -26,6 +27,7 @@ from agent_eval.ci.telling import (
     report_of,
     verdict_line,
 )
+from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.summary import render_summary
@@ -60,8 +62,12 @@ def run_job(
     """
     redactor = redactor_for(environ, flags.get("github-token", ""))
     try:
-        settings = settings_from(gather(flags, environ, config_file))
-        platform = Discreet(make_platform(settings, environ, stream), redactor)
+        settings, platform, files = _settle(
+            flags,
+            environ,
+            config_file,
+            lambda settings: Discreet(make_platform(settings, environ, stream), redactor),
+        )
     except AgentEvalError as error:
         teller = teller_for(environ, stream)
         if teller is None:
@@ -69,7 +75,8 @@ def run_job(
         _tell_wrong_settings(error, teller, redactor)
         return error.exit_code
     try:
-        return _job(settings, platform, environ, redactor)
+        rules = judging_rules(settings, files)
+        return _job(settings, platform, environ, redactor, rules)
     except AgentEvalError as error:
         _tell_error(error, settings, platform)
         return error.exit_code
@@ -77,8 +84,32 @@ def run_job(
         give_back(settings.out, Path.cwd())
 
 
-def _job(settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor) -> ExitCode:
-    evaluation = evaluate(settings, platform, environ, redactor)
+def _settle(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    config_file: Path | None,
+    make_platform: Callable[[Settings], Platform],
+) -> tuple[Settings, Platform, GoverningFiles]:
+    """The settings, once it is known whose `agent-eval.yml` counts.
+
+    It may not say where the token goes, so the platform can be asked before it is read.
+    """
+    platform = make_platform(settings_from(gather(flags, environ, None), complete=False))
+    files = GoverningFiles(platform, environ)
+    content = files.read(config_file) if config_file is not None else None
+    there = config_file if content is not None else None
+    settings = settings_from(gather(flags, environ, there, content=content))
+    return settings, make_platform(settings), files
+
+
+def _job(
+    settings: Settings,
+    platform: Platform,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    rules: JudgingRules,
+) -> ExitCode:
+    evaluation = evaluate(settings, platform, environ, redactor, rules)
     report = report_of(evaluation, settings, platform.context, environ)
     outcome = outcome_of(evaluation)
     summary = redactor.redact_text(render_summary(report))
@@ -89,9 +120,12 @@ def _job(settings: Settings, platform: Platform, environ: Mapping[str, str], red
     platform.write_summary(summary)
     platform.write_outputs(outputs_of(evaluation, settings))
     _comment(platform, settings, lambda marker: render_comment(report, marker))
-    code = exit_code(outcome, settings)
+    blocks = any(suite.decision.blocks for suite in evaluation.suites)
+    code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
         platform.fail(verdict_line(evaluation, settings, outcome))
+    elif outcome == GateStatus.INCONCLUSIVE.value:
+        platform.warn(verdict_line(evaluation, settings, outcome))
     return code
 
 

@@ -36,6 +36,11 @@ class Local:
         del notes
         raise NoHistory("Outside CI there are no earlier runs: give `--baseline PATH` to compare.")
 
+    def base_file(self, path: str) -> bytes | None:
+        """Nobody knows what the change goes onto."""
+        del path
+        return None
+
     def write_summary(self, markdown: str) -> None:
         """There is no summary page; the report lies in the output directory."""
 

@@ -19,12 +19,16 @@ class Context:
         run_url: The job's page, None outside CI.
         run_name: Names this run and attempt; evidence packs are named after it. None outside CI.
         evidence_url: The page where the uploaded evidence can be found.
+        base_sha: The commit that the change is meant to go onto, None where there is no such thing.
+        from_fork: Whether the change comes from another repository.
     """
 
     head_sha: str | None = None
     run_url: str | None = None
     run_name: str | None = None
     evidence_url: str | None = None
+    base_sha: str | None = None
+    from_fork: bool = False
 
 
 class Teller(Protocol):
@@ -57,6 +61,17 @@ class Platform(Teller, Protocol):
         Raises:
             NoHistory: Earlier runs cannot be looked at from here.
             RemoteError: The platform refuses or cannot be reached.
+        """
+        ...
+
+    def base_file(self, path: str) -> bytes | None:
+        """A file as it is on the commit `context.base_sha`; None where it is not there.
+
+        Args:
+            path: In the repository, with `/`.
+
+        Raises:
+            RemoteError: The platform refuses or cannot be reached, or it is no regular file of a usual size.
         """
         ...
 

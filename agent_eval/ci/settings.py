@@ -12,16 +12,14 @@ from typing import Any
 
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, THRESHOLDS, Input
 from agent_eval.contracts import Thresholds
+from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.storage.yaml_reader import read_yaml
+from agent_eval.storage.yaml_reader import parse_yaml, read_yaml
 
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _LONGEST = 100_000
-
-DEFAULT_THRESHOLDS = Thresholds(max_regressed_cases=0, max_new_hard_fail_cases=0)
-"""What holds when no threshold is given: nothing may get worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,10 @@ class Settings:
     judges: tuple[str, ...]
     judge_config: Path | None
     thresholds: Thresholds
-    thresholds_given: bool
+    policy: Path | None
+    preset: Preset | None
+    registry_path: Path
+    baseline_name: str
     baseline: str
     baseline_artifact: str
     baseline_branch: str
@@ -58,18 +59,23 @@ class Settings:
     github_token: str = field(repr=False)
 
 
-def gather(flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None) -> dict[str, Given]:
+def gather(
+    flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, *, content: bytes | None = None
+) -> dict[str, Given]:
     """The first non-empty value of every input, by input name. See `ci.inputs` for the order.
 
     Args:
         flags: Values of the command line by input name; absent or empty when not given.
         environ: The environment.
         file: `agent-eval.yml`; need not exist, None for no file at all.
+        content: What the file says, where that is known already.
 
     Raises:
         InvalidInput: The file is not a flat mapping of known inputs.
     """
-    from_file = _read_file(file) if file is not None and file.is_file() else {}
+    from_file: dict[str, str] = {}
+    if file is not None and (content is not None or file.is_file()):
+        from_file = _read_file(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
     values: dict[str, Given] = {}
     for row in INPUTS:
@@ -86,14 +92,19 @@ def gather(flags: Mapping[str, str], environ: Mapping[str, str], file: Path | No
     return values
 
 
-def settings_from(values: Mapping[str, Given]) -> Settings:
+def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Settings:
     """Check every value and build the settings.
+
+    Args:
+        values: From `gather`.
+        complete: Whether everything that the job needs must be there. Before `agent-eval.yml` is read, it
+            need not.
 
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
     parsed = {row.field: _parse(row, values[row.name]) for row in INPUTS}
-    if not parsed["suite"]:
+    if complete and not parsed["suite"]:
         raise UsageError(
             "No suite is given.",
             remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
@@ -106,16 +117,11 @@ def settings_from(values: Mapping[str, Given]) -> Settings:
             "letters, digits, dots, hyphens and underscores, at most 64",
         )
     given = {name: parsed.pop(name) for name in THRESHOLDS}
-    thresholds = Thresholds(**given)
-    return Settings(
-        **parsed,
-        thresholds=thresholds if thresholds.any_set else DEFAULT_THRESHOLDS,
-        thresholds_given=thresholds.any_set,
-    )
+    return Settings(**parsed, thresholds=Thresholds(**given))
 
 
-def _read_file(file: Path) -> dict[str, str]:
-    content = read_yaml(file)
+def _read_file(file: Path, data: bytes | None) -> dict[str, str]:
+    content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -165,6 +171,8 @@ def _parse(row: Input, given: Given) -> Any:
         case "switch":
             return _switch(row, given)
         case "choice":
+            if not text and not row.default:
+                return None
             if text not in row.choices:
                 raise _wrong(given, row, " or ".join(row.choices))
             return text

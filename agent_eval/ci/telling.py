@@ -12,9 +12,10 @@ from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platform import Context
 from agent_eval.ci.settings import Settings
 from agent_eval.ci.targets import REPORT_NAME
-from agent_eval.contracts import CaseResultRow, GateStatus
+from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteReport
+from agent_eval.reports.decision import gate_reasons
+from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.runs import clock
 from agent_eval.text.markdown import plain, prose
 
@@ -39,7 +40,8 @@ def report_of(
 ) -> EvaluationReport:
     """The evaluation as the renderers want it."""
     search = evaluation.search
-    warnings = list(search.warnings)
+    rules = evaluation.rules
+    warnings = [*rules.warnings, *search.warnings]
     if search.outage:
         warnings.insert(0, f"The baseline could not be looked up: {search.outage} Run the job again.")
     return EvaluationReport(
@@ -51,6 +53,7 @@ def report_of(
         evidence_name=settings.baseline_artifact if context.run_url else str(evaluation.archive),
         evidence_url=context.evidence_url,
         warnings=warnings,
+        rule_changes=RuleChanges(sentences=rules.changes, applied=not rules.from_base),
         reproduce=_reproduce(settings),
         tool_version=__version__,
     )
@@ -63,15 +66,22 @@ def outcome_of(evaluation: Evaluation) -> str:
     return min((suite.decision.gate_status.value for suite in evaluation.suites), key=_ORDER.index)
 
 
-def exit_code(outcome: str, settings: Settings) -> ExitCode:
-    """What the process tells the job."""
+def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
+    """What the process tells the job.
+
+    Args:
+        outcome: The worst one.
+        settings: Say whether the gate may fail the job.
+        blocks: Whether a suite's decision stops the release: it failed, or is inconclusive where that blocks.
+    """
     if outcome == ERROR:
         return ExitCode.NOT_EVALUABLE
     if settings.fail_on == "never":
         return ExitCode.OK
     if outcome == GateStatus.FAILED.value:
         return ExitCode.NO
-    return ExitCode.INCONCLUSIVE if outcome == GateStatus.INCONCLUSIVE.value else ExitCode.OK
+    blocked = blocks and outcome == GateStatus.INCONCLUSIVE.value
+    return ExitCode.INCONCLUSIVE if blocked else ExitCode.OK
 
 
 def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
@@ -127,9 +137,18 @@ def error_report(error: AgentEvalError, title: str, context: Context, *, marker:
 
 def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
     """Why the job fails, in one line."""
-    reasons = [failure for suite in evaluation.suites for failure in suite.decision.failures]
+    reasons = [
+        said
+        for suite in evaluation.suites
+        for said in [*suite.decision.failures, *_undecided(suite.decision)]
+    ]
     more = f" And {len(reasons) - 3} more reasons." if len(reasons) > 3 else ""
     return f"{settings.report_title}: {outcome}. {' '.join(map(full_stop, reasons[:3]))}{more}".strip()
+
+
+def _undecided(decision: GateDecision) -> list[str]:
+    said = [reason.rstrip(".") for reason in gate_reasons(decision)]
+    return ["; ".join(said)] if said else []
 
 
 def full_stop(sentence: str) -> str:
@@ -146,7 +165,7 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
             f"  {suite.target.path}: {suite.decision.gate_status.value}, "
             f"{summary.passed_cases} of {summary.total_cases} cases passed"
         )
-        lines += [f"    {failure}" for failure in suite.decision.failures]
+        lines += [f"    {said}" for said in suite.decision.explanation or suite.decision.failures]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how

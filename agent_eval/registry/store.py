@@ -56,18 +56,7 @@ class RegistryStore:
         """
         if not self.path.exists():
             return Registry()
-        value = parse(read_bytes(self.path, max_bytes=MAX_BYTES), source=str(self.path))
-        try:
-            return Registry.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in first["loc"]) or "the whole file"
-            raise InvalidInput(
-                f"{self.path} is not a registry: {place}: {first['msg']}",
-                remedy="Restore it from version control, or name another with --registry-path.",
-                file=str(self.path),
-                field=place,
-            ) from None
+        return parse_registry(read_bytes(self.path, max_bytes=MAX_BYTES), str(self.path))
 
     def change(self, edit: Callable[[Registry], tuple[str, Mapping[str, Any]]], *, at: str) -> Registry:
         """Apply a change and log it; both or neither.
@@ -135,6 +124,26 @@ class RegistryStore:
             remedy="Restore registry and log together from version control; `registry verify` tells more.",
             file=str(self.log_path),
         )
+
+
+def parse_registry(data: bytes, source: str) -> Registry:
+    """A registry from the bytes of its file.
+
+    Raises:
+        InvalidInput: It is not a registry.
+    """
+    value = parse(data, source=source)
+    try:
+        return Registry.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"]) or "the whole file"
+        raise InvalidInput(
+            f"{source} is not a registry: {place}: {first['msg']}",
+            remedy="Restore it from version control, or name another with --registry-path.",
+            file=source,
+            field=place,
+        ) from None
 
 
 def next_entry(registry: Registry, action: str, details: Mapping[str, Any], *, at: str) -> AuditEntry:

@@ -27,7 +27,8 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
         title = f"## {icon} {plain(report.title, limit=detail.name)}: {word}"
         title += f"\n\n**{prose(report.not_evaluated, limit=2 * detail.quote)}**"
     if len(report.suites) == 1:
-        return [title, _warnings(report, detail), *_sections(report.suites[0], report, detail)]
+        top = [title, _rule_changes(report, detail), _warnings(report, detail)]
+        return [*top, *_sections(report.suites[0], report, detail)]
     shown = report.worst_first[: detail.suites]
     # The room for cases is shared, so that one suite's cases do not bury the next suite.
     share = max(1, len(shown))
@@ -36,7 +37,8 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
         cases=max(1, detail.cases // share) if detail.cases else 0,
         listed=max(1, detail.listed // share) if detail.listed else 0,
     )
-    blocks = [title, f"**{overall(report)}**", _warnings(report, detail), _suite_list(report, detail)]
+    blocks = [title, _rule_changes(report, detail), f"**{overall(report)}**", _warnings(report, detail)]
+    blocks.append(_suite_list(report, detail))
     for suite in shown:
         blocks.append(f"## {heading(suite.status, suite.slug, detail)}")
         blocks += _sections(suite, report, each)
@@ -90,6 +92,17 @@ def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
     return bullets(lines)
+
+
+def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
+    changes = report.rule_changes
+    if not changes.sentences:
+        return ""
+    lines = [f"- {prose(said, limit=2 * detail.quote)}" for said in changes.sentences[: 2 * detail.sentences]]
+    hidden = len(changes.sentences) - len(lines)
+    if hidden:
+        lines.append(f"- and {count(hidden, 'more difference')}, {detail.elsewhere}")
+    return "\n".join(f"> {line}".rstrip() for line in [f"⚠️ **{changes.title}**", "", *lines])
 
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from agent_eval.contracts import Metric
+from agent_eval.text.shares import allowed, apart, differing, distance, percent
 
-_MAX_DECIMALS = 4
+__all__ = [
+    "AMOUNTS",
+    "allowed",
+    "amount",
+    "apart",
+    "count",
+    "distance",
+    "drop",
+    "pair",
+    "percent",
+    "plain_figure",
+    "points",
+    "verb",
+    "whole",
+]
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -17,23 +32,6 @@ def verb(number: int, singular: str, plural: str) -> str:
     return singular if number == 1 else plural
 
 
-def percent(share: float | None, *, decimals: int = 1) -> str:
-    """A share from 0 to 1 as `87.5%`. Only exactly all is `100%` and only exactly none `0%`."""
-    if share is None:
-        return "–"
-    if share in (0.0, 1.0):
-        return f"{share * 100:.0f}%"
-    while decimals < _MAX_DECIMALS and float(f"{share * 100:.{decimals}f}") in (0.0, 100.0):
-        decimals += 1
-    shown = f"{share * 100:.{decimals}f}%"
-    return {"0.0000%": "under 0.0001%", "100.0000%": "over 99.9999%"}.get(shown, shown)
-
-
-def allowed(share: float) -> str:
-    """A threshold as the user wrote it, in per cent: `90%`, `2.5%`."""
-    return f"{share * 100:.6g}%"
-
-
 def points(difference: float | None) -> str:
     """A difference of two shares in percentage points: `−4.5 pts`, `±0 pts`, `–` when unknown."""
     if difference is None:
@@ -41,24 +39,6 @@ def points(difference: float | None) -> str:
     if difference == 0:
         return "±0 pts"
     return f"{'+' if difference > 0 else '−'}{distance(difference)} pts"
-
-
-def apart(value: float, limit: float) -> int:
-    """Decimals with which a measured share in per cent does not look like a limit it is not equal to."""
-    decimals = 1
-    while (
-        decimals < _MAX_DECIMALS and value != limit and round(value * 100, decimals) == round(limit * 100, 9)
-    ):
-        decimals += 1
-    return decimals
-
-
-def distance(difference: float, *, decimals: int = 1) -> str:
-    """The size of a difference of two shares in points, without its sign: `4.5`."""
-    size = abs(difference) * 100
-    while decimals < _MAX_DECIMALS and float(f"{size:.{decimals}f}") == 0:
-        decimals += 1
-    return f"{size:.{decimals}f}"
 
 
 def drop(difference: float) -> str:
@@ -79,13 +59,7 @@ def plain_figure(number: float) -> str:
 def pair(metric: Metric) -> tuple[str, str, str]:
     """A rate in both runs and its difference; two rates that differ never look the same."""
     baseline, candidate = metric.baseline, metric.candidate
-    decimals = 1
-    while (
-        decimals < _MAX_DECIMALS
-        and baseline != candidate
-        and percent(baseline, decimals=decimals) == percent(candidate, decimals=decimals)
-    ):
-        decimals += 1
+    decimals = differing(baseline, candidate)
     return percent(baseline, decimals=decimals), percent(candidate, decimals=decimals), points(metric.delta)
 
 

@@ -79,6 +79,26 @@ class SuiteReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleChanges:
+    """What a change does to the files that say how it is judged: policy, waivers, settings.
+
+    Args:
+        sentences: One a difference from the base branch; words in backticks are shown as code.
+        applied: Whether the change was judged by its own files; a fork's never is.
+    """
+
+    sentences: Sequence[str] = ()
+    applied: bool = True
+
+    @property
+    def title(self) -> str:
+        """What is to be said above the sentences."""
+        if self.applied:
+            return "This change also changes how it is judged:"
+        return "This fork also changes how it is judged; the base branch's rules were applied:"
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationReport:
     """A whole evaluation: one suite or several, and where to find more.
 
@@ -92,6 +112,7 @@ class EvaluationReport:
         evidence_url: Where to download it, None when unknown.
         warnings: Sentences on what could not be done (`The token may not write comments …`); words in
             backticks are shown as code.
+        rule_changes: Differences of policy, waivers and settings from the base branch.
         reproduce: Shell command that judges one case again; `{suite}` and `{case}` are replaced by quoted
             words. Empty: no command is shown.
         tool_version: Version of agent-eval.
@@ -107,6 +128,7 @@ class EvaluationReport:
     evidence_name: str | None = None
     evidence_url: str | None = None
     warnings: Sequence[str] = field(default=())
+    rule_changes: RuleChanges = RuleChanges()
     reproduce: str = REPRODUCE
     tool_version: str = ""
     not_evaluated: str = ""

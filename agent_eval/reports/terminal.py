@@ -108,6 +108,10 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
     if report.not_evaluated:
         said = f"Not evaluated: {clean(report.not_evaluated)}"
         lines += [*(_paint(line, _RED, colour) for line in _wrapped([said], rest="  ")), ""]
+    if report.rule_changes.sentences:
+        lines += [_paint(report.rule_changes.title, _YELLOW, colour)]
+        lines += _wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
+        lines.append("")
     if len(report.suites) > 1:
         lines += [_paint(overall(report), _COLOURS[report.status], colour), ""]
     for suite in report.worst_first:

@@ -81,7 +81,7 @@ def decide_on(
         raise UsageError(
             "the gate has no rule, so it cannot say yes or no",
             remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
-            "--max-regressed-cases 0.",
+            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []

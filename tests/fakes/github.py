@@ -8,6 +8,7 @@ port, which, like GitHub's storage, refuses a request that carries the token.
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import json
@@ -28,7 +29,7 @@ REPOSITORY = "acme/shop"
 REPOSITORY_ID = 4242
 FORK_ID = 6666
 WORKFLOW_ID = 77
-ALL_PERMISSIONS = frozenset({"actions: read", "pull-requests: write"})
+ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write"})
 _SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.json").read_text())
 
 
@@ -91,6 +92,8 @@ class FakeGitHub:
         self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
         self.pulls: dict[int, dict[str, Any]] = {}
+        self.files: dict[str, bytes] = {}
+        """Files on the base branch, by path."""
         self.merge_base = sha("merge base")
         self.on_create: Callable[[], None] | None = None
         self.raw: bytes | None = None
@@ -267,6 +270,7 @@ class FakeGitHub:
             ("GET", r"/actions/runs/(\d+)/artifacts", self._run_artifacts),
             ("GET", r"/actions/artifacts/(\d+)/zip", self._artifact_zip),
             ("GET", r"/compare/(.+)", self._compare),
+            ("GET", r"/contents/(.+)", self._contents),
             ("GET", r"/pulls/(\d+)", self._pull),
             ("GET", r"/issues/(\d+)/comments", self._list_comments),
             ("POST", r"/issues/(\d+)/comments", self._create_comment),
@@ -335,6 +339,31 @@ class FakeGitHub:
             return _error(404, "Not Found")
         row = copy.deepcopy(_SHAPES["commit_comparison"])
         row["merge_base_commit"]["sha"] = self.merge_base
+        return Reply(200, row)
+
+    def _contents(self, query: dict[str, str], value: Any, quoted: str) -> Reply:
+        if "contents: read" not in self.permissions:
+            return _not_accessible()
+        path = unquote(quoted)
+        if path not in self.files or "ref" not in query:
+            return _error(404, "Not Found")
+        address = f"{self.url}/repos/{REPOSITORY}/contents/{quoted}"
+        data = self.files[path]
+        small = len(data) <= 1 << 20
+        row = {
+            "type": "file",
+            "encoding": "base64" if small else "none",
+            "size": len(data),
+            "name": path.rpartition("/")[2],
+            "path": path,
+            "content": base64.encodebytes(data).decode() if small else "",
+            "sha": hashlib.sha1(data).hexdigest(),
+            "url": address,
+            "git_url": None,
+            "html_url": None,
+            "download_url": None,
+            "_links": {"git": None, "html": None, "self": address},
+        }
         return Reply(200, row)
 
     def _pull(self, query: dict[str, str], value: Any, number: str) -> Reply:

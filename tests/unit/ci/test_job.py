@@ -170,7 +170,7 @@ def test_runner__without_summary_and_output_files(runner: InProcess, github: Fak
 
 def test_many_reasons__are_cut_in_the_annotation(runner: InProcess, uploaded: None) -> None:
     given = {"max_pass_rate_drop": "0", "max_hard_fail_increase": "0", "min_pass_rate": "1"}
-    step = runner.pull_request(**given, max_regressed_cases="0")
+    step = runner.pull_request(**given, max_new_hard_fail_cases="")
     assert any("And 1 more reasons" in line for line in step.annotations)
 
 

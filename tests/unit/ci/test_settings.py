@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
-from agent_eval.ci.settings import DEFAULT_THRESHOLDS, Settings, gather, settings_from
+from agent_eval.ci.settings import Settings, gather, settings_from
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -102,16 +102,21 @@ def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
         settings(tmp_path, file=file)
 
 
-def test_thresholds__without_any_nothing_may_get_worse(tmp_path: Path) -> None:
+def test_thresholds__without_any_the_policy_decides_alone(tmp_path: Path) -> None:
     found = settings(tmp_path)
-    assert found.thresholds == DEFAULT_THRESHOLDS
-    assert found.thresholds_given is False
+    assert not found.thresholds.any_set
+    assert (found.policy, found.preset, found.baseline_name) == (None, None, "main")
+
+
+def test_preset__is_one_of_two(tmp_path: Path) -> None:
+    assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
+    with pytest.raises(UsageError, match="pull-request or release"):
+        settings(tmp_path, INPUT_PRESET="relaese")
 
 
 def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
     found = settings(tmp_path, **{"INPUT_MIN-PASS-RATE": "0.9"})
     assert found.thresholds == Thresholds(min_pass_rate=0.9)
-    assert found.thresholds_given is True
 
 
 @pytest.mark.parametrize(

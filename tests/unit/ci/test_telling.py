@@ -30,9 +30,13 @@ def settings(**flags: str) -> Settings:
     ],
 )
 def test_exit_code(outcome: str, gate: int, never: int) -> None:
-    assert exit_code(outcome, settings()) == gate
-    assert exit_code(outcome, settings(**{"fail-on": "never"})) == never
-    assert isinstance(exit_code(outcome, settings()), ExitCode)
+    assert exit_code(outcome, settings(), blocks=True) == gate
+    assert exit_code(outcome, settings(**{"fail-on": "never"}), blocks=True) == never
+    assert isinstance(exit_code(outcome, settings(), blocks=True), ExitCode)
+
+
+def test_exit_code__of_what_nobody_can_tell_is_0_where_it_only_warns() -> None:
+    assert exit_code("inconclusive", settings(), blocks=False) == 0
 
 
 @pytest.mark.parametrize(

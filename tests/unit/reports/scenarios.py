@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.policy_gate import decide_by_policy
 from agent_eval.contracts import (
+    AppliedWaiver,
     BehaviourChange,
     CallChange,
     CaseRegression,
@@ -33,7 +35,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteReport
+from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from tests.unit.comparison.views import Said, view
 
 NOW = "2026-11-21T08:00:00+00:00"
@@ -469,12 +471,13 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         clusters=[cluster],
         judges=[metric(evil, 1.0, 0.9)],
     )
+    excused = AppliedWaiver(waiver_id=evil, approved_by=evil, reason=evil, expires_at=evil, case_ids=[evil])
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
     return report(
         suite(
             slug=evil,
             suite_path=evil,
-            decision=decision(GateStatus.FAILED, broken),
+            decision=decision(GateStatus.FAILED, broken, waivers=[excused], quarantined_case_ids=[evil]),
             candidate=now,
             comparison=compared,
             baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
@@ -487,6 +490,7 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         evidence_url=f"javascript:{evil}",
         run_url=f"javascript:{evil}",
         warnings=[evil],
+        rule_changes=RuleChanges(sentences=[evil], applied=False),
         tool_version=evil,
     )
 
@@ -512,6 +516,24 @@ def decided(
             comparison=found,
         )
     )
+
+
+def two_judges(further: int = 1) -> EvaluationReport:
+    """Twelve cases fail by `policy` for the first time; other judges changed their mind on one case each."""
+    sides: list[dict[str, Said]] = [{}, {}]
+    others = [f"style-{number}" for number in range(further)]
+    for number in range(60):
+        said = dict.fromkeys(("policy", *others), "passed")
+        sides[0][f"order-{number:03}"] = said
+        worse = {other: "failed" for place, other in enumerate(others) if number == 40 + place}
+        sides[1][f"order-{number:03}"] = said | worse | ({"policy": "failed"} if number < 12 else {})
+    runs = [
+        view(side, run_id=f"run-{name}", dataset_id="support", started_at=NOW)
+        for side, name in zip(sides, ("baseline", "candidate"), strict=True)
+    ]
+    found = compare(*runs, changed="exclude", generated_at=NOW)
+    decision = decide_by_policy(found, GatePolicy(), generated_at=NOW)
+    return report(suite(decision=decision, candidate=runs[1].reference(), comparison=found))
 
 
 def waiver(case_id: str, **more: Any) -> Waiver:
@@ -540,7 +562,17 @@ def proven() -> EvaluationReport:
     return decided(3, 4, 400)
 
 
+def rules_changed() -> EvaluationReport:
+    sentences = [
+        "`gate.yml`: `margin` was `0.02` and is now `0.2`.",
+        "`.agent_eval/registry.json`: `waiver w-1` is now `case refund-7, for main, by qa@example.com, "
+        "without end: @everyone ![x](https://evil.example)`.",
+    ]
+    return replace(unchanged(), rule_changes=RuleChanges(sentences=sentences))
+
+
 SCENARIOS = {
+    "rules-changed": rules_changed,
     "cannot-tell": cannot_tell,
     "release-blocked": release_blocked,
     "proven": proven,

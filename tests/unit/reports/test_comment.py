@@ -385,3 +385,31 @@ def test_the_worst_suite_decides():
 def test_several_suites_are_summed_up_in_a_sentence(status, said):
     suite = replace(scenarios.unchanged_suite(), decision=scenarios.decision(status))
     assert f"**{said}**" in comment_on(scenarios.report(suite, suite))
+
+
+def test_changed_rules_stand_at_the_top_and_a_forks_are_said_not_to_count():
+    report = scenarios.rules_changed()
+    lines = [line for line in comment_on(report).splitlines() if line]
+    assert lines[2] == "> ⚠️ **This change also changes how it is judged:**"
+    assert lines[4] == "> - `gate.yml`: `margin` was `0.02` and is now `0.2`."
+    fork = replace(report, rule_changes=replace(report.rule_changes, applied=False))
+    assert "> ⚠️ **This fork also changes how it is judged; the base branch's rules" in comment_on(fork)
+
+
+def test_endless_changes_of_the_rules_are_counted():
+    changes = replace(scenarios.rules_changed().rule_changes, sentences=["`gate.yml` changed."] * 50)
+    text = comment_on(replace(scenarios.rules_changed(), rule_changes=changes))
+    assert "> - and 30 more differences, see the job summary" in text
+
+
+def test_a_judge_that_got_significantly_worse_is_named_in_the_figures():
+    text = comment_on(scenarios.two_judges())
+    assert "- `policy`: 12 worse, 0 better, p under 0.001, **more than chance**" in text
+    assert "- and 3 more judges" in comment_on(scenarios.two_judges(further=10))
+
+
+def test_waivers_beyond_the_room_are_counted():
+    waivers = [scenarios.waiver("order-000", waiver_id=f"w-{number}") for number in range(14)]
+    text = comment_on(scenarios.decided(3, 0, 50, waivers=waivers))
+    assert text.count("- Waiver ") == 10
+    assert "- and 4 more waivers, see the job summary" in text
