@@ -355,3 +355,15 @@ def test_secrets__of_netrc_are_not_sent(
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     Session(server.url).request("GET", "/x")
     assert server.seen[0][2] is None
+
+
+def test_plain_http_is_for_the_host_that_it_is_allowed_for(server: Server) -> None:
+    allowed = Session("http://agent.internal:8000", plain_http=True)
+    for url in ("http://other.internal/x", "http://localhost/x"):
+        with pytest.raises(RefusedRedirect):
+            allowed.request("GET", url)
+    with pytest.raises(RefusedRedirect):
+        Session("http://", plain_http=True)
+    with pytest.raises(RefusedRedirect):
+        Session("http://agent.internal:8000")
+    assert Session(server.url, plain_http=True).request("GET", "/x").status == 200

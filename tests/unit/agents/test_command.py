@@ -1,0 +1,222 @@
+"""Agents that are programs: real ones, started for every attempt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.command import CommandAgent, words
+from agent_eval.agents.options import AgentOptions
+from agent_eval.agents.protocol import AttemptLimits, AttemptResult, Task
+from agent_eval.contracts import Trace
+from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from tests.unit.agents.tasks import around, make_task, told
+
+ECHO = "import json, sys; print(json.dumps({'assistant_output': json.load(sys.stdin)}))"
+
+
+def attempt(code: str, task: Task | None = None, **around_options: Any) -> AttemptResult:
+    task = task or make_task()
+    return CommandAgent([sys.executable, "-c", code]).attempt(task, around(task, **around_options))
+
+
+def test_payload_is_what_the_specification_says() -> None:
+    task = make_task(
+        {"order": 7},
+        expected_output="secret answer",
+        tool_contracts={"refund": {"required_args": ["order"]}},
+        policy={"forbidden_tools": ["delete"]},
+        metadata={"tool_responses": {"refund": "ok"}},
+        mode="repair",
+        attempt=1,
+        previous_attempts=[{"attempt": 0}],
+    )
+    payload = attempt(ECHO, task).output
+    contract = {"required_args": ["order"], "forbidden_args": [], "args_schema": None}
+    assert payload == {
+        "mode": "repair",
+        "case_id": "c1",
+        "input": {"order": 7},
+        "expected_output": None,
+        "attempt": 1,
+        "previous_attempts": [{"attempt": 0}],
+        "contracts": {"refund": contract},
+        "tool_contracts": {"refund": contract},
+        "policy": {"required_tools": [], "forbidden_tools": ["delete"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "shared"),
+    [
+        ({"share_expected_output": True}, True),
+        ({"metadata": {"share_expected_output": True}}, True),
+        ({"metadata": {"share_expected_output": "yes"}}, False),
+    ],
+)
+def test_expected_output_is_shared_only_when_somebody_says_so(options: Any, shared: bool) -> None:
+    payload = attempt(ECHO, make_task(expected_output="answer", **options)).output
+    assert payload["expected_output"] == ("answer" if shared else None)
+
+
+def test_tool_calls_and_output_become_events() -> None:
+    answer = {
+        "assistant_output": "Refunded.",
+        "tool_calls": [
+            {"tool": "lookup", "arguments": {"id": 7}, "id": "mine"},
+            {"name": "refund", "input": {"id": 7}},
+            {"tool": "mail"},
+        ],
+        "model": "small",
+        "usage": {"prompt_tokens": 12, "output_tokens": 3, "other": 1},
+        "cost_usd": 0.5,
+    }
+    metadata = {"tool_responses": {"lookup": {"sum": 5}, "refund": {"error": "too late", "output": 1}}}
+    result = attempt(f"print({json.dumps(json.dumps(answer))})", make_task("Refund 7", metadata=metadata))
+    assert told(result) == [
+        ("user", "message", None, "Refund 7", None),
+        ("agent", "tool_call", "lookup", {"id": 7}, None),
+        ("tool", "tool_result", "lookup", {"sum": 5}, None),
+        ("agent", "tool_call", "refund", {"id": 7}, None),
+        ("tool", "tool_result", "refund", 1, "too late"),
+        ("agent", "tool_call", "mail", {}, None),
+        ("tool", "tool_result", "mail", None, "unknown_tool"),
+        ("agent", "message", None, "Refunded.", None),
+    ]
+    assert [event.call_id for event in result.events[1:7:2]] == ["mine", "call-0-1", "call-0-2"]
+    assert [event.attributes.get("agent_eval.tool_response.source") for event in result.events[2:7:2]] == [
+        "tool_responses",
+        "tool_responses",
+        "missing",
+    ]
+    assert result.events[-1].attributes == {
+        "gen_ai.response.model": "small",
+        "gen_ai.usage.input_tokens": 12,
+        "gen_ai.usage.output_tokens": 3,
+        "cost_usd": 0.5,
+    }
+    assert Trace(result.events).final_output == "Refunded."
+    assert result.response() == {
+        "assistant_output": "Refunded.",
+        "tool_calls": [
+            {"tool": "lookup", "arguments": {"id": 7}},
+            {"tool": "refund", "arguments": {"id": 7}},
+            {"tool": "mail", "arguments": {}},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "failure", "problem"),
+    [
+        ("", FailureKind.MISSING_OUTPUT, "gave nothing on standard output"),
+        ("print('hello')", FailureKind.PARSE_ERROR, "gave no JSON: standard output"),
+        ("print('{\"assistant_output\": 1')", FailureKind.PARSE_ERROR, "gave no JSON"),
+        ("print('[' * 100000)", FailureKind.PARSE_ERROR, "gave no JSON"),
+        ("print('1' * 5000)", FailureKind.PARSE_ERROR, "gave no JSON"),
+        ("print('[1]')", FailureKind.TYPE_ERROR, "answered with a list instead of an object"),
+        ("print('null')", FailureKind.TYPE_ERROR, "answered with null"),
+        ("print('true')", FailureKind.TYPE_ERROR, "answered with true or false"),
+        ("print('1.5')", FailureKind.TYPE_ERROR, "answered with a number"),
+        ('print(\'{"tool_calls": "x"}\')', FailureKind.TYPE_ERROR, "gave a string as tool_calls"),
+        (
+            "print('{\"tool_calls\": [{}]}')",
+            FailureKind.TYPE_ERROR,
+            "gave tool_calls[0] without a tool's name",
+        ),
+        ('print(\'{"error": "no key"}\')', FailureKind.AGENT_ERROR, "reported an error: no key"),
+        ('print(\'{"error": {"code": 3}}\')', FailureKind.AGENT_ERROR, 'reported an error: {"code": 3}'),
+        ("raise SystemExit(3)", FailureKind.AGENT_ERROR, "exited with code 3"),
+        ("import time; time.sleep(60)", FailureKind.TIMEOUT, "did not end within 1 s"),
+        ("print('x' * 2000)", FailureKind.OUTPUT_LIMIT, "wrote more than 1000 bytes to standard output"),
+    ],
+)
+def test_failures_have_their_kind(code: str, failure: FailureKind, problem: str) -> None:
+    limits = AttemptLimits(
+        seconds=1.0 if "sleep" in code else 60.0, output_bytes=1000 if "2000" in code else 1 << 20
+    )
+    result = attempt(code, make_task(expected_output="never this", limits=limits))
+    assert result.failure is failure
+    assert result.problem.startswith(problem)
+    assert result.output is None
+    assert Trace(result.events).final_output is None
+    assert result.events[-1].error == f"{failure.value}: {result.problem}"
+    assert result.response()["failure"] == failure.value
+
+
+def test_what_it_wrote_is_kept_and_its_last_words_are_told() -> None:
+    code = "import sys; print('half'); print('warning', file=sys.stderr); raise KeyError('\\x1b[31mno key')"
+    result = attempt(code)
+    assert result.problem.startswith("exited with code 1: KeyError: ")
+    assert "\x1b" not in result.problem
+    assert result.artifacts["stdout.txt"] == b"half\n"
+    assert result.artifacts["stderr.txt"].startswith(b"warning\nTraceback")
+
+
+def test_errors_of_a_successful_attempt_are_kept_too() -> None:
+    result = attempt("import sys; print('{\"output\": \"ok\"}'); print('note', file=sys.stderr)")
+    assert (result.output, dict(result.artifacts)) == ("ok", {"stderr.txt": b"note\n"})
+
+
+def test_unusable_output_is_kept() -> None:
+    assert attempt("print('hello')").artifacts == {"stdout.txt": b"hello\n"}
+
+
+def test_missing_answers_fail_the_attempt_only_when_that_is_strict() -> None:
+    code = 'print(\'{"assistant_output": "ok", "tool_calls": [{"tool": "pay", "arguments": {"sum": 1}}]}\')'
+    assert attempt(code).failure is None
+    result = attempt(code, strict=True)
+    assert result.failure is FailureKind.CONTRACT_VIOLATION
+    assert result.problem == 'called pay with {"sum":1}, for which the case has no answer'
+    assert told(result)[2] == ("tool", "tool_result", "pay", None, result.problem)
+
+
+def test_too_many_tool_calls() -> None:
+    code = 'print(\'{"tool_calls": [{"tool": "a"}, {"tool": "b"}]}\')'
+    result = attempt(code, make_task(limits=AttemptLimits(tool_calls=1)))
+    assert (result.failure, result.problem) == (FailureKind.BUDGET_EXCEEDED, "called more than 1 tools")
+
+
+def test_program_that_does_not_exist_stops_the_run() -> None:
+    task = make_task()
+    with pytest.raises(NotEvaluable, match="no-such-agent"):
+        CommandAgent(["no-such-agent"]).attempt(task, around(task))
+
+
+def test_repairs_may_have_a_command_of_their_own(tmp_path: Path) -> None:
+    options = AgentOptions(
+        environ={"PATH": "/usr/bin:/bin", "WANTED": "seen", "TOKEN": "never"},
+        repair_command='sh -c \'echo {\\"output\\": \\"repaired $PWD $WANTED$TOKEN\\"}\'',
+        pass_on=("WANTED",),
+        cwd=tmp_path,
+    )
+    agent = open_agent('command:sh -c \'echo {\\"output\\": \\"proposed\\"}\'', options)
+    outputs = []
+    for mode in ("propose", "repair"):
+        task = make_task(mode=mode)
+        outputs.append(agent.attempt(task, around(task)).output)
+    assert outputs == ["proposed", f"repaired {tmp_path} seen"]
+    described = agent.describe()
+    assert described["environment"] == ["WANTED"]
+    assert described["command"][0] == "sh"
+    assert "never" not in str(described)
+
+
+@pytest.mark.parametrize("command", ["", "  ", "python 'agent.py"])
+def test_command_that_cannot_be_read(command: str) -> None:
+    with pytest.raises(UsageError):
+        words(command)
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"), [("comand:x", "Did you mean command?"), ("./agent", "command:PROGRAM")]
+)
+def test_unknown_kind_of_agent(spec: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="names no agent") as caught:
+        open_agent(spec)
+    assert hint in caught.value.remedy

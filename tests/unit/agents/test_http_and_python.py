@@ -1,0 +1,245 @@
+"""Agents behind an address, agents that are a function, and recorded ones."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.catalog import AGENTS, open_agent
+from agent_eval.agents.options import AgentOptions
+from agent_eval.agents.protocol import Agent, AttemptLimits, AttemptResult, Clocks, ToolAnswer
+from agent_eval.errors import FailureKind, UsageError
+from tests.unit.agents.json_server import JsonServer
+from tests.unit.agents.tasks import Retries, around, make_task, told
+
+FUNCTIONS = """
+import sys, threading, time
+release = threading.Event()
+def hello(task): return {"assistant_output": f"{task['mode']} {task['input']}", "tool_calls": [{"tool": "a"}]}
+def text(task): return "just text"
+def raises(task): raise ValueError("bad \\udcff")
+def leaves(task): sys.exit(3)
+def odd(task): return {"assistant_output": object()}
+def number(task): return 5
+def long(task): return "x" * 5000
+def hangs(task, call): call("a", {}); release.wait(60); return "late"
+def works(task, call_tool):
+    found = call_tool("lookup", {"id": 7})
+    try: call_tool("shut")
+    except RuntimeError as error: return {"output": f"{found} {error}"}
+def misses(task, call_tool): call_tool("nowhere", {}); return "never"
+not_callable = 3
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[JsonServer]:
+    with JsonServer() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "agent_functions_b.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def post(server: JsonServer, *, retry: Any = None, **task_options: Any) -> AttemptResult:
+    task = make_task("hi", **task_options)
+    agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}))
+    assert "hidden-key" not in str(agent.describe())
+    return agent.attempt(task, around(task, retry=retry))
+
+
+def call(name: str, *, strict: bool = False, **task_options: Any) -> AttemptResult:
+    task = make_task("hi", **task_options)
+    return open_agent(f"python:agent_functions_b:{name}").attempt(task, around(task, strict=strict))
+
+
+def test_http_agent_is_sent_what_a_command_is_given(server: JsonServer) -> None:
+    server.answers = [
+        (200, {}, b'{"assistant_output": "ok", "tool_calls": [{"tool": "a", "arguments": {}}]}')
+    ]
+    result = post(server)
+    assert (result.output, result.failure, result.tool_calls) == (
+        "ok",
+        None,
+        [{"tool": "a", "arguments": {}}],
+    )
+    assert server.requests[0]["case_id"] == "c1"
+    assert server.requests[0]["expected_output"] is None
+    assert server.headers[0]["X-Key"] == "hidden-key"
+
+
+def test_http_agent_that_asks_to_wait(server: JsonServer) -> None:
+    server.answers = [(429, {"Retry-After": "3"}, b""), (503, {}, b""), (200, {}, b'{"output": "ok"}')]
+    retry = Retries()
+    assert post(server, retry=retry).retries == 2
+    assert retry.asked == [3.0, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "failure", "problem"),
+    [
+        (500, b"boom", FailureKind.AGENT_ERROR, "answered with HTTP 500: boom"),
+        (404, b"", FailureKind.AGENT_ERROR, "answered with HTTP 404"),
+        (502, b"", FailureKind.INFRASTRUCTURE, "answered with HTTP 502"),
+        (200, b"", FailureKind.MISSING_OUTPUT, "gave nothing on its answer"),
+        (200, b"<html>", FailureKind.PARSE_ERROR, "gave no JSON"),
+        (200, b"3", FailureKind.TYPE_ERROR, "answered with a number"),
+        (200, b'"' + b"x" * 4000 + b'"', FailureKind.OUTPUT_LIMIT, "answered with more than 3000 bytes"),
+    ],
+)
+def test_failures_of_an_http_agent(
+    server: JsonServer, status: int, body: bytes, failure: FailureKind, problem: str
+) -> None:
+    server.answers = [(status, {}, body)]
+    result = post(server, limits=AttemptLimits(output_bytes=3000))
+    assert result.failure is failure
+    assert result.problem.startswith(problem)
+    if failure is FailureKind.PARSE_ERROR:
+        assert result.artifacts == {"answer.txt": b"<html>"}
+
+
+def test_http_agent_that_is_slow_times_out(server: JsonServer) -> None:
+    server.hang = 2.0
+    result = post(server, limits=AttemptLimits(seconds=0.3))
+    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
+
+
+def test_http_agent_that_is_not_there(server: JsonServer) -> None:
+    server.__exit__()
+    result = post(server, limits=AttemptLimits(seconds=None))
+    assert result.failure is FailureKind.INFRASTRUCTURE
+    assert result.problem.startswith("could not be reached")
+
+
+@pytest.mark.parametrize("url", ["http://", "https://user:word@host/x", "http://host:port"])
+def test_address_that_cannot_be_used(url: str) -> None:
+    with pytest.raises(UsageError, match="no address that can be used"):
+        open_agent(url)
+
+
+def test_agent_on_a_private_network_needs_no_encryption() -> None:
+    assert open_agent("http://agent.internal:8000/run?key=x").describe() == {
+        "agent": "http",
+        "url": "http://agent.internal:8000/run",
+    }
+
+
+def test_function_is_given_the_payload() -> None:
+    result = call("hello", metadata={"tool_responses": {"a": 1}})
+    assert result.output == "propose hi"
+    assert told(result)[1:3] == [
+        ("agent", "tool_call", "a", {}, None),
+        ("tool", "tool_result", "a", 1, None),
+    ]
+    assert call("text").output == "just text"
+    assert call("text", limits=AttemptLimits(seconds=None)).output == "just text"
+
+
+def test_function_may_call_tools_while_it_works() -> None:
+    metadata = {"tool_responses": {"lookup": "shipped", "shut": {"error": "closed"}}}
+    result = call("works", metadata=metadata)
+    assert result.output == "shipped the tool shut failed: closed"
+    assert [event[:3] for event in told(result)] == [
+        ("user", "message", None),
+        ("agent", "tool_call", "lookup"),
+        ("tool", "tool_result", "lookup"),
+        ("agent", "tool_call", "shut"),
+        ("tool", "tool_result", "shut"),
+        ("agent", "message", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "problem"),
+    [
+        ("raises", FailureKind.AGENT_ERROR, "raised ValueError: bad ?"),
+        ("leaves", FailureKind.AGENT_ERROR, "raised SystemExit: 3"),
+        ("odd", FailureKind.TYPE_ERROR, "returned something that is not JSON"),
+        ("number", FailureKind.TYPE_ERROR, "answered with a number"),
+        ("long", FailureKind.OUTPUT_LIMIT, "returned more than 3000 bytes"),
+        ("misses", FailureKind.CONTRACT_VIOLATION, "called nowhere with {}"),
+    ],
+)
+def test_failures_of_a_function(name: str, failure: FailureKind, problem: str) -> None:
+    result = call(name, strict=True, limits=AttemptLimits(output_bytes=3000))
+    assert result.failure is failure
+    assert result.problem.startswith(problem)
+    if name == "raises":
+        assert b"Traceback" in result.artifacts["stderr.txt"]
+    json.dumps([event.to_json() for event in result.events])
+
+
+def test_function_that_does_not_return_is_left_behind() -> None:
+    result = call("hangs", limits=AttemptLimits(seconds=0.3), metadata={"tool_responses": {"a": 1}})
+    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
+    assert len(result.events) == 4
+    import agent_functions_b
+
+    agent_functions_b.release.set()
+    for thread in threading.enumerate():
+        if thread.name == "agent-under-test":
+            thread.join(60)
+    assert len(result.events) == 4
+
+
+@pytest.mark.parametrize(
+    "spec", ["no_such_module:f", "agent_functions_b:missing", "agent_functions_b:not_callable"]
+)
+def test_function_that_cannot_be_used(spec: str) -> None:
+    with pytest.raises(UsageError, match="agent"):
+        open_agent(f"python:{spec}")
+
+
+def test_recorded_agent_gives_the_trace_back() -> None:
+    trace = [
+        {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "a", "input": {"x": 1}},
+        {"idx": 1, "actor": "tool", "type": "tool_result", "tool": "a", "output": 1},
+        {"idx": 2, "actor": "tool", "type": "tool_result", "tool": "b", "output": 1},
+        {"idx": 3, "actor": "agent", "type": "message", "output": "done"},
+    ]
+    task = make_task(trace=trace)
+    agent = open_agent("recorded")
+    result = agent.attempt(task, around(task))
+    assert [event.idx for event in result.events] == [0, 1, 2, 3]
+    assert (result.output, result.tool_calls) == ("done", [{"tool": "a", "arguments": {"x": 1}}])
+    assert agent.describe() == {"agent": "recorded"}
+
+
+def test_every_kind_of_agent_keeps_the_protocol(server: JsonServer) -> None:
+    specs = [
+        "command:true",
+        server.url,
+        "python:agent_functions_b:text",
+        "recorded",
+        "openai:m",
+        "anthropic:m",
+    ]
+    agents = [open_agent(spec) for spec in specs]
+    assert {agent.describe()["agent"] for agent in agents} == set(AGENTS)
+    for agent in agents:
+        assert isinstance(agent, Agent)
+        getattr(agent, "close", lambda: None)()
+
+
+def test_clocks_that_are_not_pinned_give_real_times() -> None:
+    class Nothing:
+        def answer(self, tool: str, arguments: Any) -> ToolAnswer:
+            return ToolAnswer(output=tool)
+
+    task = make_task("hi")
+    result = open_agent("python:agent_functions_b:hello").attempt(
+        task, around(task, clocks=Clocks(), beyond=Nothing())
+    )
+    assert result.events[0].ts is not None
+    assert result.events[0].ts.endswith("+00:00")
+    assert (result.events[-1].latency_ms or 0) > 0
+    assert result.seconds > 0
+    assert told(result)[2] == ("tool", "tool_result", "a", "a", None)

@@ -1,0 +1,166 @@
+"""Answers to tool calls from a case's metadata."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.agents.arguments import call_key, canonical, fingerprint, key_of_fingerprint
+from agent_eval.agents.protocol import ToolFault
+from agent_eval.agents.tools import CaseTools, check_tools
+from agent_eval.contracts import Case
+from agent_eval.errors import FailureKind, InvalidInput
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab:{[", max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def case(**metadata: Any) -> Case:
+    return Case(case_id="c1", metadata=metadata)
+
+
+def answers(tools: CaseTools, *calls: tuple[str, Any]) -> list[tuple[Any, Any]]:
+    found = [tools.answer(tool, arguments) for tool, arguments in calls]
+    return [(answer.output, answer.error) for answer in found]
+
+
+@pytest.mark.parametrize(
+    "cassette",
+    [
+        {'pay::{"sum": 5, "to": "ann"}': "paid"},
+        {'pay::{"to":"ann",   "sum":5.0}': "paid"},
+        [{"tool": "pay", "arguments": {"to": "ann", "sum": 5}, "response": "paid"}],
+        [{"tool": "pay", "arguments": '{"to": "ann", "sum": 5}', "response": "paid"}],
+    ],
+)
+def test_calls_are_matched_on_canonical_arguments(cassette: Any) -> None:
+    tools = CaseTools(case(tool_response_cassette=cassette))
+    calls = [
+        ("pay", {"sum": 5, "to": "ann"}),
+        ("pay", {"to": "ann", "sum": 5.0}),
+        ("pay", '{"to": "ann", "sum": 5}'),
+    ]
+    assert answers(tools, *calls) == [("paid", None)] * 3
+    others = [("pay", {"sum": 5}), ("pay", {"sum": True, "to": "ann"}), ("Pay", {"sum": 5, "to": "ann"})]
+    assert answers(tools, *others) == [(None, "unknown_tool")] * 3
+
+
+@given(st.text("abc:", min_size=1, max_size=5).filter(lambda name: "::" not in f"{name}:"), JSON)
+def test_fingerprints_name_the_call_they_were_made_of(tool: str, arguments: Any) -> None:
+    if not isinstance(arguments, dict | list):
+        arguments = {"value": arguments}
+    assert key_of_fingerprint(fingerprint(tool, arguments)) == call_key(tool, arguments)
+    assert key_of_fingerprint(f"{tool}::{json.dumps(arguments, indent=1)}") == call_key(tool, arguments)
+
+
+@given(JSON)
+def test_canonical_arguments_do_not_depend_on_how_they_are_written(arguments: Any) -> None:
+    if isinstance(arguments, dict | list):
+        assert canonical(json.dumps(arguments)) == canonical(arguments)
+    assert canonical(json.loads(json.dumps(arguments))) == canonical(arguments)
+
+
+def test_text_that_only_looks_like_json_is_text() -> None:
+    assert canonical("{not json") == '"{not json"'
+    assert key_of_fingerprint("say::hello") == ("say", '"hello"')
+    assert key_of_fingerprint("no separator") is None
+    assert fingerprint("say", "hello") == "say::hello"
+
+
+def test_rows_for_the_same_call_answer_its_repetitions_and_the_last_one_the_rest() -> None:
+    cassette = [
+        {"tool": "poll", "arguments": {}, "response": "busy"},
+        {"tool": "poll", "arguments": {"id": 1}, "response": "other"},
+        {"tool": "poll", "responses": ["busy still", "done"]},
+    ]
+    tools = CaseTools(case(tool_response_cassette=cassette))
+    found = answers(tools, *[("poll", {})] * 4, ("poll", {"id": 1}), ("poll", None))
+    assert [output for output, _ in found] == ["busy", "busy still", "done", "done", "other", "done"]
+    assert answers(CaseTools(case(tool_response_cassette=cassette)), ("poll", {})) == [("busy", None)]
+
+
+def test_sequences_errors_and_delays_in_objects() -> None:
+    responses = {
+        "poll": {"$sequence": ["busy", {"$error": "down", "$delay_ms": 20}, {"$response": {"$x": 1}}]},
+        "plain": {"$sequence": [], "other": 1},
+        "classic": {"error": "no stock", "output": 3},
+        "null_error": {"error": None, "sum": 1},
+        "empty": {},
+    }
+    tools = CaseTools(case(tool_responses=responses))
+    assert answers(tools, *[("poll", {})] * 4) == [
+        ("busy", None),
+        (None, "down"),
+        ({"$x": 1}, None),
+        ({"$x": 1}, None),
+    ]
+    assert answers(tools, ("plain", 1), ("classic", {}), ("null_error", {}), ("empty", {})) == [
+        ({"$sequence": [], "other": 1}, None),
+        (3, "no stock"),
+        ({"error": None, "sum": 1}, None),
+        ({}, None),
+    ]
+    again = CaseTools(case(tool_responses=responses))
+    assert [again.answer("poll", {}).delay_ms for _ in range(3)] == [0, 20, 0]
+
+
+def test_single_calls_come_before_names_of_tools() -> None:
+    tools = CaseTools(
+        case(tool_response_cassette={'a::{"x": 1}': "one"}, tool_responses={"a": "any", "b": None})
+    )
+    assert answers(tools, ("a", {"x": 1}), ("a", {"x": 2}), ("b", {})) == [
+        ("one", None),
+        ("any", None),
+        (None, None),
+    ]
+    assert [tools.answer(*call).source for call in (("a", {"x": 1}), ("a", {}), ("c", {}))] == [
+        "tool_response_cassette",
+        "tool_responses",
+        "missing",
+    ]
+
+
+def test_errors_and_delays_in_rows() -> None:
+    tools = CaseTools(
+        case(tool_response_cassette=[{"tool": "pay", "error": "declined", "delay_ms": 250}]), strict=True
+    )
+    answer = tools.answer("pay", {})
+    assert (answer.output, answer.error, answer.delay_ms) == (None, "declined", 250)
+    with pytest.raises(ToolFault, match="called pay with") as caught:
+        tools.answer("pay", {"x": 1})
+    assert caught.value.failure is FailureKind.CONTRACT_VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"tool_response_cassette": "x"}, "tool_response_cassette"),
+        ({"tool_response_cassette": {"no separator": 1}}, "tool_response_cassette.no separator"),
+        ({"tool_response_cassette": [3]}, "tool_response_cassette[0]"),
+        ({"tool_response_cassette": [{"arguments": {}}]}, "tool_response_cassette[0]"),
+        ({"tool_response_cassette": [{"tool": "a", "reponse": 1}]}, "tool_response_cassette[0].reponse"),
+        ({"tool_response_cassette": [{"tool": "a", "responses": []}]}, "tool_response_cassette[0].responses"),
+        ({"tool_response_cassette": [{"tool": "a", "delay_ms": -1}]}, "tool_response_cassette[0].delay_ms"),
+        ({"tool_response_cassette": [{"tool": "a", "delay_ms": True}]}, "tool_response_cassette[0].delay_ms"),
+        ({"tool_responses": ["a"]}, "tool_responses"),
+        ({"tool_responses": {"a": {"$sequence": "x"}}}, "tool_responses.a.$sequence"),
+        ({"tool_responses": {"a": {"$delay_ms": 1e9}}}, "tool_responses.a.$delay_ms"),
+    ],
+)
+def test_answers_that_cannot_be_used_are_refused(metadata: Any, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_tools(case(**metadata))
+    assert caught.value.details["field"] == f"metadata.{field}"
+    assert caught.value.details["case_id"] == "c1"
