@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from agent_eval.comparison.facts import CaseFacts
 from agent_eval.contracts import Metric, Outcome
+from agent_eval.text.shares import differing, percent
 
 Pair = tuple[CaseFacts, CaseFacts]
 """A case in the baseline and in the candidate."""
@@ -98,4 +99,6 @@ def _moved(metric: Metric) -> float:
 
 
 def _from_to(metric: Metric) -> str:
-    return f"from {metric.baseline or 0:.2%} to {metric.candidate or 0:.2%}"
+    before, now = metric.baseline or 0.0, metric.candidate or 0.0
+    decimals = differing(before, now)
+    return f"from {percent(before, decimals=decimals)} to {percent(now, decimals=decimals)}"

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from agent_eval.contracts import ABSOLUTE_RULES, Comparison, Metric, RuleResult, RunReference, Thresholds
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.text.shares import allowed, apart, distance, percent
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _apply(name: str, threshold: float, measured: Measured) -> RuleResult:
         return RuleResult(
             rule=name, threshold=threshold, applied=measured.has_baseline, passed=False, message=message
         )
-    value, finding = _FINDINGS[name](measured)
+    value, finding = _FINDINGS[name](measured, threshold)
     limit = exact(threshold)
     if name.startswith("min_"):
         passed = value >= limit
@@ -155,7 +156,9 @@ def _apply(name: str, threshold: float, measured: Measured) -> RuleResult:
     else:
         passed = value <= limit
         word = "not above" if passed else "above"
-    shown = f"{threshold}" if name.endswith("_cases") else f"{float(limit * 100):.12g} %"
+    shown = f"{threshold}" if name.endswith("_cases") else allowed(threshold)
+    if name in _DIFFERENCES:
+        shown = f"{shown.rstrip('%')} points"
     return RuleResult(
         rule=name,
         threshold=threshold,
@@ -165,45 +168,45 @@ def _apply(name: str, threshold: float, measured: Measured) -> RuleResult:
     )
 
 
-def _pass_rate(measured: Measured) -> tuple[Fraction, str]:
+def _pass_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
     share = Fraction(measured.passed, measured.total)
-    return share, f"{measured.passed} of {measured.total} cases passed ({_percent(share)})"
+    return share, f"{measured.passed} of {measured.total} cases passed ({_percent(share, limit)})"
 
 
-def _hard_fail_rate(measured: Measured) -> tuple[Fraction, str]:
+def _hard_fail_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
     share = Fraction(measured.hard_failed, measured.total)
-    return share, f"{measured.hard_failed} of {measured.total} cases hard-failed ({_percent(share)})"
+    return share, f"{measured.hard_failed} of {measured.total} cases hard-failed ({_percent(share, limit)})"
 
 
-def _pass_rate_drop(measured: Measured) -> tuple[Fraction, str]:
+def _pass_rate_drop(measured: Measured, limit: float) -> tuple[Fraction, str]:
     before, now = measured.pair_passed
     drop = Fraction(before - now, measured.compared)
     moved = "fell" if drop > 0 else "rose" if drop < 0 else "moved"
     return drop, (
-        f"The pass rate {moved} by {_percent(abs(drop))} ({before} to {now} of {measured.compared} "
+        f"The pass rate {moved} by {_points(drop, limit)} ({before} to {now} of {measured.compared} "
         "compared cases)"
     )
 
 
-def _hard_fail_increase(measured: Measured) -> tuple[Fraction, str]:
+def _hard_fail_increase(measured: Measured, limit: float) -> tuple[Fraction, str]:
     before, now = measured.pair_hard_failed
     rise = Fraction(now - before, measured.compared)
     moved = "rose" if rise > 0 else "fell" if rise < 0 else "moved"
     return rise, (
-        f"The hard fail rate {moved} by {_percent(abs(rise))} ({before} to {now} of {measured.compared} "
+        f"The hard fail rate {moved} by {_points(rise, limit)} ({before} to {now} of {measured.compared} "
         "compared cases)"
     )
 
 
-def _regressed_cases(measured: Measured) -> tuple[Fraction, str]:
+def _regressed_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
     return Fraction(measured.regressed), f"{_cases(measured.regressed)} regressed"
 
 
-def _new_hard_fail_cases(measured: Measured) -> tuple[Fraction, str]:
+def _new_hard_fail_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
     return Fraction(measured.new_hard_fails), f"{_cases(measured.new_hard_fails)} newly hard-failed"
 
 
-_FINDINGS: dict[str, Callable[[Measured], tuple[Fraction, str]]] = {
+_FINDINGS: dict[str, Callable[[Measured, float], tuple[Fraction, str]]] = {
     "min_pass_rate": _pass_rate,
     "max_hard_fail_rate": _hard_fail_rate,
     "max_pass_rate_drop": _pass_rate_drop,
@@ -211,15 +214,23 @@ _FINDINGS: dict[str, Callable[[Measured], tuple[Fraction, str]]] = {
     "max_regressed_cases": _regressed_cases,
     "max_new_hard_fail_cases": _new_hard_fail_cases,
 }
-"""Each rule's measured value and the beginning of its sentence."""
+"""Each rule's measured value and the beginning of its sentence, given its limit."""
+
+_DIFFERENCES = frozenset({"max_pass_rate_drop", "max_hard_fail_increase"})
+"""Rules on the difference of two shares: their figures are percentage points."""
 
 
 def _cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
 
 
-def _percent(share: Fraction) -> str:
-    return f"{float(share * 100):.2f} %"
+def _percent(share: Fraction, limit: float) -> str:
+    return percent(float(share), decimals=apart(float(share), limit))
+
+
+def _points(difference: Fraction, limit: float) -> str:
+    size = float(difference)
+    return f"{distance(size, decimals=apart(size, limit))} points" if size else "0 points"
 
 
 def _pair(comparison: Comparison, name: str) -> tuple[int, int]:

@@ -89,7 +89,7 @@ def test_the_gate_decides_on_the_exact_drop_of_one_case(
     assert code("--max-regressed-cases", regressed - 1) == 1
     assert code("--min-pass-rate", "0.681") == 1
     decision = GateDecision.model_validate_json((tmp_path / "decision.json").read_bytes())
-    assert decision.failures == ["66 of 97 cases passed (68.04 %), below min_pass_rate 68.1 %."]
+    assert decision.failures == ["66 of 97 cases passed (68.0%), below min_pass_rate 68.1%."]
 
 
 def test_the_report_names_the_numbers_and_every_regressed_case(

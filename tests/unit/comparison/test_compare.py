@@ -273,10 +273,10 @@ def test_rates_that_fell_are_said_and_judges_ranked_by_their_fall() -> None:
     )
     found = compared(before, now)
     assert found.regressions == [
-        "pass rate decreased from 100.00% to 50.00%",
-        "hard fail rate increased from 0.00% to 50.00%",
-        "policy pass rate decreased from 100.00% to 75.00%",
-        "regex pass rate decreased from 100.00% to 50.00%",
+        "pass rate decreased from 100% to 50.0%",
+        "hard fail rate increased from 0% to 50.0%",
+        "policy pass rate decreased from 100% to 75.0%",
+        "regex pass rate decreased from 100% to 50.0%",
     ]
     assert [metric.name for metric in found.top_regressed_judges] == ["regex", "policy"]
     assert found.release_impact.impact_level == "critical"

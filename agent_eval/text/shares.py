@@ -1,0 +1,52 @@
+"""Shares from 0 to 1 as people read them: in per cent, everywhere written alike."""
+
+from __future__ import annotations
+
+_MAX_DECIMALS = 4
+
+
+def percent(share: float | None, *, decimals: int = 1) -> str:
+    """A share from 0 to 1 as `87.5%`. Only exactly all is `100%` and only exactly none `0%`."""
+    if share is None:
+        return "–"
+    if share in (0.0, 1.0):
+        return f"{share * 100:.0f}%"
+    while decimals < _MAX_DECIMALS and float(f"{share * 100:.{decimals}f}") in (0.0, 100.0):
+        decimals += 1
+    shown = f"{share * 100:.{decimals}f}%"
+    return {"0.0000%": "under 0.0001%", "100.0000%": "over 99.9999%"}.get(shown, shown)
+
+
+def allowed(share: float) -> str:
+    """A threshold as the user wrote it, in per cent: `90%`, `2.5%`."""
+    return f"{share * 100:.12g}%"
+
+
+def apart(value: float, limit: float) -> int:
+    """Decimals with which a measured share in per cent does not look like a limit it is not equal to."""
+    decimals = 1
+    while (
+        decimals < _MAX_DECIMALS and value != limit and round(value * 100, decimals) == round(limit * 100, 9)
+    ):
+        decimals += 1
+    return decimals
+
+
+def distance(difference: float, *, decimals: int = 1) -> str:
+    """The size of a difference of two shares in points, without its sign: `4.5`."""
+    size = abs(difference) * 100
+    while decimals < _MAX_DECIMALS and float(f"{size:.{decimals}f}") == 0:
+        decimals += 1
+    return f"{size:.{decimals}f}"
+
+
+def differing(one: float | None, other: float | None) -> int:
+    """Decimals with which two shares that differ do not look the same in per cent."""
+    decimals = 1
+    while (
+        decimals < _MAX_DECIMALS
+        and one != other
+        and percent(one, decimals=decimals) == percent(other, decimals=decimals)
+    ):
+        decimals += 1
+    return decimals
