@@ -86,7 +86,9 @@ class Session:
     ) -> None:
         self._base = base_url.rstrip("/")
         base_host = _split("GET", self._base).hostname or ""
-        self._plain_hosts = _LOCAL if base_host in _LOCAL else frozenset({base_host} if plain_http and base_host else ())
+        self._plain_hosts = (
+            _LOCAL if base_host in _LOCAL else frozenset({base_host} if plain_http and base_host else ())
+        )
         self._check_address("GET", self._base)
         self._origin = _origin(self._base)
         self._secret_headers = dict(secret_headers or {})

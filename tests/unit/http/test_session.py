@@ -358,12 +358,12 @@ def test_secrets__of_netrc_are_not_sent(
 
 
 def test_plain_http_is_for_the_host_that_it_is_allowed_for(server: Server) -> None:
-    allowed = Session("http://agent.internal:8000", plain_http=True)
-    for url in ("http://other.internal/x", "http://localhost/x"):
+    session = Session(server.url, plain_http=True)
+    assert session.request("GET", "/x").status == 200
+    server.script = [(302, {"Location": "http://other.internal/x"}, b"")]
+    with pytest.raises(RefusedRedirect):
+        session.request("GET", "/x")
+    Session("http://agent.internal:8000", plain_http=True)
+    for url in ("http://", "http://agent.internal:8000"):
         with pytest.raises(RefusedRedirect):
-            allowed.request("GET", url)
-    with pytest.raises(RefusedRedirect):
-        Session("http://", plain_http=True)
-    with pytest.raises(RefusedRedirect):
-        Session("http://agent.internal:8000")
-    assert Session(server.url, plain_http=True).request("GET", "/x").status == 200
+            Session(url, plain_http=url == "http://")
