@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import tempfile
 import time
@@ -22,24 +23,34 @@ class Peak:
     processes: int
 
 
-def seconds(command: Sequence[str | Path], *, expect: Iterable[int] = (0,)) -> float:
-    """Wall time of a command, start-up included.
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that a command took: by the clock, and of all its processes together on a processor."""
+
+    wall: float
+    cpu: float
+
+
+def cost(command: Sequence[str | Path], *, expect: Iterable[int] = (0,)) -> Cost:
+    """What a command takes, start-up included.
 
     Raises:
         RuntimeError: It did not exit with one of the expected codes.
     """
     with tempfile.TemporaryFile() as output:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.perf_counter()
         code = subprocess.run(
             [str(part) for part in command], stdout=output, stderr=output, check=False
         ).returncode
-        elapsed = time.perf_counter() - started
+        wall = time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if code not in expect:
             output.seek(0)
             raise RuntimeError(
                 f"{command} exited with {code}: {output.read()[-2000:].decode(errors='replace')}"
             )
-    return elapsed
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def peak_memory(command: Sequence[str | Path]) -> Peak:

@@ -15,8 +15,10 @@ import os
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,15 +29,20 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from benchmarks.generate import write_suite  # noqa: E402
-from benchmarks.processes import peak_memory, seconds  # noqa: E402
+from benchmarks.processes import Cost, cost, peak_memory  # noqa: E402
 
 CASES = 10_000
 LARGE = 100_000
 AGENT_EVAL = Path(sys.executable).with_name("agent-eval")
 GATE_SAID_NO = 1
 
-UNIT = "import json, sys, time; text = open(sys.argv[1]).read(); start = time.perf_counter(); "
-UNIT += "json.dumps(json.loads(text)); print(time.perf_counter() - start)"
+UNIT = """
+import json, sys, time
+text = open(sys.argv[1]).read()
+wall, cpu = time.perf_counter(), time.process_time()
+json.dumps(json.loads(text))
+print(time.perf_counter() - wall, time.process_time() - cpu)
+"""
 
 
 @dataclass
@@ -62,11 +69,9 @@ class Bench:
         write_suite(self.document, CASES)
         write_suite(self.candidate, CASES, variant=1)
 
-    def unit(self) -> float:
-        """Seconds of one unit, now."""
-        import subprocess
-
-        return float(subprocess.check_output([sys.executable, "-c", UNIT, str(self.document)]))
+    def unit(self) -> Cost:
+        """One unit, now."""
+        return python(UNIT, self.document)
 
     def run(self, suite: Path, out: str, *more: str) -> list[str | Path]:
         """The command that scores a suite into a fresh directory."""
@@ -74,23 +79,37 @@ class Bench:
         shutil.rmtree(place, ignore_errors=True)
         return [AGENT_EVAL, "run", "--suite", suite, "--out", place, "--run-id", out, *more]
 
-    def in_units(self, measure: Callable[[], float]) -> tuple[float, dict[str, Any]]:
-        """Median of `measure() / unit()`, both taken in turn, and all values."""
+    def in_units(self, measure: Callable[[], Cost]) -> tuple[float, dict[str, Any]]:
+        """Median of `measure().wall / unit().wall`, both taken in turn, and all values."""
         units, values = [], []
         for _ in range(self.repeat):
             units.append(self.unit())
             values.append(measure())
-        ratio = statistics.median(value / unit for value, unit in zip(values, units, strict=True))
-        return ratio, {"unit_seconds": rounded(units), "seconds": rounded(values)}
+        return ratio(values, units), {"units": shown(units), "measured": shown(values)}
 
 
-def rounded(values: list[float]) -> list[float]:
-    return [round(value, 3) for value in values]
+def ratio(values: list[Cost], units: list[Cost]) -> float:
+    return statistics.median(value.wall / unit.wall for value, unit in zip(values, units, strict=True))
+
+
+def python(code: str, *arguments: str | Path) -> Cost:
+    """What a piece of Python says that it took: wall and processor seconds on one line."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return Cost(*map(float, subprocess.check_output(command).split()))
+
+
+def shown(costs: list[Cost]) -> dict[str, Any]:
+    """Every value, and the ratio of processor time, which a busy machine changes less than the clock."""
+    return {
+        "wall_seconds": [round(one.wall, 3) for one in costs],
+        "cpu_seconds": [round(one.cpu, 3) for one in costs],
+        "cpu_median": round(statistics.median(one.cpu for one in costs), 3),
+    }
 
 
 def score_compact(bench: Bench) -> list[Figure]:
-    ratio, details = bench.in_units(lambda: seconds(bench.run(bench.suite, "compact")))
-    return [Figure("run, compact layout", ratio, "units", 1.5, details)]
+    units, details = bench.in_units(lambda: cost(bench.run(bench.suite, "compact")))
+    return [Figure("run, compact layout", units, "units", 1.5, details)]
 
 
 def score_files(bench: Bench) -> list[Figure]:
@@ -98,28 +117,22 @@ def score_files(bench: Bench) -> list[Figure]:
     units, values, floors = [], [], []
     for _ in range(bench.repeat):
         units.append(bench.unit())
-        values.append(seconds(bench.run(bench.suite, "files", "--layout", "files")))
+        values.append(cost(bench.run(bench.suite, "files", "--layout", "files")))
         floors.append(bare_loop(bench.directory / "files", bench.directory / "bare"))
-    allowed = [1.5 * unit + 1.2 * floor for unit, floor in zip(units, floors, strict=True)]
-    share = statistics.median(value / most for value, most in zip(values, allowed, strict=True))
-    details = {
-        "unit_seconds": rounded(units),
-        "seconds": rounded(values),
-        "bare_loop_seconds": rounded(floors),
-    }
+    allowed = [1.5 * unit.wall + 1.2 * floor.wall for unit, floor in zip(units, floors, strict=True)]
+    share = statistics.median(value.wall / most for value, most in zip(values, allowed, strict=True))
+    details = {"units": shown(units), "measured": shown(values), "bare_loops": shown(floors)}
     return [Figure("run, files layout, of 1.5 units + 1.2 bare loops", share, "of the limit", 1.0, details)]
 
 
-def bare_loop(pack: Path, copy: Path) -> float:
-    """Seconds to write a pack's bytes into as many new files, knowing them already."""
-    import time
-
+def bare_loop(pack: Path, copy: Path) -> Cost:
+    """Writing a pack's bytes into as many new files, knowing them already."""
     shutil.rmtree(copy, ignore_errors=True)
     os.sync()
     known = [(path.relative_to(pack), path.read_bytes()) for path in pack.rglob("*") if path.is_file()]
     known.sort()
     made: set[Path] = set()
-    started = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     for relative, data in known:
         path = copy / relative
         if path.parent not in made:
@@ -127,10 +140,10 @@ def bare_loop(pack: Path, copy: Path) -> float:
             made.update([path.parent, *path.parent.parents])
         with open(path, "wb") as file:
             file.write(data)
-    elapsed = time.perf_counter() - started
+    taken = Cost(time.perf_counter() - wall, time.process_time() - cpu)
     shutil.rmtree(copy)
     os.sync()
-    return elapsed
+    return taken
 
 
 def memory(bench: Bench) -> list[Figure]:
@@ -148,8 +161,8 @@ def memory(bench: Bench) -> list[Figure]:
 
 def compare(bench: Bench) -> list[Figure]:
     """compare, gate and report, as three commands."""
-    seconds(bench.run(bench.suite, "baseline"))
-    seconds(bench.run(bench.candidate, "candidate"))
+    cost(bench.run(bench.suite, "baseline"))
+    cost(bench.run(bench.candidate, "candidate"))
     places = bench.directory / "candidate" / "compare"
     delta, decision = places / "baseline_delta.json", places / "gate_decision.json"
     packs = ["--baseline", bench.directory / "baseline", "--candidate", bench.directory / "candidate"]
@@ -158,17 +171,17 @@ def compare(bench: Bench) -> list[Figure]:
         [AGENT_EVAL, "gate", "--compare", delta, "--out", decision, "--max-regressed-cases", "0"],
         [AGENT_EVAL, "report", "markdown", "--compare", delta, "--gate", decision, "--out", places / "r.md"],
     ]
-    parts: list[list[float]] = [[] for _ in commands]
+    parts: list[list[Cost]] = [[] for _ in commands]
 
-    def all_three() -> float:
+    def all_three() -> Cost:
         for part, command in zip(parts, commands, strict=True):
-            part.append(seconds(command, expect=(0, GATE_SAID_NO)))
-        return sum(part[-1] for part in parts)
+            part.append(cost(command, expect=(0, GATE_SAID_NO)))
+        return Cost(sum(part[-1].wall for part in parts), sum(part[-1].cpu for part in parts))
 
-    ratio, details = bench.in_units(all_three)
-    names = ("compare", "gate", "report")
-    details |= {name: rounded(part) for name, part in zip(names, parts, strict=True)}
-    return [Figure("compare + gate + report markdown", ratio, "units", 1.0, details)]
+    units, details = bench.in_units(all_three)
+    for name, part in zip(("compare", "gate", "report"), parts, strict=True):
+        details[name] = shown(part)
+    return [Figure("compare + gate + report markdown", units, "units", 1.0, details)]
 
 
 SEAL = """
@@ -178,7 +191,7 @@ from agent_eval.contracts import FileEntry, Manifest
 from agent_eval.storage.digests import sha256_file
 from agent_eval.storage.json_writer import dumps
 root = Path(sys.argv[1])
-start = time.perf_counter()
+wall, cpu = time.perf_counter(), time.process_time()
 manifest = Manifest.model_validate_json((root / "manifest.json").read_bytes())
 files = []
 for entry in manifest.files:
@@ -186,33 +199,30 @@ for entry in manifest.files:
     files.append(FileEntry(path=entry.path, size=size, sha256=digest))
 again = manifest.model_copy(update={"files": files})
 assert dumps(again.to_json(), indent=True) == (root / "manifest.json").read_bytes()
-print(time.perf_counter() - start)
+print(time.perf_counter() - wall, time.process_time() - cpu)
 """
 
 VERIFY = """
 import sys, time
 from pathlib import Path
 from agent_eval.evidence.pack import open_pack
-start = time.perf_counter()
+wall, cpu = time.perf_counter(), time.process_time()
 open_pack(Path(sys.argv[1]))
-print(time.perf_counter() - start)
+print(time.perf_counter() - wall, time.process_time() - cpu)
 """
 
 
 def seal_and_verify(bench: Bench) -> list[Figure]:
     """Digests of every file into a manifest; then opening the pack, which verifies it."""
-    import subprocess
+    cost(bench.run(bench.suite, "compact"))
+    pack = bench.directory / "compact"
 
-    seconds(bench.run(bench.suite, "compact"))
-    pack = str(bench.directory / "compact")
+    def both() -> Cost:
+        seal, verify = python(SEAL, pack), python(VERIFY, pack)
+        return Cost(seal.wall + verify.wall, seal.cpu + verify.cpu)
 
-    def both() -> float:
-        return sum(
-            float(subprocess.check_output([sys.executable, "-c", code, pack])) for code in (SEAL, VERIFY)
-        )
-
-    ratio, details = bench.in_units(both)
-    return [Figure("sealing and verifying, compact layout", ratio, "units", 0.5, details)]
+    units, details = bench.in_units(both)
+    return [Figure("sealing and verifying, compact layout", units, "units", 0.5, details)]
 
 
 def start_up(bench: Bench) -> list[Figure]:
@@ -223,10 +233,11 @@ def start_up(bench: Bench) -> list[Figure]:
     }
     figures = []
     for name, (command, expect) in commands.items():
-        pairs = [(seconds(command, expect=expect), seconds(click)) for _ in range(6 * bench.repeat)]
-        ratio = statistics.median(ours for ours, _ in pairs) / statistics.median(bare for _, bare in pairs)
-        details = {"seconds": rounded([min(ours for ours, _ in pairs)]), "runs": len(pairs)}
-        figures.append(Figure(name, ratio, "times `import click`", 1.4, details))
+        pairs = [(cost(command, expect=expect), cost(click)) for _ in range(6 * bench.repeat)]
+        ours, bare = ([pair[side] for pair in pairs] for side in (0, 1))
+        times = statistics.median(one.wall for one in ours) / statistics.median(one.wall for one in bare)
+        details = {"measured": shown(ours), "import_click": shown(bare)}
+        figures.append(Figure(name, times, "times `import click`", 1.4, details))
     return figures
 
 
@@ -256,6 +267,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "measured_at": datetime.now(UTC).date().isoformat(),
+        "load_average": os.getloadavg()[0],
     }
 
 
