@@ -16,7 +16,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.runs import clock
 from agent_eval.runs.environment import git_commit, pinned_environment
 from agent_eval.runs.secrets import redactor_for
-from agent_eval.runs.select import select_cases
+from agent_eval.runs.select import choose
 from agent_eval.storage.json_reader import read_json
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
@@ -27,7 +27,10 @@ Layout = Literal["auto", "files", "compact"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all."""
+    """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all.
+
+    `shard` is one of several parts of the suite, such as `3/8`.
+    """
 
     suite: Path
     out: Path
@@ -43,6 +46,7 @@ class RunRequest:
     judges: tuple[str, ...] = ()
     judge_config: Path | None = None
     cases: tuple[str, ...] = ()
+    shard: str | None = None
     summary_json: Path | None = None
     layout: Layout = "auto"
     workers: int | None = None
@@ -85,11 +89,10 @@ def run_suite(
         StorageError: The pack could not be written; what was at `out` is still there.
     """
     source = source or open_suite(request.suite)
-    if request.cases:
-        source = select_cases(source, request.cases)
+    source, chosen = choose(source, request.cases, request.shard)
     names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
-    config = _run_config(request, source, names, configs, environ)
+    config = run_config(request, source, names, configs, environ, execution_config=chosen)
     plan = JudgePlan(names=names, configs=configs)
     summary = score_suite(
         source,
@@ -142,15 +145,22 @@ def read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _run_config(
+def run_config(
     request: RunRequest,
     source: SuiteSource,
     names: tuple[str, ...],
     configs: Mapping[str, Any],
     environ: Mapping[str, str],
+    *,
+    execution_config: Mapping[str, Any],
 ) -> RunConfig:
+    """What a pack says of a run.
+
+    Raises:
+        UsageError: A variable that pins the clock, or the run id, cannot be used.
+    """
     return RunConfig(
-        run_id=_run_id(request, environ),
+        run_id=checked_run_id(request.run_id, environ),
         dataset_id=source.header.dataset_id,
         agent_version=request.agent_version,
         model=request.model,
@@ -158,7 +168,7 @@ def _run_config(
         seed=request.seed,
         judges=list(names),
         judge_configs={name: configs[name] for name in names if name in configs},
-        execution_config={"selected_cases": sorted(set(request.cases))} if request.cases else {},
+        execution_config=dict(execution_config),
         pinned_env=pinned_environment(),
         suite_digest=source.digest,
         prompt_hash=request.prompt_hash,
@@ -170,8 +180,13 @@ def _run_config(
     )
 
 
-def _run_id(request: RunRequest, environ: Mapping[str, str]) -> str:
-    named = request.run_id or clock.run_id(environ)
+def checked_run_id(stated: str | None, environ: Mapping[str, str]) -> str:
+    """The name of a run: as stated, else made from the time.
+
+    Raises:
+        UsageError: It cannot be printed.
+    """
+    named = stated or clock.run_id(environ)
     if not named.isprintable():
         raise UsageError(
             f"the run id {named!r} contains characters that cannot be printed",
