@@ -215,11 +215,11 @@ def _is_message(item: Any) -> bool:
 def _feedback(earlier: Mapping[str, Any]) -> list[Message]:
     response = earlier.get("response")
     said = response.get("assistant_output") if isinstance(response, Mapping) else None
-    results = earlier.get("judge_results")
+    verdicts = earlier.get("verdicts")
     reasons = [
-        str(result.get("reason"))
-        for result in (results if isinstance(results, list) else [])
-        if isinstance(result, Mapping) and not result.get("passed") and result.get("outcome") != "skipped"
+        str(verdict.get("reason"))
+        for verdict in (verdicts if isinstance(verdicts, list) else [])
+        if isinstance(verdict, Mapping) and not verdict.get("passed") and verdict.get("outcome") != "skipped"
     ]
     if isinstance(response, Mapping) and response.get("error"):
         reasons.append(str(response["error"]))

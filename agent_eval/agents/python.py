@@ -13,13 +13,13 @@ function with a second parameter is given one to call tools with while it works:
 from __future__ import annotations
 
 import inspect
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from agent_eval.agents.answer import UnusableAnswer, checked_answer, record_answer, storable
 from agent_eval.agents.functions import load_function
+from agent_eval.agents.helper_thread import HelperThread
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
@@ -44,6 +44,7 @@ class PythonAgent:
         self._spec = spec
         self._function = load_function(spec, what="agent")
         self._calls_tools = _takes_two(self._function)
+        self._helper = HelperThread()
 
     @classmethod
     def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:  # noqa: ARG003 - the table's
@@ -60,7 +61,12 @@ class PythonAgent:
         recorder.asked()
         work = _Work(self._function, self._calls_tools, task, recorder)
         began = surroundings.clocks.monotonic()
-        finished = work.run(task.limits.seconds)
+        seconds = task.limits.seconds
+        if seconds is None:
+            work.call()
+            finished = True
+        else:
+            finished = self._helper.run(work.call, seconds)
         recorder.seconds = surroundings.clocks.monotonic() - began
         if not finished:
             late = Recorder(task, surroundings)  # the function that was left behind writes to the other one
@@ -69,7 +75,7 @@ class PythonAgent:
                 list(recorder.calls),
                 recorder.seconds,
             )
-            return late.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
+            return late.result(None, FailureKind.TIMEOUT, f"did not end within {seconds:g} s")
         if work.failure is not None:
             if work.trace:
                 recorder.artifacts["stderr.txt"] = work.trace
@@ -90,17 +96,7 @@ class _Work:
         self.problem = ""
         self.trace = b""
 
-    def run(self, seconds: float | None) -> bool:
-        """Returns whether it ended in time."""
-        if seconds is None:
-            self._call()
-            return True
-        thread = threading.Thread(target=self._call, daemon=True, name="agent-under-test")
-        thread.start()
-        thread.join(seconds)
-        return not thread.is_alive()
-
-    def _call(self) -> None:
+    def call(self) -> None:
         try:
             tools = (self._call_tool,) if self._calls_tools else ()
             self.value = self._function(self._payload, *tools)

@@ -276,7 +276,7 @@ def test_repair_tells_what_judges_said(serve: Serve) -> None:
         {
             "attempt": 0,
             "response": {"assistant_output": "Hm.", "error": "late"},
-            "judge_results": [
+            "verdicts": [
                 {"judge_id": "regex", "passed": False, "outcome": "failed", "reason": "no greeting"},
                 {"judge_id": "policy", "passed": False, "outcome": "skipped", "reason": "nothing to judge"},
                 {"judge_id": "json", "passed": True, "outcome": "passed", "reason": "fine"},

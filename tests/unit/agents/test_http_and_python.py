@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.catalog import AGENTS, open_agent
+from agent_eval.agents.helper_thread import NAME
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import Agent, AttemptLimits, AttemptResult, Clocks, ToolAnswer
 from agent_eval.errors import FailureKind, UsageError
@@ -185,9 +186,28 @@ def test_function_that_does_not_return_is_left_behind() -> None:
 
     agent_functions_b.release.set()
     for thread in threading.enumerate():
-        if thread.name == "agent-under-test":
+        if thread.name == NAME:
             thread.join(60)
     assert len(result.events) == 4
+
+
+def test_function_is_called_from_threads_that_do_not_pile_up() -> None:
+    agent = open_agent("python:agent_functions_b:text")
+    before = threading.active_count()
+
+    def work() -> None:
+        for _ in range(20):
+            task = make_task("hi")
+            assert agent.attempt(task, around(task)).output == "just text"
+        assert threading.active_count() <= before + 2
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    for thread in threading.enumerate():
+        if thread.name == NAME:
+            thread.join(60)
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(
