@@ -61,16 +61,20 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
     comparison = suite.comparison
     reasons = sentence(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
     failing = [row["case_id"] for row in suite.failing]
+    # Statistics come first where they are the reason; elsewhere who reads wants the cases.
+    undecided = suite.status is GateStatus.INCONCLUSIVE
+    certain = certainty(suite.decision, detail)
     return [
         reasons if suite.status is GateStatus.PASSED else f"**{reasons}**",
         suite_section.compared_with(suite, report.head_sha, detail),
         suite_section.case_set(comparison, failing, detail),
         suite_section.notices(comparison, detail),
         *suite_section.numbers(comparison, detail),
-        *certainty(suite.decision, detail),
+        *(certain if undecided else []),
         left_out(suite.decision, detail),
         *suite_section.regressed(comparison, partial(report.reproduce_command, suite), detail),
         *suite_section.failing(suite, detail),
+        *([] if undecided else certain),
         *suite_section.behind_a_click(
             suite.candidate,
             comparison,
