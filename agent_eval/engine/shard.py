@@ -16,6 +16,7 @@ from agent_eval.evidence.index import index_row
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
 from agent_eval.judges.catalog import judge_case, validate_case
 from agent_eval.judges.protocol import Judge
+from agent_eval.judges.wording import clipped
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
@@ -114,7 +115,8 @@ def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:
     """The result and its line, with an error in place of each verdict that JSON cannot hold."""
     try:
         return result, dumps(result_row(result))
-    except TypeError:
+    # A plug-in's verdict may be of a class of its own, which may raise anything.
+    except Exception:
         verdicts = [_encodable_verdict(verdict) for verdict in result.verdicts]
     checked = case_result(result.case_id, verdicts, trial=result.trial)
     return checked, dumps(result_row(checked))
@@ -123,13 +125,13 @@ def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:
 def _encodable_verdict(verdict: Verdict) -> Verdict:
     try:
         dumps({**verdict.__dict__, **(verdict.model_extra or {})})
-    except TypeError as error:
+    except Exception as error:
         return Verdict(
             judge_id=verdict.judge_id,
             case_id=verdict.case_id,
             outcome=Outcome.ERROR,
             passed=False,
-            reason=f"the judge gave a verdict that is not JSON: {error}",
+            reason=clipped(f"the judge gave a verdict that is not JSON: {error}"),
             hard=verdict.hard,
             failure=FailureKind.JUDGE_ERROR,
         )

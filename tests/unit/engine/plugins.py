@@ -105,38 +105,6 @@ class Slow(Plain):
         return self.passed(case, "fine")
 
 
-class Defective(Plain):
-    """Fails outside `evaluate`, where nobody may fail."""
-
-    judge_id = "defective"
-
-    def check_case(self, case: Case) -> None:
-        leave_mark()
-        if in_worker():
-            raise self.problem()
-        wait_for_worker()
-
-    def problem(self) -> Exception:
-        return ZeroDivisionError("defect")
-
-
-class Unsendable(Defective):
-    judge_id = "unsendable"
-
-    def problem(self) -> Exception:
-        class LocalError(Exception):
-            pass
-
-        return LocalError("defect")
-
-
-class Hungry(Plain):
-    judge_id = "hungry"
-
-    def check_case(self, case: Case) -> None:
-        raise MemoryError
-
-
 class NotJson(Plain):
     """Gives evidence that JSON cannot hold on one case."""
 
@@ -145,6 +113,20 @@ class NotJson(Plain):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         found: Any = {"tools": {1, 2}} if case.case_id == "c1" else {"tools": [1, 2]}
         return self.passed(case, "fine", evidence=found)
+
+
+class Poisoned(Plain):
+    """Answers with verdicts of its own class, which cannot be read."""
+
+    judge_id = "poisoned"
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        class Poison(Verdict):
+            @property
+            def model_extra(self) -> dict[str, Any] | None:
+                raise ZeroDivisionError("poison")
+
+        return Poison.model_construct(**self.passed(case, "fine").__dict__)
 
 
 class Meddling(Plain):

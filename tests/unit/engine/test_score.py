@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
-from agent_eval.engine import JudgePlan, score_suite
+from agent_eval.engine import JudgePlan, score_suite, shard
 from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
+from tests.unit.engine import plugins
 from tests.unit.engine.conftest import MakeSuite, case
 
 POLICY = JudgePlan(("policy",))
@@ -107,13 +108,41 @@ def test_worker_that_dies_leaves_nothing_but_an_error(
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.usefixtures("marks", "start")
-@pytest.mark.parametrize(("name", "kind"), [("Defective", ZeroDivisionError), ("Unsendable", RuntimeError)])
+class LocalError(Exception):
+    """Cannot be sent to another process: what it needs to be made again is not kept."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+@pytest.mark.single_thread
+@pytest.mark.parametrize(
+    ("defect", "kind"),
+    [(ZeroDivisionError("a defect"), ZeroDivisionError), (LocalError("a", "defect"), RuntimeError)],
+)
 def test_defect_in_a_worker_shows_in_the_parent(
-    make_suite: MakeSuite, config: RunConfig, out: Path, name: str, kind: type[Exception]
+    make_suite: MakeSuite,
+    config: RunConfig,
+    out: Path,
+    marks: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    defect: Exception,
+    kind: type[Exception],
 ) -> None:
-    with pytest.raises(kind, match="defect"):
-        score_suite(make_suite(6 * SHARD_CASES), plan(name), config, out, workers=2)
+    if not can_fork():
+        pytest.skip("this process has several threads, so nothing is forked")
+
+    def index_row(*case: Any) -> Any:
+        plugins.leave_mark()
+        if plugins.in_worker():
+            raise defect
+        plugins.wait_for_worker()
+        return real(*case)
+
+    real = shard.index_row
+    monkeypatch.setattr(shard, "index_row", index_row)
+    with pytest.raises(kind, match="a defect"):
+        score_suite(make_suite(6 * SHARD_CASES), POLICY, config, out, workers=2)
     assert list(out.parent.iterdir()) == []
 
 
@@ -234,9 +263,22 @@ def test_evidence_is_what_was_read_not_what_a_judge_left_of_it(
         assert (out / path).read_bytes() == (meddled / path).read_bytes()
 
 
-def test_out_of_memory_is_not_evaluable(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+def test_verdict_that_cannot_be_read_is_an_error_of_its_judge(
+    make_suite: MakeSuite, config: RunConfig, out: Path
+) -> None:
+    summary = score_suite(make_suite(3), plan("Poisoned"), config, out)
+    assert (summary.error_cases, summary.judge_counts["poisoned"].error) == (3, 3)
+
+
+def test_out_of_memory_is_not_evaluable(
+    make_suite: MakeSuite, config: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def index_row(*case: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(shard, "index_row", index_row)
     with pytest.raises(NotEvaluable, match="out of memory while scoring cases 0 to 2"):
-        score_suite(make_suite(3), plan("Hungry"), config, out)
+        score_suite(make_suite(3), POLICY, config, out)
     assert list(out.parent.iterdir()) == []
 
 
