@@ -35,6 +35,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "init": Entry("agent_eval.cli.init:init", "Write a starter suite, configuration and a GitHub workflow."),
     "run": Entry("agent_eval.cli.run:run", "Judge every recorded trace of a suite and seal the evidence."),
+    "run-loop": Entry("agent_eval.cli.run_loop:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
     "gate": Entry("agent_eval.cli.gate:gate", "Decide: exit 0 when every threshold holds, else 1."),

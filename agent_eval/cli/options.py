@@ -127,3 +127,43 @@ def run_identity(command: Command) -> Command:
     return click.option(
         "--run-id", type=TEXT, default=None, help="Name of this run; made from the time when not given."
     )(command)
+
+
+def written(command: Command) -> Command:
+    """Which cases are run, and how the pack is written."""
+    options = (
+        click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case. Repeatable."),
+        click.option(
+            "--shard",
+            metavar="K/N",
+            help="Only the cases of shard K of N, which `merge` joins with the others; such as 3/8.",
+        ),
+        click.option(
+            "--summary-json", metavar="FILE", help="Also write the summary to this file, outside the pack."
+        ),
+        click.option(
+            "--layout",
+            type=click.Choice(["auto", "files", "compact"]),
+            default="auto",
+            show_default=True,
+            help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Processes that judge; as many as help when not given.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def declared(options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> list[click.Parameter]:
+    """The options that a decorator of this room adds to a command."""
+
+    def nothing() -> None:
+        """Carries the options."""
+
+    return list(getattr(options(nothing), "__click_params__", []))

@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.options import judging, output_format, run_identity
+from agent_eval.cli.agent_options import run_and_report, running, take_agent
+from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, written
 from agent_eval.cli.printing import emit
+from agent_eval.errors import ExitCode
 
 
 @click.command()
 @click.option(
-    "--suite", required=True, metavar="FILE", help="Suite with recorded traces: .json, .jsonl or .yaml."
+    "--suite",
+    required=True,
+    metavar="FILE",
+    help="Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml.",
 )
 @click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
+@click.option(
+    "--agent",
+    type=TEXT,
+    help="Run this agent instead of judging recorded traces: an address, command:PROGRAM, openai:MODEL, "
+    "anthropic:MODEL, python:MODULE:FUNCTION.",
+)
+@click.option("--agent-command", type=TEXT, metavar="COMMAND", help="The same as --agent command:COMMAND.")
+@running
 @run_identity
 @judging
-@click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case. Repeatable.")
-@click.option("--summary-json", metavar="FILE", help="Also write the summary to this file, outside the pack.")
-@click.option(
-    "--layout",
-    type=click.Choice(["auto", "files", "compact"]),
-    default="auto",
-    show_default=True,
-    help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that judge; as many as help when not given.",
-)
+@written
 @output_format
 def run(
     suite: str,
     out: str,
+    agent: str | None,
+    agent_command: str | None,
     summary_json: str | None,
     judge_config: str | None,
     output: str,
     **options: object,
-) -> None:
-    """Judge every recorded trace of a suite and seal the evidence.
+) -> int:
+    """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
     Exits 0 when everything was evaluated, whatever the verdicts: deciding is what `gate` is for.
     """
@@ -49,6 +50,12 @@ def run(
     from agent_eval.reports.terminal import run_text
     from agent_eval.runs.run import RunRequest, run_suite
 
+    if agent is not None and agent_command is not None:
+        raise click.UsageError("Give --agent or --agent-command.")
+    spec = agent or (f"command:{agent_command}" if agent_command else None)
+    if spec is None:
+        _drop_agent_options(options)
+    how = take_agent(spec, options) if spec is not None else None
     request = RunRequest(
         suite=Path(suite),
         out=Path(out),
@@ -56,6 +63,19 @@ def run(
         summary_json=Path(summary_json) if summary_json else None,
         **options,  # type: ignore[arg-type]
     )
+    if how is not None:
+        return run_and_report(request, how, output)
     result = run_suite(request, environ=os.environ)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    return int(ExitCode.OK)
+
+
+def _drop_agent_options(options: dict[str, object]) -> None:
+    """Options that only mean something for an agent; given without one they are a mistake."""
+    context = click.get_current_context()
+    for param in declared(running):
+        name = param.name or ""
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[0]} is for running an agent: give --agent as well.")
+        options.pop(name)

@@ -5,16 +5,24 @@ A case's share follows from its id alone, so adding or removing cases moves no o
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.suites.reader import SuiteSource
-from agent_eval.suites.selection import select
+from agent_eval.suites.selection import Selection, select
+
+SHARD = "shard"
+"""Key of `RunConfig.execution_config`: `number`, `count`, the `total` of cases of all shards, `positions`,
+which says where this shard's cases stand among them, so that merging can restore their order."""
 
 MOST_SHARES = 10_000
+_MOST_CASES = 1 << 32
 
 _FORM = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
@@ -78,3 +86,43 @@ def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
     for position, (_, case) in enumerate(suite.cases()):
         if share.holds(case.case_id):
             yield position
+
+
+def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> dict[str, Any]:
+    """What a run of a share says of it in its `execution_config`."""
+    assert isinstance(part.document, Selection)
+    positions = encode_positions(part.document.positions, whole.case_count)
+    stated = {"number": share.number, "count": share.count, "total": whole.case_count, "positions": positions}
+    return {SHARD: stated}
+
+
+def encode_positions(positions: Iterable[int], total: int) -> str:
+    """Positions below `total` as text: a bit each, compressed, in base64."""
+    bits = bytearray((total + 7) // 8)
+    for position in positions:
+        bits[position // 8] |= 1 << position % 8
+    return base64.b64encode(zlib.compress(bytes(bits), 9)).decode()
+
+
+def decode_positions(text: str, total: int) -> list[int]:
+    """What `encode_positions` encoded.
+
+    Raises:
+        ValueError: It is not that.
+    """
+    size = (total + 7) // 8
+    if not 0 <= total < _MOST_CASES:
+        raise ValueError("too many cases")
+    inflate = zlib.decompressobj()
+    try:
+        bits = inflate.decompress(base64.b64decode(text, validate=True), size + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if len(bits) != size:
+        raise ValueError("another number of cases")
+    found = [
+        place * 8 + bit for place, byte in enumerate(bits) if byte for bit in range(8) if byte >> bit & 1
+    ]
+    if found and found[-1] >= total:
+        raise ValueError("a position beyond the last")
+    return found

@@ -23,7 +23,7 @@ from agent_eval.agents.protocol import (
     Tools,
     once,
 )
-from agent_eval.contracts import Case, CaseResult, Event, Trace, canonical_json, definition_of
+from agent_eval.contracts import Case, CaseResult, Event, Outcome, Trace, canonical_json, definition_of
 from agent_eval.engine.limits import TrialLimits, TrialUse
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
@@ -89,7 +89,8 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
     """Run a case once.
 
     Args:
-        raw: The case as read from the suite; what an earlier run recorded in it is not looked at.
+        raw: The case as read from the suite. What an earlier run recorded in it is not told to the agent;
+            only the trace is there for an agent that is a recording.
         plan: How.
 
     Raises:
@@ -97,7 +98,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
         AgentEvalError: No attempt at any case can succeed.
     """
     definition = definition_of(dict(raw))
-    case = Case.model_validate(definition)
+    case = Case.model_validate({**definition, "trace": raw.get("trace", [])})
     history: list[dict[str, Any]] = []
     use, retries = TrialUse(), 0
     while True:
@@ -197,6 +198,7 @@ def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
             "failure": None if verdict.failure is None else verdict.failure.value,
         }
         for verdict in result.verdicts
+        if verdict.outcome is not Outcome.SKIPPED
     ]
 
 

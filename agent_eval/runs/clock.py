@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from agent_eval.agents.protocol import Clocks
 from agent_eval.errors import UsageError
 
 CLOCK_VARIABLE = "AGENT_EVAL_CLOCK"
@@ -71,3 +72,16 @@ def _pinned(environ: Mapping[str, str]) -> datetime | None:
             remedy="Set it to a whole number, or unset it.",
             field=EPOCH_VARIABLE,
         ) from None
+
+
+def clocks(environ: Mapping[str, str]) -> Clocks:
+    """The clocks that time what an agent does; where the clock is pinned, both stand still.
+
+    Raises:
+        UsageError: A variable that pins the clock cannot be read.
+    """
+    pinned = _pinned(environ)
+    if pinned is None:
+        return Clocks()
+    moment = pinned
+    return Clocks(wall=lambda: moment, monotonic=lambda: 0.0)

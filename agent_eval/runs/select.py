@@ -1,13 +1,40 @@
-"""`run --case`: a part of a suite, as a suite."""
+"""`--case` and `--shard`: a part of a suite, as a suite."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from difflib import get_close_matches
+from typing import Any
 
+from agent_eval.engine.division import parse_share, shard_config, take_share
 from agent_eval.errors import NothingMeasured
 from agent_eval.suites.document import WholeDocument
 from agent_eval.suites.reader import SuiteSource
+
+
+def choose(
+    source: SuiteSource, cases: Collection[str], shard: str | None
+) -> tuple[SuiteSource, dict[str, Any]]:
+    """The part of a suite that was asked for, and what the run's `execution_config` says of it.
+
+    Args:
+        source: The suite.
+        cases: Ids; all when empty.
+        shard: One of several parts of these, such as `3/8`; None for all.
+
+    Raises:
+        NothingMeasured: There is no such case, or none in this shard.
+        InvalidInput: The suite is not what it must be, or `shard` is no shard.
+    """
+    chosen: dict[str, Any] = {}
+    if cases:
+        source, chosen["selected_cases"] = select_cases(source, cases), sorted(set(cases))
+    if shard is not None:
+        share = parse_share(shard)
+        part = take_share(source, share)
+        chosen.update(shard_config(share, source, part))
+        source = part
+    return source, chosen
 
 
 def select_cases(source: SuiteSource, wanted: Collection[str]) -> SuiteSource:

@@ -14,12 +14,13 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
-from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.errors import InvalidInput, StorageError, UsageError
 from agent_eval.storage.atomic import sync_directory, writing_failed
 from agent_eval.storage.bytes_reader import reading_failed
 from agent_eval.storage.json_writer import dumps
@@ -32,6 +33,10 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 class JournalInUse(StorageError):
     """Another process writes to the journal."""
+
+
+class JournalExists(UsageError):
+    """A journal with records would be overwritten."""
 
 
 def encode(record: Any) -> bytes:
@@ -118,17 +123,21 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, header: Any) -> Journal:
-        """A new journal. A file in its place that holds no finished record is replaced.
+        """A new journal. A file in its place that holds no record but a header is replaced.
 
         Raises:
             StorageError: It cannot be written; `JournalInUse` when another process holds it.
-            InvalidInput: There is a journal with records.
+            JournalExists: There is a journal with records.
         """
         descriptor = _open(path, os.O_CREAT)
         line = encode(header)
         try:
-            if next(_scan(path), None) is not None:
-                raise InvalidInput(f"{path}: there is a journal already", file=str(path))
+            if sum(1 for _ in islice(_scan(path), 2)) > 1:
+                raise JournalExists(
+                    f"{path} has what an unfinished run did",
+                    remedy="Give --resume to go on with it, or delete it to begin anew.",
+                    file=str(path),
+                )
             os.ftruncate(descriptor, 0)
             _write(descriptor, line, 0)
             os.fsync(descriptor)

@@ -98,7 +98,6 @@ def test_the_agent_is_not_shown_what_was_recorded_before(make_suite: MakeSuite, 
     agent = FakeAgent(lambda _: Answer())
     run(suite, agent, tmp_path / "j")
     assert agent.tasks[0].case.metadata == {"kept": 1}
-    assert agent.tasks[0].case.trace == []
 
 
 def test_repair_stops_at_the_first_pass(make_suite: MakeSuite, tmp_path: Path) -> None:

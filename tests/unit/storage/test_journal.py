@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidInput, StorageError
-from agent_eval.storage.journal import Journal, JournalInUse, JournalReader, encode
+from agent_eval.storage.journal import Journal, JournalExists, JournalInUse, JournalReader, encode
 
 HEADER = {"run": "r"}
 
@@ -95,7 +95,7 @@ def test_a_changed_bit_is_told_or_cuts_off_the_end(tmp_path: Path) -> None:
 
 def test_a_journal_with_records_is_not_replaced(tmp_path: Path) -> None:
     path = written(tmp_path / "j", 1)
-    with pytest.raises(InvalidInput, match="there is a journal already"):
+    with pytest.raises(JournalExists, match="unfinished run"):
         Journal.create(path, HEADER)
     assert resumed(path) == [1]
 

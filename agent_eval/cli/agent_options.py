@@ -1,0 +1,255 @@
+"""Options of the commands that run an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agent_eval.cli.options import COUNT, TEXT
+from agent_eval.errors import ExitCode
+
+if TYPE_CHECKING:
+    from agent_eval.runs.run import RunRequest
+    from agent_eval.runs.run_loop import AgentRequest, RunLoopResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SECONDS = click.FloatRange(min=0.001, max=7 * 24 * 3600)
+DOLLARS = click.FloatRange(min=0, min_open=True, max=1e9)
+POSITIVE = click.IntRange(min=1)
+CASSETTE_MODES = ("record", "replay", "update")
+
+
+class Parallel(click.ParamType):  # type: ignore[type-arg]
+    """How many at once: a number, or `auto`."""
+
+    name = "parallel"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        """None for `auto`; a usage error names the flag."""
+        if value is None or value == "auto":
+            return None
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if not 1 <= number <= 256:
+            self.fail(f"{value!r} is neither auto nor a number from 1 to 256.", param, ctx)
+        return number
+
+
+class Assignment(click.ParamType):  # type: ignore[type-arg]
+    """`NAME=VALUE`."""
+
+    name = "assignment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Both sides; a usage error names the flag."""
+        if isinstance(value, tuple):
+            return value
+        name, separator, given = str(value).partition("=")
+        if not separator or not name.strip() or not given.strip():
+            self.fail(f"{value!r} is not of the form NAME=VALUE.", param, ctx)
+        return name.strip(), given.strip()
+
+
+_LIMITS: tuple[tuple[str, Any, str], ...] = (
+    ("--max-output-bytes", POSITIVE, "What an attempt may write or answer."),
+    ("--max-steps", POSITIVE, "Answers of a model in an attempt."),
+    ("--max-tool-calls", POSITIVE, "Tool calls in an attempt."),
+    ("--max-case-seconds", SECONDS, "Time of all attempts at a case."),
+    ("--max-case-tokens", POSITIVE, "Tokens of all attempts at a case."),
+    ("--max-case-cost", DOLLARS, "US dollars for all attempts at a case."),
+    ("--max-run-seconds", SECONDS, "The run stops cleanly after this time; resume it for the rest."),
+    ("--max-run-cost", DOLLARS, "The run stops cleanly once this many US dollars are spent."),
+)
+
+
+def running(command: Command) -> Command:
+    """Everything but which agent: attempts, limits, tools, concurrency, resuming."""
+    for flag, kind, text in reversed(_LIMITS):
+        command = click.option(flag, type=kind, help=text)(command)
+    for mode, text in (
+        ("update", "Call live tools and refresh this file of recorded answers."),
+        ("replay", "Answer tool calls from this file; a call that is not in it fails."),
+        ("record", "Call live tools and write what they answer to this file."),
+    ):
+        command = click.option(f"--{mode}", metavar="FILE", help=text)(command)
+    options = (
+        click.option(
+            "--agent-env",
+            multiple=True,
+            type=TEXT,
+            metavar="NAME",
+            help="Environment variable that the agent's program may see. Repeatable.",
+        ),
+        click.option(
+            "--agent-header",
+            multiple=True,
+            type=Assignment(),
+            metavar="NAME=VARIABLE",
+            help="Header for an http agent, its value from an environment variable. Repeatable.",
+        ),
+        click.option("--base-url", metavar="URL", help="Endpoint of a hosted model."),
+        click.option("--system-prompt", metavar="FILE", help="System prompt of a hosted model."),
+        click.option(
+            "--max-repairs", type=COUNT, metavar="N", help="Attempts after a failed one, until one passes."
+        ),
+        click.option(
+            "--command-timeout-seconds",
+            type=SECONDS,
+            default=30.0,
+            show_default=True,
+            help="Time of each attempt.",
+        ),
+        click.option(
+            "--strict-side-effects",
+            is_flag=True,
+            help="Fail an attempt with a tool call for which the case has no answer.",
+        ),
+        click.option(
+            "--share-expected-output",
+            is_flag=True,
+            help="Hand the expected output to the agent; one that gets the answer is not evaluated.",
+        ),
+        click.option("--tools", metavar="TOOLS", help="Live tools: an address, or module:function."),
+        click.option(
+            "--parallel",
+            type=Parallel(),
+            default="1",
+            show_default=True,
+            metavar="N|auto",
+            help="Cases at once; auto adapts to what a hosted model takes.",
+        ),
+        click.option("--resume", is_flag=True, help="Go on with what an ended run has finished."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None) -> AgentRequest:
+    """Take what `running` declared out of a command's options.
+
+    Raises:
+        UsageError: Options contradict each other; a variable is not set.
+        InvalidInput: The system prompt cannot be read.
+    """
+    import os
+    from dataclasses import replace
+
+    from agent_eval.agents.options import AgentOptions
+    from agent_eval.agents.protocol import AttemptLimits
+    from agent_eval.engine.limits import RunLimits, TrialLimits
+    from agent_eval.runs.run_loop import AgentRequest
+
+    take = options.pop
+    each = AttemptLimits(seconds=take("command_timeout_seconds"))
+    for name, key in (
+        ("output_bytes", "max_output_bytes"),
+        ("steps", "max_steps"),
+        ("tool_calls", "max_tool_calls"),
+    ):
+        value = take(key)
+        each = each if value is None else replace(each, **{name: value})
+    prompt = take("system_prompt")
+    settings = AgentOptions(
+        environ=os.environ,
+        repair_command=repair,
+        pass_on=take("agent_env"),
+        headers={name: _variable(variable) for name, variable in take("agent_header")},
+        base_url=take("base_url"),
+        system=_text(prompt) if prompt else None,
+    )
+    return AgentRequest(
+        agent=agent,
+        options=settings,
+        max_repairs=take("max_repairs") or 0,
+        attempt=each,
+        trial=TrialLimits(
+            seconds=take("max_case_seconds"), tokens=take("max_case_tokens"), cost_usd=take("max_case_cost")
+        ),
+        run=RunLimits(seconds=take("max_run_seconds"), cost_usd=take("max_run_cost")),
+        strict_side_effects=take("strict_side_effects"),
+        share_expected_output=take("share_expected_output"),
+        tool_server=take("tools"),
+        cassette=_cassette(options),
+        parallel=take("parallel"),
+        resume=take("resume"),
+    )
+
+
+def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
+    """Run an agent with progress on stderr, print what came of it, and give the exit code."""
+    import os
+
+    from agent_eval.cli.printing import emit
+    from agent_eval.cli.progress import ProgressPrinter
+    from agent_eval.reports.terminal import run_text
+    from agent_eval.runs.run_loop import resume_hint, run_agent
+
+    try:
+        with ProgressPrinter() as progress:
+            result = run_agent(request, how, environ=os.environ, on_progress=progress)
+    except (KeyboardInterrupt, SystemExit):
+        hint = resume_hint(request.out)
+        if hint:
+            click.echo(hint, err=True)
+        raise
+    if result.stopped:
+        click.echo(_stopped(result, resume_hint(request.out)), err=True)
+    payload = {
+        "run_id": result.run_id,
+        "summary": result.summary.to_json(),
+        "pack": str(result.pack),
+        "complete": not result.stopped,
+        "resumed_cases": result.standing.resumed,
+        "retries": result.standing.retries,
+        "cost_usd": result.standing.cost_usd,
+        "cases_with_unknown_cost": result.standing.unknown_cost,
+    }
+    emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    return int(ExitCode.NOT_EVALUABLE if result.stopped else ExitCode.OK)
+
+
+def _stopped(result: RunLoopResult, hint: str) -> str:
+    standing = result.standing
+    return (
+        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} cases were run, "
+        f"and the pack says that it is not complete. {hint}"
+    )
+
+
+def _variable(name: str) -> str:
+    import os
+
+    value = os.environ.get(name)
+    if not value:
+        raise click.UsageError(f"--agent-header names the environment variable {name}, which is not set.")
+    return value
+
+
+def _text(path: str) -> str:
+    from pathlib import Path
+
+    from agent_eval.errors import InvalidInput
+    from agent_eval.storage.json_reader import read_bytes
+
+    try:
+        return read_bytes(Path(path), max_bytes=1 << 20).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=path) from None
+
+
+def _cassette(options: dict[str, Any]) -> Any:
+    from pathlib import Path
+
+    named = [(mode, options.pop(mode)) for mode in CASSETTE_MODES]
+    given = [(mode, Path(path)) for mode, path in named if path is not None]
+    if len(given) > 1:
+        raise click.UsageError("Give one of --record, --replay and --update.")
+    return given[0] if given else None
