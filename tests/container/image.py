@@ -145,32 +145,38 @@ class Image:
         user: str = "0:0",
         mounts: Mapping[Path, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the entrypoint as the runner does: workspace mounted, variables set, no shell between."""
+        """Run the entrypoint with the workspace where GitHub's runner mounts it."""
         binds = {workspace: "/github/workspace", **(mounts or {})}
-        variables = [f"{name}={value}" for name, value in (environ or {}).items()]
-        command = [*self.command(binds, "/github/workspace", variables, user=user), *arguments]
-        return subprocess.run(
-            command, env=self.buildah.environ, capture_output=True, text=True, check=False, timeout=TIMEOUT
-        )
+        return self.execute(arguments, binds, "/github/workspace", environ or {}, user=user)
 
-    def command(
-        self, binds: Mapping[Path, str], directory: str, variables: Sequence[str], *, user: str = "0:0"
-    ) -> tuple[str, ...]:
-        """The command that runs the image's entrypoint.
+    def execute(
+        self,
+        arguments: Sequence[str],
+        binds: Mapping[Path, str],
+        directory: str,
+        environ: Mapping[str, str],
+        *,
+        user: str = "0:0",
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the entrypoint, with no shell between.
 
         Args:
+            arguments: What follows the entrypoint.
             binds: Where each path of this machine is mounted.
             directory: The working directory.
-            variables: `NAME=value`; `NAME` alone where the command is run through `with_values.py`.
+            environ: Variables, whatever their names.
             user: `uid:gid`.
         """
         entrypoint = self.config["Entrypoint"]
         assert isinstance(entrypoint, list)
-        return (
+        command = [
             *("buildah", "run", "--isolation", "chroot", "--user", user, "--workingdir", directory),
             *(argument for path, place in binds.items() for argument in ("--volume", f"{path}:{place}")),
-            *(argument for variable in variables for argument in ("--env", variable)),
-            *(self.container, "--", *entrypoint),
+            *(argument for pair in environ.items() for argument in ("--env", "=".join(pair))),
+            *(self.container, "--", *entrypoint, *arguments),
+        ]
+        return subprocess.run(
+            command, env=self.buildah.environ, capture_output=True, text=True, check=False, timeout=TIMEOUT
         )
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.container.image import Image
-from tests.e2e.runner import PULL, Runner, Step, orders
+from tests.e2e.runner import PULL, Runner, orders
 from tests.fakes.github import FakeGitHub
 from tests.fakes.github_contract import Contract
 from tests.shared_data import shared_path
@@ -19,11 +17,6 @@ from tests.shared_data import shared_path
 pytestmark = pytest.mark.container
 
 OWNER = 1001
-PASSED_ON = (
-    *("GITHUB_ACTIONS", "GITHUB_API_URL", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT"),
-    *("GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_REPOSITORY_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_RUN_ID"),
-    *("GITHUB_SERVER_URL", "GITHUB_SHA", "GITHUB_STEP_SUMMARY", "NO_PROXY", "AGENT_EVAL_CLOCK"),
-)
 
 
 class ContainerRunner(Runner):
@@ -34,21 +27,12 @@ class ContainerRunner(Runner):
         self.image = image
         os.chown(self.workspace, OWNER, OWNER)
 
-    def start(
-        self, event: str, payload: Any, run_id: int, commit: str, ref: str, inputs: Any, **more: Any
-    ) -> Step:
-        names = {"suite", "github-token", *inputs}
-        variables = [f"INPUT_{name.upper().replace('_', '-')}" for name in sorted(names)]
+    def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
+        """Run the image's entrypoint instead of `command`."""
         # Mounted where they are, so that the runner's paths hold inside as well.
         binds = {self.root: str(self.root)}
-        command = (
-            *(sys.executable, str(Path(__file__).with_name("with_values.py"))),
-            *self.image.command(binds, str(self.workspace), [*PASSED_ON, *variables]),
-        )
-        storage = {"CONTAINERS_STORAGE_CONF": self.image.buildah.environ["CONTAINERS_STORAGE_CONF"]}
-        return super().start(
-            event, payload, run_id, commit, ref, inputs, command=command, environ=storage, **more
-        )
+        done = self.image.execute([], binds, str(self.workspace), environ)
+        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture
