@@ -70,7 +70,7 @@ def run_child(
     directory = os.getcwd() if cwd is None else os.path.abspath(cwd)
     program = _find(argv[0], env)
     for _ in range(_TRIES):
-        link = SUPERVISORS.take()
+        link = _supervisor()
         try:
             return _run(link, stdin, limits or ChildLimits(), (program, argv, env, directory))
         except CannotStart as error:
@@ -78,13 +78,29 @@ def run_child(
             raise _not_started(argv[0], directory, error) from None
         except SupervisorLost:
             link.destroy()  # nothing was started, so another one may try
-        except BaseException:
-            # Ctrl-C, or no descriptors left: the supervisor ends its child when it sees that.
+        except OSError as error:
             link.close()
+            raise _exhausted(error) from error
+        except BaseException:
+            link.close()  # Ctrl-C: the supervisor ends its child when it sees that
             raise
     raise NotEvaluable(
         "no process can be started: those that supervise them are killed all the time",
         remedy="Look for a program of the agent under test that kills processes it did not start.",
+    )
+
+
+def _supervisor() -> SupervisorLink:
+    try:
+        return SUPERVISORS.take()
+    except OSError as error:
+        raise _exhausted(error) from error
+
+
+def _exhausted(error: OSError) -> NotEvaluable:
+    return NotEvaluable(
+        f"no process can be started: {error.strerror or error}",
+        remedy="Run fewer at once, or raise the limits on open files, processes and memory (ulimit -a).",
     )
 
 

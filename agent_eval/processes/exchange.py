@@ -107,15 +107,22 @@ class Exchange:
         link: An idle supervisor.
         stdin: What the child is given.
         limits: What it may use.
+
+    Raises:
+        OSError: There are no descriptors left.
     """
 
     def __init__(self, link: SupervisorLink, stdin: bytes, limits: ChildLimits) -> None:
         self._link, self._limits = link, limits
         self._unwritten = memoryview(stdin)
         self._open: set[int] = set()
-        stdin_reader, self._stdin = self._pipe(blocking_end=0)
-        stdout_reader, stdout_writer = self._pipe(blocking_end=1)
-        stderr_reader, stderr_writer = self._pipe(blocking_end=1)
+        try:
+            stdin_reader, self._stdin = self._pipe(blocking_end=0)
+            stdout_reader, stdout_writer = self._pipe(blocking_end=1)
+            stderr_reader, stderr_writer = self._pipe(blocking_end=1)
+        except OSError:
+            self.close()
+            raise
         self._theirs = (stdin_reader, stdout_writer, stderr_writer)
         self._outputs = (
             _Output("standard output", stdout_reader, limits.stdout_bytes),

@@ -129,6 +129,7 @@ class Supervisors:
 
         Raises:
             NotEvaluable: None can be had.
+            OSError: There are no descriptors, processes or memory left.
         """
         with self._lock:
             if self._idle:
@@ -173,10 +174,10 @@ class Supervisors:
 
     def _new(self) -> SupervisorLink:
         for _ in range(2):
+            nursery, requests = self._ensure_nursery()
             ours, theirs = socket.socketpair()
             try:
                 with theirs:
-                    nursery, requests = self._ensure_nursery()
                     socket.send_fds(requests, [RUN], [theirs.fileno()])
                 return SupervisorLink(ours)
             except (OSError, SupervisorLost):

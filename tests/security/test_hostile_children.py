@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import secrets
+import socket
 import subprocess
 import sys
 import textwrap
@@ -183,6 +184,27 @@ def test_child_that_kills_its_supervisor_is_ended_by_the_nursery(mark: str) -> N
         time.sleep(0.01)
     assert marked_processes(mark) == []
     assert run("print('next')", mark).stdout == b"next\n"
+
+
+def test_output_that_a_stranger_holds_open_is_not_waited_for(mark: str, tmp_path: Path) -> None:
+    """A child may give its end of the pipe to a process that is no descendant of its own."""
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.bind(str(tmp_path / "s"))
+        stranger.listen()
+        code = f"""
+            import socket
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect({str(tmp_path / "s")!r})
+                socket.send_fds(connection, [b"x"], [1])
+            print("done")
+        """
+        result = run(code, mark, seconds=60.0)
+        connection, _ = stranger.accept()
+        with connection:
+            held = socket.recv_fds(connection, 1, 1)[1]
+            os.close(held[0])
+    assert (result.failure, result.stdout) == (None, b"done\n")
+    assert result.duration_s < 60.0
 
 
 def test_children_of_many_threads_do_not_end_each_other(mark: str) -> None:

@@ -210,3 +210,33 @@ def test_many_threads_run_children_at_once() -> None:
     for thread in threads:
         thread.join()
     assert len(results) == 10
+
+
+def test_running_out_of_descriptors_is_told_and_leaks_none() -> None:
+    code = """if True:
+        import os, resource, sys
+        from agent_eval.errors import NotEvaluable
+        from agent_eval.processes.child import run_child
+        def run(): return run_child(["true"], env={"PATH": sys.argv[1]})
+        def count(): return len(os.listdir("/proc/self/fd"))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        def refused(limit):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            try:
+                run()
+            except NotEvaluable as error:
+                assert "Too many open files" in error.message, error
+                return True
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return False
+        first = [refused(limit) for limit in range(count(), count() + 3)]
+        assert all(first), first
+        run()
+        before = count()
+        tight = [refused(limit) for limit in range(before - 1, before + 9)]
+        assert tight[0] and not tight[-1], tight
+        run()
+        assert count() == before, (before, count())
+    """
+    subprocess.run(python(code, ENV["PATH"]), check=True, timeout=60)
