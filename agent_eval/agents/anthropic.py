@@ -47,7 +47,7 @@ class AnthropicAgent:
         self._client = anthropic.Anthropic(base_url=base_url, api_key=api_key or "none", max_retries=0)
 
     def close(self) -> None:
-        """Close its connections."""
+        """See `Agent.close`."""
         self._client.close()
 
     @classmethod

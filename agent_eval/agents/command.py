@@ -66,6 +66,9 @@ class CommandAgent:
             "environment": self._pass_on,
         }
 
+    def close(self) -> None:
+        """See `Agent.close`. There is nothing to let go of."""
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)

@@ -35,6 +35,9 @@ class HttpAgent:
         """See `Agent.describe`."""
         return {"agent": "http", "url": self._address.url.partition("?")[0]}
 
+    def close(self) -> None:
+        """See `Agent.close`. Connections go with the threads that made them."""
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)

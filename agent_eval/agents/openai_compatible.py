@@ -49,7 +49,7 @@ class OpenAiCompatibleAgent:
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key or _NO_KEY, max_retries=0)
 
     def close(self) -> None:
-        """Close its connections."""
+        """See `Agent.close`."""
         self._client.close()
 
     @classmethod

@@ -250,3 +250,7 @@ class Agent(Protocol):
     def describe(self) -> dict[str, Any]:
         """What the evidence says of the agent; no secrets."""
         ...
+
+    def close(self) -> None:
+        """Let go of connections, once every attempt is done."""
+        ...

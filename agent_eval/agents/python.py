@@ -55,6 +55,9 @@ class PythonAgent:
         """See `Agent.describe`."""
         return {"agent": "python", "function": self._spec}
 
+    def close(self) -> None:
+        """See `Agent.close`. There is nothing to let go of."""
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)

@@ -21,6 +21,9 @@ class RecordedAgent:
         """See `Agent.describe`."""
         return {"agent": "recorded"}
 
+    def close(self) -> None:
+        """See `Agent.close`. There is nothing to let go of."""
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:  # noqa: ARG002 - the protocol's
         """See `Agent.attempt`."""
         trace = Trace(task.case.trace)

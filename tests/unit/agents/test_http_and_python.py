@@ -246,7 +246,7 @@ def test_every_kind_of_agent_keeps_the_protocol(server: JsonServer) -> None:
     assert {agent.describe()["agent"] for agent in agents} == set(AGENTS)
     for agent in agents:
         assert isinstance(agent, Agent)
-        getattr(agent, "close", lambda: None)()
+        agent.close()
 
 
 def test_clocks_that_are_not_pinned_give_real_times() -> None:

@@ -1,0 +1,44 @@
+"""The guide to live agents says what the code does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.answer import attributes_of, checked_answer
+from agent_eval.agents.catalog import AGENTS
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case
+from tests.unit.agents.tasks import make_task
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "live-agents.md").read_text(encoding="utf-8")
+BLOCKS = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)]
+
+
+def test_payload_and_answer_are_those_of_the_protocol() -> None:
+    payload = make_task(
+        "Refund order 7, please.",
+        tool_contracts={"refund": {"required_args": ["order"]}},
+        policy={"required_tools": ["refund"]},
+    ).payload()
+    assert BLOCKS[0] == {**payload, "case_id": "refund-1"}
+    assert checked_answer(BLOCKS[1]) == BLOCKS[1]
+    assert len(attributes_of(BLOCKS[1])) == 4
+
+
+def test_answers_of_tools_are_understood() -> None:
+    def tools(block: Any) -> CaseTools:
+        return CaseTools(Case(case_id="c", metadata=block))
+
+    assert tools(BLOCKS[2]).answer("refund", {}).error == "too late"
+    assert tools(BLOCKS[3]).answer("lookup", {"id": 7.0}).output == {"status": "shipped"}
+    rows = tools(BLOCKS[4])
+    assert [rows.answer("poll", {}).output for _ in range(4)] == ["busy", "busy", "done", "done"]
+    assert rows.answer("charge", {"sum": 5}).delay_ms == 250
+
+
+def test_every_kind_of_agent_is_named() -> None:
+    table = GUIDE[GUIDE.index("| written as") : GUIDE.index("## What an agent is asked")]
+    assert {name for name in AGENTS if f"`{name}:" in table or f"`{name}`" in table} == set(AGENTS)
