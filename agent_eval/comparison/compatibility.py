@@ -133,7 +133,9 @@ def _definitions(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
         name="case_definition_match",
         passed=not count,
         enforced=enforced,
-        message=f"{count} cases are defined differently" if count else "same definition of every common case",
+        message=f"{count} {'case is' if count == 1 else 'cases are'} defined differently"
+        if count
+        else "same definition of every common case",
         details={"changed": parts.changed[:EXAMPLES], "changed_count": count},
     )
 

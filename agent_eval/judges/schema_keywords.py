@@ -1,8 +1,8 @@
 """Validators for each draft whose patterns run on RE2.
 
 jsonschema's own keywords hand patterns to Python's backtracking engine in four places; those are
-replaced here. So is the choice of validator for an embedded `$schema`, which would bring the original
-keywords back.
+replaced here. So are `uniqueItems`, which compares each item with each other one, and the choice of
+validator for an embedded `$schema`, which would bring the original keywords back.
 """
 
 from __future__ import annotations
@@ -120,6 +120,28 @@ def _unevaluated_properties(
             yield from validator.descend(instance[name], value, path=name)
 
 
+def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if wanted and validator.is_type(instance, "array"):
+        seen: set[Any] = set()
+        for item in instance:
+            key = _as_key(item)
+            if key in seen:
+                yield ValidationError(f"{quoted(item)} stands twice among items that must be unique")
+                return
+            seen.add(key)
+
+
+def _as_key(value: Any) -> Any:
+    """Something hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return ("object", frozenset((name, _as_key(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(_as_key(item) for item in value))
+    return value
+
+
 def _unexpected(names: list[str]) -> str:
     noun = "property" if len(names) == 1 else "properties"
     return f"{noun} {listed(quoted(name) for name in sorted(names))} {'is' if len(names) == 1 else 'are'}"
@@ -201,6 +223,7 @@ def _on_re2(original: Any) -> Any:
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
     }
     if "unevaluatedProperties" in original.VALIDATORS:
         keywords["unevaluatedProperties"] = _unevaluated_properties

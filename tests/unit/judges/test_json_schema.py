@@ -295,3 +295,19 @@ def test_a_schema_that_nobody_checked_is_an_error_verdict_and_no_crash(schema: d
     verdict = load_judges(["json_schema"])[0].evaluate(case, Trace(case.trace))
     assert findings(verdict) == ("error", "judge_error")
     assert verdict.reason.startswith("the schema cannot be applied: applying it raised")
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, 0, False], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([{}, []], True),
+        ([[["x"]], [["x"]]], False),
+        # Comparing each with each other one would take minutes.
+        ([{"number": number} for number in range(50_000)], True),
+    ],
+)
+def test_unique_items_are_told_by_value(items: list[Any], unique: bool) -> None:
+    assert judge("json_schema", says(items), json_schema={"uniqueItems": True}).passed is unique
