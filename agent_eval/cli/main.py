@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("agent_eval.cli.run:run", "Judge every recorded trace of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run_loop:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
+    "merge": Entry("agent_eval.cli.merge:merge", "Join the packs of a divided run into one."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
     "gate": Entry("agent_eval.cli.gate:gate", "Decide: exit 0 when every threshold holds, else 1."),
     "report": Entry("agent_eval.cli.report:report", "Write a report of a comparison for people."),
