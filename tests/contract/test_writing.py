@@ -7,16 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "agent_eval"
-WRITING_METHODS = {
-    "write_text",
-    "write_bytes",
-    "touch",
-    "mkdir",
-    "makedirs",
-    "rename",
-    "symlink_to",
-    "copyfile",
-}
+WRITING_METHODS = {"write_text", "write_bytes", "touch", "rename", "symlink_to", "copyfile"}
 WRITING_MODES = set("wax+")
 
 
