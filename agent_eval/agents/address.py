@@ -80,5 +80,7 @@ class Address:
         wait = asked_wait(answer.status, answer.headers, now=time.time())
         limited = is_rate_limit(answer.status, answer.headers, answer.body)
         if limited or answer.status in (502, 503, 504):
-            return Sent(failure=FailureKind.INFRASTRUCTURE, problem=problem, asked_wait=wait)
+            return Sent(
+                failure=FailureKind.INFRASTRUCTURE, problem=problem, asked_wait=wait, rate_limited=limited
+            )
         return Sent(failure=FailureKind.AGENT_ERROR, problem=problem)

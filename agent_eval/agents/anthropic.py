@@ -99,7 +99,7 @@ class AnthropicAgent:
             max_bytes=question.max_bytes,
         )
         if sent.value is None:
-            return Sent(failure=sent.failure, problem=sent.problem, asked_wait=sent.asked_wait)
+            return sent.without_value()
         return _turn(sent.value)
 
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -163,6 +163,10 @@ class Sent(Generic[T]):
     problem: str = ""
     asked_wait: float | None = None
     rate_limited: bool = False
+
+    def without_value(self) -> Sent[Any]:
+        """The same failure, where another kind of answer was expected."""
+        return replace(self, value=None)
 
     @property
     def is_infrastructure(self) -> bool:

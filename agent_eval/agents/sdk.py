@@ -25,6 +25,8 @@ _REFUSED = {
     404: "Check the address and the model's name.",
 }
 _BUSY = frozenset({408, 429, 529})
+_RATE_LIMITED = frozenset({429, 529})
+"""Anthropic says 529 when it is overloaded: that too is a reason to ask for less at once."""
 
 
 class _TooLong(Exception):
@@ -119,7 +121,12 @@ def _refused(error: Any) -> Sent[dict[str, Any]]:
         wait = _milliseconds(headers)
         if wait is None:
             wait = asked_wait(status, headers, now=time.time())
-        return Sent(failure=FailureKind.INFRASTRUCTURE, problem=words, asked_wait=wait)
+        return Sent(
+            failure=FailureKind.INFRASTRUCTURE,
+            problem=words,
+            asked_wait=wait,
+            rate_limited=status in _RATE_LIMITED,
+        )
     return Sent(failure=FailureKind.AGENT_ERROR, problem=words)
 
 

@@ -44,6 +44,7 @@ class Retries:
     def __init__(self, most: int = 3) -> None:
         self.most = most
         self.asked: list[float | None] = []
+        self.limited: list[bool] = []
 
     def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
         for attempt in range(self.most + 1):
@@ -51,6 +52,7 @@ class Retries:
             if not sent.is_infrastructure or attempt == self.most:
                 return sent, attempt
             self.asked.append(sent.asked_wait)
+            self.limited.append(sent.rate_limited)
         raise AssertionError
 
 

@@ -144,6 +144,7 @@ def test_refusal_is_left_to_the_engine_with_the_wait_that_was_asked_for(serve: S
     task, retry = make_task(), Retries()
     result = agent.attempt(task, around(task, retry=retry))
     assert (result.output, result.retries, retry.asked) == ("now", 1, [7.0])
+    assert retry.limited == [status in (429, 529)]
     assert len(server.requests) == 2  # the SDK itself repeats nothing
 
 

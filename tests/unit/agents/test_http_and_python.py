@@ -82,6 +82,7 @@ def test_http_agent_that_asks_to_wait(server: JsonServer) -> None:
     retry = Retries()
     assert post(server, retry=retry).retries == 2
     assert retry.asked == [3.0, None]
+    assert retry.limited == [True, False]
 
 
 @pytest.mark.parametrize(
