@@ -10,7 +10,7 @@ from agent_eval.ci.discreet import Discreet
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.governance import GoverningFiles, JudgingRules, judging_rules
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
-from agent_eval.ci.ownership import give_back
+from agent_eval.ci.ownership import give_back, refuse_to_lead_out
 from agent_eval.ci.platform import Context, Platform, Teller
 from agent_eval.ci.platforms import platform_for, teller_for
 from agent_eval.ci.publication import Published
@@ -75,6 +75,7 @@ def run_job(
         _tell_wrong_settings(error, teller, redactor)
         return error.exit_code
     try:
+        refuse_to_lead_out(settings.out, Path.cwd())
         rules = judging_rules(settings, files)
         return _job(settings, platform, environ, redactor, rules)
     except AgentEvalError as error:

@@ -1,5 +1,6 @@
-"""In a container action everything is written as root; later steps may run as somebody else.
+"""What the job writes stays in the workspace, and belongs to whom the workspace belongs to.
 
+In a container action everything is written as root; later steps may run as somebody else.
 Others may write in the workspace at the same time, so nothing here trusts a path twice: every folder is
 opened without following links, from the workspace down, and what is in it is named relative to that.
 """
@@ -11,7 +12,29 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_eval.errors import UsageError
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def refuse_to_lead_out(out: Path, workspace: Path) -> None:
+    """Refuse an output directory that looks like one below the workspace and is a link to elsewhere.
+
+    The link may come with the code under test, and who may write there is not the one who wrote that code.
+
+    Raises:
+        UsageError: It leads out of the workspace.
+    """
+    stated = Path(os.path.abspath(workspace / out))
+    if not stated.is_relative_to(os.path.abspath(workspace)):
+        return  # said openly
+    if not Path(os.path.realpath(stated)).is_relative_to(os.path.realpath(workspace)):
+        raise UsageError(
+            f"The output directory {out} leads out of the working directory through a symbolic link.",
+            remedy="Remove the link, or set `out` to where it leads.",
+            file=str(out),
+            field="out",
+        )
 
 
 def give_back(written: Path, workspace: Path) -> None:

@@ -91,6 +91,23 @@ def test_output_directory__of_somebody_else_is_left_alone(runner: Runner, github
     assert (runner.workspace / "agent-eval-out" / "shop" / "precious.txt").read_text() == "mine"
 
 
+def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    outside = runner.root / "outside"
+    outside.mkdir()
+    (runner.workspace / "agent-eval-out").symlink_to(outside)
+    (runner.workspace / "folder").symlink_to(runner.root)
+    for number, out in enumerate(("agent-eval-out", "agent-eval-out/deeper", "folder/outside")):
+        step = runner.pull_request(run_id=500 + number, out=out)
+        assert (step.code, step.outcome) == (2, "error")
+        assert any("symbolic link" in line for line in step.annotations)
+    assert list(outside.iterdir()) == []
+    (runner.workspace / "inside").mkdir()
+    (runner.workspace / "link").symlink_to(runner.workspace / "inside")
+    assert runner.pull_request(run_id=510, out="link").outcome == "no-baseline"
+    assert runner.pull_request(run_id=511, out=str(outside)).outcome == "no-baseline"
+
+
 def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite()
     assert runner.pull_request().code == 2
