@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,20 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SECONDS = click.FloatRange(min=0.001, max=7 * 24 * 3600)
-DOLLARS = click.FloatRange(min=0, min_open=True, max=1e9)
+
+class Amount(click.FloatRange):
+    """A number within bounds. NaN is within any to Python."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse and bound the value; a usage error names the flag."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+SECONDS = Amount(min=0.001, max=7 * 24 * 3600)
+DOLLARS = Amount(min=0, min_open=True, max=1e9)
 POSITIVE = click.IntRange(min=1)
 CASSETTE_MODES = ("record", "replay", "update")
 
