@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from agent_eval.agents.helper_thread import GRACE_SECONDS, HelperThread
 from agent_eval.agents.protocol import Sent
 from agent_eval.errors import FailureKind, UsageError
-from agent_eval.http.answer import AnswerTooLarge, HttpError
+from agent_eval.http.answer import Answer, AnswerTooLarge, HttpError
 from agent_eval.http.session import Session
 from agent_eval.http.waiting import Patience, asked_wait, is_rate_limit
 
@@ -33,6 +34,7 @@ class Address:
         self.url = url
         self._secret_headers = dict(secret_headers or {})
         self._local = threading.local()
+        self._helper = HelperThread()
         try:
             self._session(None)
         except HttpError as error:
@@ -62,10 +64,17 @@ class Address:
         cannot reach the service, and `AGENT_ERROR` for any other error status.
         """
         began = time.monotonic()
-        try:
-            answer = self._session(seconds).request(
+
+        def send() -> Answer:
+            return self._session(seconds).request(
                 "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes
             )
+
+        try:
+            # The session's own limit is exact, but does not see headers that come byte by byte.
+            answer = self._helper.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+        except TimeoutError:
+            return Sent(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
         except AnswerTooLarge:
             return Sent(
                 failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"

@@ -5,8 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 NAME = "agent-under-test"
+
+GRACE_SECONDS = 0.5
+"""How much longer to wait for a function that has a time limit of its own."""
+
+T = TypeVar("T")
 
 _Inbox = SimpleQueue[Callable[[], None] | None]
 
@@ -28,6 +34,30 @@ class HelperThread:
             return True
         del self._local.helper
         return False
+
+    def call(self, function: Callable[[], T], seconds: float | None) -> T:
+        """What a function returns or raises.
+
+        Raises:
+            TimeoutError: It did not return in time, and was left behind.
+        """
+        if seconds is None:
+            return function()
+        returned: list[T] = []
+        raised: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                returned.append(function())
+            # It is raised again in the thread that waits.
+            except BaseException as error:
+                raised.append(error)
+
+        if not self.run(work, seconds):
+            raise TimeoutError
+        if raised:
+            raise raised[0]
+        return returned[0]
 
 
 class _Helper:

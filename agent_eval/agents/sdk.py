@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent_eval.agents.helper_thread import GRACE_SECONDS, HelperThread
 from agent_eval.agents.protocol import Sent
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from agent_eval.http.waiting import asked_wait
@@ -27,6 +28,9 @@ _REFUSED = {
 _BUSY = frozenset({408, 429, 529})
 _RATE_LIMITED = frozenset({429, 529})
 """Anthropic says 529 when it is overloaded: that too is a reason to ask for less at once."""
+
+
+_helpers = HelperThread()
 
 
 class _TooLong(Exception):
@@ -74,9 +78,14 @@ def receive(
     """
     limit = _UNLIMITED if seconds is None else seconds
     deadline = time.monotonic() + limit
-    try:
+
+    def send() -> bytes:
         with open_answer(limit) as response:
-            data = _read(response, deadline, max_bytes)
+            return _read(response, deadline, max_bytes)
+
+    try:
+        # SDKs know time limits between two reads only, also while they read headers.
+        data = _helpers.call(send, None if seconds is None else seconds + GRACE_SECONDS)
     except _TooLong:
         return Sent(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
     except sdk.APIStatusError as error:

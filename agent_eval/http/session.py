@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from agent_eval.http.answer import (
     Answer,
@@ -251,7 +252,7 @@ class Session:
         ) as response:
             fields = {name.lower(): value for name, value in response.headers.items()}
             body = bytearray()
-            for chunk in response.iter_content(_CHUNK):
+            for chunk in _pieces(response):
                 body += chunk
                 if len(body) > max_bytes:
                     raise AnswerTooLarge(
@@ -290,6 +291,20 @@ class Session:
                 if len(part) >= 8:
                     text = text.replace(part, "[redacted]")
         return text
+
+
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    """The body as it arrives, decoded; `iter_content` waits for whole chunks, however slowly they come."""
+    read = getattr(response.raw, "read1", None)  # since urllib3 2.1
+    if read is None:  # pragma: no cover
+        yield from response.iter_content(_CHUNK)
+        return
+    try:
+        while piece := read(_CHUNK, decode_content=True):
+            yield piece
+    # requests turns these into its own when it reads itself.
+    except HTTPError as error:
+        raise requests.ConnectionError(error) from error
 
 
 def _split(method: str, url: str) -> SplitResult:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.agents.catalog import AGENTS, open_agent
-from agent_eval.agents.helper_thread import NAME
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import Agent, AttemptLimits, AttemptResult, Clocks, ToolAnswer
 from agent_eval.errors import FailureKind, UsageError
@@ -28,7 +30,8 @@ def leaves(task): sys.exit(3)
 def odd(task): return {"assistant_output": object()}
 def number(task): return 5
 def long(task): return "x" * 5000
-def hangs(task, call): call("a", {}); release.wait(60); return "late"
+returned = threading.Event()
+def hangs(task, call): call("a", {}); release.wait(60); call("a", {}); returned.set(); return "late"
 def works(task, call_tool):
     found = call_tool("lookup", {"id": 7})
     try: call_tool("shut")
@@ -114,6 +117,30 @@ def test_http_agent_that_is_slow_times_out(server: JsonServer) -> None:
     assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
 
 
+@pytest.mark.parametrize("kind", ["http", "openai", "anthropic"])
+def test_headers_that_come_byte_by_byte_are_not_waited_for(kind: str) -> None:
+    stop = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not stop.wait(0.02):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip)
+        server.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        agent = open_agent(url if kind == "http" else f"{kind}:m", AgentOptions(base_url=url))
+        task = make_task("hi", limits=AttemptLimits(seconds=0.3))
+        result = agent.attempt(task, around(task))
+        assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
+        stop.set()
+        server.join()
+        agent.close()
+
+
 def test_http_agent_that_is_not_there(server: JsonServer) -> None:
     server.__exit__()
     result = post(server, limits=AttemptLimits(seconds=None))
@@ -186,9 +213,7 @@ def test_function_that_does_not_return_is_left_behind() -> None:
     import agent_functions_b
 
     agent_functions_b.release.set()
-    for thread in threading.enumerate():
-        if thread.name == NAME:
-            thread.join(60)
+    assert agent_functions_b.returned.wait(60)
     assert len(result.events) == 4
 
 
@@ -205,10 +230,10 @@ def test_function_is_called_from_threads_that_do_not_pile_up() -> None:
     worker = threading.Thread(target=work)
     worker.start()
     worker.join()
-    for thread in threading.enumerate():
-        if thread.name == NAME:
-            thread.join(60)
-    assert threading.active_count() == before
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)  # the helper ends after the thread that it helped
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,34 @@ def test_answer__that_drips_is_given_up(server: Server) -> None:
         session_to(server, transfer_timeout=-1.0, attempts=1).request("GET", "/x")
 
 
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 100000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"]
+)
+def test_answer__that_comes_byte_by_byte_is_not_waited_for(framing: bytes) -> None:
+    piece = b"1\r\nx\r\n" if b"chunked" in framing else b"x"
+    stop = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + framing)
+            while not stop.wait(0.02):
+                connection.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip)
+        server.start()
+        session = Session(
+            f"http://127.0.0.1:{listener.getsockname()[1]}",
+            patience=Patience(attempts=1, read_timeout=60.0, transfer_timeout=0.3),
+        )
+        with pytest.raises(Unreachable, match="TimeoutError"):
+            session.request("GET", "/x")
+        stop.set()
+        server.join()
+
+
 def test_pages__follow_the_link_header_up_to_the_bound(server: Server) -> None:
     more = {"Link": '<{self}/x?page=2>; rel="next", <{self}/x?page=9>; rel="last"'}
     server.script = [(200, more, b"1"), (200, more, b"2"), (200, {}, b"3")]
