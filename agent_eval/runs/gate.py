@@ -18,7 +18,6 @@ from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import active_waivers
 from agent_eval.runs import clock
 from agent_eval.runs.artifacts import ReadComparison, read_comparison
-from agent_eval.runs.run import read_settings
 from agent_eval.storage.json_writer import dumps
 
 DECISION_NAME = "gate_decision.json"
@@ -134,6 +133,8 @@ def read_thresholds(limits: Mapping[str, float | int | None], config: Path | Non
 
 
 def _from_file(config: Path) -> dict[str, Any]:
+    from agent_eval.runs.run import read_settings  # brings the engine, which most decisions do not need
+
     stated = read_settings(config)
     for name, value in stated.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
