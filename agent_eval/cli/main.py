@@ -34,12 +34,15 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "init": Entry("agent_eval.cli.init:init", "Write a starter suite, configuration and a GitHub workflow."),
-    "run": Entry("agent_eval.cli.run:run", "Judge every recorded trace of a suite and seal the evidence."),
+    "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run_loop:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
     "merge": Entry("agent_eval.cli.merge:merge", "Join the packs of a divided run into one."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
-    "gate": Entry("agent_eval.cli.gate:gate", "Decide: exit 0 when every threshold holds, else 1."),
+    "gate": Entry("agent_eval.cli.gate:gate", "Decide on a comparison, by thresholds or by policy."),
+    "stability-check": Entry(
+        "agent_eval.cli.stability:stability_check", "Find flaky cases: exit 1 when there are some."
+    ),
     "report": Entry("agent_eval.cli.report:report", "Write a report of a comparison for people."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in a CI job: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.demo:demo", "Run the whole job on a bundled example."),

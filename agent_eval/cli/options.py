@@ -105,6 +105,18 @@ def judging(command: Command) -> Command:
     )(command)
 
 
+def trials(command: Command) -> Command:
+    """`--case-policy`."""
+    return click.option(
+        "--case-policy",
+        type=TEXT,
+        default="all",
+        show_default=True,
+        metavar="POLICY",
+        help="When a case with several trials passes: all, any, majority, or pass_rate>=0.75.",
+    )(command)
+
+
 def run_identity(command: Command) -> Command:
     """What a run records of itself: who was tested, with which inputs."""
     declared: tuple[tuple[str, str], ...] = (

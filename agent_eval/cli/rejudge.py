@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.options import TEXT, output_format
+from agent_eval.cli.options import TEXT, output_format, trials
 from agent_eval.cli.printing import emit
 
 
@@ -25,6 +25,7 @@ from agent_eval.cli.printing import emit
     metavar="FILE",
     help="JSON or YAML file: judge name to that judge's configuration. The pack's own is not used.",
 )
+@trials
 @click.option("--run-id", type=TEXT, help="Name of the new run; made from the time when not given.")
 @click.option("--summary-json", metavar="FILE", help="Also write the summary to this file, outside the pack.")
 @click.option(

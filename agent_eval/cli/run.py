@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent_eval.cli.agent_options import run_and_report, running, take_agent
-from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, written
+from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, trials, written
 from agent_eval.cli.printing import emit
 from agent_eval.errors import ExitCode
 
@@ -28,6 +28,7 @@ from agent_eval.errors import ExitCode
 @running
 @run_identity
 @judging
+@trials
 @written
 @output_format
 def run(

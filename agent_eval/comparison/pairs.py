@@ -89,6 +89,7 @@ def gate_evidence(
         judges=_judges(pairs, policy.alpha),
         errors=comparison.candidate.summary.error_cases,
         new_errors=len(new_error_cases(comparison, excuses)),
+        flaky=comparison.candidate.summary.flaky_cases,
         unscored=comparison.candidate.summary.inconclusive_cases + comparison.candidate.summary.skipped_cases,
         waived=len(excuses.waived),
         quarantined=len(excuses.quarantined),

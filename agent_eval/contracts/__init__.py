@@ -47,6 +47,7 @@ from agent_eval.contracts.suite import (
     RECORDED_METADATA,
     Case,
     Policy,
+    RecordedTrial,
     Suite,
     SuiteHeader,
     ToolContract,
@@ -54,10 +55,12 @@ from agent_eval.contracts.suite import (
     definition_of,
 )
 from agent_eval.contracts.trace import Event, ToolCall, Trace, pair_calls
+from agent_eval.contracts.trials import CasePolicy, case_policy, trials_result
 from agent_eval.contracts.verdict import (
     REPLAY_CONTRACT,
     CaseResult,
     Outcome,
+    TrialResult,
     Verdict,
     case_result,
     combine,
@@ -76,6 +79,7 @@ __all__ = [
     "Case",
     "CaseIndex",
     "CaseIndexRow",
+    "CasePolicy",
     "CaseRegression",
     "CaseResult",
     "CaseResultRow",
@@ -101,6 +105,7 @@ __all__ = [
     "Outcome",
     "Overview",
     "Policy",
+    "RecordedTrial",
     "ReleaseImpact",
     "RuleResult",
     "RunBehaviour",
@@ -115,9 +120,11 @@ __all__ = [
     "ToolContract",
     "Trace",
     "Triage",
+    "TrialResult",
     "Verdict",
     "VerdictRow",
     "canonical_json",
+    "case_policy",
     "case_result",
     "combine",
     "definition_digest",
@@ -125,5 +132,6 @@ __all__ = [
     "digest",
     "pair_calls",
     "summarize",
+    "trials_result",
     "unknown_fields",
 ]

@@ -6,7 +6,7 @@ packs in bulk uses these; a test holds their fields equal to those of the models
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -28,8 +28,18 @@ class VerdictRow(TypedDict):
     category: str | None
 
 
+class TrialResultRow(TypedDict):
+    """A `TrialResult` as it stands in `verdicts.json`."""
+
+    outcome: str
+    passed: bool
+    hard_failed: bool
+    score: float | None
+    verdicts: list[VerdictRow]
+
+
 class CaseResultRow(TypedDict):
-    """A `CaseResult` as it stands in `verdicts.json`."""
+    """A `CaseResult` as it stands in `verdicts.json`. Older packs know nothing of several trials."""
 
     case_id: str
     trial: int
@@ -38,6 +48,8 @@ class CaseResultRow(TypedDict):
     hard_failed: bool
     score: float | None
     verdicts: list[VerdictRow]
+    case_policy: NotRequired[str | None]
+    trials: NotRequired[list[TrialResultRow]]
 
 
 class CaseIndexRow(TypedDict):

@@ -10,6 +10,8 @@ from pydantic import Field, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.rows import CaseResultRow
+from agent_eval.contracts.stability import PassCurve
+from agent_eval.contracts.trials import weighted_pass_curve
 from agent_eval.contracts.verdict import CaseResult, Outcome
 
 
@@ -79,6 +81,10 @@ class RunSummary(Contract):
     judge_counts: dict[str, JudgeCounts] = Field(default_factory=dict)
     failures: dict[str, int] = Field(default_factory=dict)
     """How often each failure kind occurred in failed and error verdicts."""
+    flaky_cases: int | None = None
+    """Cases whose trials disagree; null where every case has one trial, which cannot tell."""
+    pass_curve: list[PassCurve] = Field(default_factory=list)
+    """For every k that all cases have trials for; empty where a case has one trial only."""
 
 
 class Tally:
@@ -89,11 +95,14 @@ class Tally:
         self.hard_fail_cases = 0
         self.judges: dict[str, Counter[str]] = {}
         self.failures: Counter[str] = Counter()
+        self.trials: Counter[tuple[int, int]] = Counter()
+        """How many cases have so many passed trials out of so many."""
 
     def add(self, result: CaseResult) -> None:
         """Count one case."""
         self.cases[result.outcome.value] += 1
         self.hard_fail_cases += result.hard_failed
+        self.trials[result.trial_counts] += 1
         for verdict in result.verdicts:
             self.judges.setdefault(verdict.judge_id, Counter())[verdict.outcome.value] += 1
             if verdict.failure is not None:
@@ -103,6 +112,8 @@ class Tally:
         """Count one case that is a plain dictionary, already checked, or several that are just like it."""
         self.cases[row["outcome"]] += times
         self.hard_fail_cases += row["hard_failed"] * times
+        trials = row.get("trials") or [row]
+        self.trials[sum(trial["passed"] for trial in trials), len(trials)] += times
         for verdict in row["verdicts"]:
             self.judges.setdefault(verdict["judge_id"], Counter())[verdict["outcome"]] += times
             if verdict["failure"] is not None:
@@ -113,6 +124,7 @@ class Tally:
         self.cases.update(other.cases)
         self.hard_fail_cases += other.hard_fail_cases
         self.failures.update(other.failures)
+        self.trials.update(other.trials)
         for judge_id, counts in other.judges.items():
             self.judges.setdefault(judge_id, Counter()).update(counts)
 
@@ -138,7 +150,19 @@ class Tally:
             },
             judge_counts=counts,
             failures=dict(sorted(self.failures.items())),
+            flaky_cases=self._flaky_cases(),
+            pass_curve=self._pass_curve(),
         )
+
+    def _flaky_cases(self) -> int | None:
+        if all(trials == 1 for _, trials in self.trials):
+            return None
+        return sum(cases for (passed, trials), cases in self.trials.items() if 0 < passed < trials)
+
+    def _pass_curve(self) -> list[PassCurve]:
+        if any(trials == 1 for _, trials in self.trials):
+            return []
+        return weighted_pass_curve((*counts, cases) for counts, cases in sorted(self.trials.items()))
 
 
 def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:

@@ -81,3 +81,5 @@ class StabilityReport(Contract):
     consistently_failing_case_ids: list[StrictStr]
     quarantine_recommended_case_ids: list[StrictStr]
     summary: StabilitySummary
+    notes: list[StrictStr] = Field(default_factory=list)
+    """What the report cannot say, such as which cases were recorded once only."""

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, StrictBool, StrictStr
 from agent_eval.contracts.base import Contract, digest
 from agent_eval.contracts.trace import Event
 
-NOT_PART_OF_A_DEFINITION = frozenset({"trace"})
+NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
 """Fields of a case that record what an agent did, not what was asked of it."""
 
 RECORDED_METADATA = frozenset({"attempt_history", "selected_attempt", "max_repairs", "loop_passed"})
@@ -35,8 +35,18 @@ class Policy(Contract):
     forbidden_tools: list[StrictStr] = Field(default_factory=list)
 
 
+class RecordedTrial(Contract):
+    """What the agent did in a further trial of a case. `metadata` adds to the case's own for this trial."""
+
+    trace: list[Event]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
 class Case(Contract):
-    """One task for the agent, what is expected of it and, for recorded runs, its trace."""
+    """One task for the agent, what is expected of it and, for recorded runs, its trace.
+
+    `trace` is the first trial, number 0; `trials` holds the further ones, where there are any.
+    """
 
     case_id: StrictStr = Field(min_length=1)
     input: Any = None
@@ -49,6 +59,26 @@ class Case(Contract):
     )
     json_schema: dict[str, Any] | StrictBool | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    trials: list[RecordedTrial] = Field(default_factory=list)
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials were recorded."""
+        return 1 + len(self.trials)
+
+    def of_trial(self, number: int) -> Case:
+        """The case as if only this trial (from 0) had been recorded.
+
+        Raises:
+            IndexError: There is no such trial.
+        """
+        if number == 0:
+            return self
+        if number < 0:
+            raise IndexError(number)
+        trial = self.trials[number - 1]
+        metadata = {**self.metadata, **trial.metadata}
+        return self.model_copy(update={"trace": trial.trace, "metadata": metadata, "trials": []})
 
 
 class SuiteHeader(Contract):

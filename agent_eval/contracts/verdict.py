@@ -63,10 +63,22 @@ class Verdict(Contract):
         return self.hard and self.outcome in (Outcome.FAILED, Outcome.ERROR)
 
 
+class TrialResult(Contract):
+    """All verdicts on one trial of a case and what they amount to."""
+
+    outcome: Outcome
+    passed: bool
+    hard_failed: bool
+    score: float | None = None
+    verdicts: list[Verdict]
+
+
 class CaseResult(Contract):
     """All verdicts on one case and what they amount to.
 
-    `trial` counts from 0. Build it with `case_result`, which derives everything from the verdicts.
+    Build it with `case_result`, which derives everything from the verdicts, and with
+    `contracts.trials.trials_result` for a case with several trials: `trials` then holds each of them, and
+    the case's own outcome and verdicts are those of number `trial` (from 0), which decides by `case_policy`.
     """
 
     case_id: StrictStr
@@ -76,6 +88,15 @@ class CaseResult(Contract):
     hard_failed: bool
     score: float | None = None
     verdicts: list[Verdict]
+    case_policy: StrictStr | None = None
+    trials: list[TrialResult] = Field(default_factory=list)
+
+    @property
+    def trial_counts(self) -> tuple[int, int]:
+        """How many trials passed, and how many there are."""
+        if not self.trials:
+            return int(self.passed), 1
+        return sum(trial.passed for trial in self.trials), len(self.trials)
 
 
 def combine(verdicts: Iterable[Verdict]) -> Outcome:
@@ -113,4 +134,6 @@ def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> Cas
         hard_failed=any(verdict.is_hard_fail for verdict in verdicts),
         score=sum(verdict.weight for verdict in judged if verdict.passed) / total if total else None,
         verdicts=verdicts,
+        case_policy=None,
+        trials=[],
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.evidence.writer import PackTarget
 from agent_eval.judges.catalog import load_judges
 from agent_eval.judges.protocol import Judge
@@ -21,11 +22,13 @@ class JudgePlan:
         names: Built-in names, entry points, or `module:Class`, in the order they judge.
         configs: Configuration by judge name.
         allow_plugins: False where the names come from an evidence pack.
+        case_policy: When a case with several trials passes.
     """
 
     names: tuple[str, ...]
     configs: Mapping[str, Any] = field(default_factory=dict)
     allow_plugins: bool = True
+    case_policy: CasePolicy = ALL
 
     def load(self) -> list[Judge]:
         """The judges.

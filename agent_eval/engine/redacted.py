@@ -67,9 +67,12 @@ def written_result(result: CaseResult, line: bytes, redactor: Redactor) -> CaseR
     """
     if not redactor.finds(line):
         return result
-    return result.model_copy(
-        update={"verdicts": [_verdict(verdict, redactor) for verdict in result.verdicts]}
-    )
+    verdicts = [_verdict(verdict, redactor) for verdict in result.verdicts]
+    trials = [
+        trial.model_copy(update={"verdicts": [_verdict(verdict, redactor) for verdict in trial.verdicts]})
+        for trial in result.trials
+    ]
+    return result.model_copy(update={"verdicts": verdicts, "trials": trials})
 
 
 def _verdict(verdict: Verdict, redactor: Redactor) -> Verdict:

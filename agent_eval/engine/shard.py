@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.contracts import Case, CaseResult, Outcome, Tally, Trace, Verdict, case_result
+from agent_eval.contracts import (
+    Case,
+    CasePolicy,
+    CaseResult,
+    Outcome,
+    Tally,
+    Trace,
+    Verdict,
+    case_result,
+    trials_result,
+)
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.engine.redacted import written_case, written_result
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
@@ -19,7 +29,6 @@ from agent_eval.judges.protocol import Judge
 from agent_eval.judges.wording import clipped
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json_writer import dumps
-from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.cases import RawCase
 from agent_eval.suites.document import Shard
 
@@ -61,7 +70,7 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
             for found, case in job.suite.read(shard):
                 outcome.ids.append(id_hash(case.case_id))
                 refuse_unjudgeable(judges, found, case, job.suite.path)
-                _score_case(found, case, judges, outcome, writer, job.redactor)
+                _score_case(found, case, judges, outcome, writer, job)
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error
@@ -92,18 +101,39 @@ def _score_case(
     judges: Sequence[Judge],
     outcome: ShardOutcome,
     writer: ShardWriter,
-    redactor: Redactor,
+    job: ScoringJob,
 ) -> None:
     trace = Trace(case.trace)
     # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
-    written = written_case(found, case, redactor)
-    row = index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)
-    said, said_line = _encodable(found.result or case_result(case.case_id, judge_case(judges, case, trace)))
-    result = written_result(said, said_line, redactor)
+    written = written_case(found, case, job.redactor)
+    rows = [index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)]
+    for number in range(1, written.case.trial_count):
+        shown = written.case.of_trial(number)
+        rows.append(index_row(written.raw, shown, Trace(shown.trace)))
+    said, said_line = _encodable(found.result or judge_trials(judges, case, trace, job.plan.case_policy))
+    result = written_result(said, said_line, job.redactor)
     result_line = said_line if result is said else dumps(result_row(result))
     outcome.redacted_cases += written.changed or result is not said
     outcome.tally.add(result)
-    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row))
+    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, rows[said.trial]))
+
+
+def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:
+    """What the judges say of every trial of a case, and what that amounts to.
+
+    Args:
+        judges: In the order they judge.
+        case: The case.
+        trace: Of its first trial.
+        policy: When the case passes.
+    """
+    if not case.trials:
+        return case_result(case.case_id, judge_case(judges, case, trace))
+    results = [judge(judges, case, trace)]
+    for number in range(1, case.trial_count):
+        shown = case.of_trial(number)
+        results.append(judge(judges, shown, Trace(shown.trace)))
+    return trials_result(results, policy)
 
 
 def judge(judges: Sequence[Judge], case: Case, trace: Trace) -> CaseResult:

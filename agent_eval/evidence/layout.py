@@ -74,7 +74,7 @@ def verdicts_shard(shard: int) -> str:
 
 
 def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:
-    """A case's lines of `run/events.jsonl`.
+    """A case's lines of `run/events.jsonl`; events of further trials carry their `trial`.
 
     Args:
         run_id: The run.
@@ -84,6 +84,9 @@ def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[
     owner = {"run_id": run_id, "dataset_id": dataset_id, "case_id": case["case_id"]}
     for event in case.get("trace", ()):
         yield dumps({**event, **owner}) + b"\n"
+    for number, trial in enumerate(case.get("trials") or (), start=1):
+        for event in trial["trace"]:
+            yield dumps({**event, **owner, "trial": number}) + b"\n"
 
 
 def judge_order(judge_ids: Iterable[str]) -> list[str]:

@@ -201,17 +201,21 @@ class Pack:
         return read_verified(self._source, entry, self._seal)
 
     def trajectory(self, case_id: str) -> Case:
-        """A case with its trace, as it was judged.
+        """A case with the trace of the trial that decides it, as it was judged.
 
         Raises:
             InvalidInput: No such case.
-            InvalidPack: The file changed since the pack was opened, or does not hold this case.
+            InvalidPack: The file changed since the pack was opened, or does not hold this case or trial.
         """
         raw, path = self._raw_trajectory(case_id)
+        trial = self._results[self._positions[case_id]]["trial"]
         try:
-            return Case.model_validate(raw)
+            return Case.model_validate(raw).of_trial(trial)
         except ValidationError as error:
             what = f"case {case_id[:200]!r}: {first_problem(error)}"
+            raise invalid_pack(self.name, path, what) from error
+        except IndexError as error:
+            what = f"case {case_id[:200]!r}: has no trial {trial}, which decides it"
             raise invalid_pack(self.name, path, what) from error
 
     def raw_trajectory(self, case_id: str) -> dict[str, Any]:

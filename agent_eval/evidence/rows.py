@@ -15,9 +15,11 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from agent_eval.contracts import REPLAY_CONTRACT, CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow
+from agent_eval.contracts.rows import TrialResultRow
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
 from agent_eval.evidence.alike import KnownLines
 from agent_eval.evidence.sources import invalid_pack
+from agent_eval.evidence.trials import contradiction
 from agent_eval.storage.json_reader import parse
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
@@ -76,7 +78,8 @@ class _Shape:
     """
 
     def __init__(self, kind: type) -> None:
-        self._values = itemgetter(*kind.__annotations__)
+        required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+        self._values = itemgetter(*(name for name in kind.__annotations__ if name in required))
         self._right: set[tuple[type, ...]] = set()
         self._kind = kind
 
@@ -102,6 +105,7 @@ class _Shape:
 
 _VERDICT = _Shape(VerdictRow)
 _RESULT = _Shape(CaseResultRow)
+_OF_A_TRIAL = TrialResultRow.__required_keys__
 _INDEX = _Shape(CaseIndexRow)
 
 
@@ -113,16 +117,14 @@ def first_problem(error: ValidationError) -> str:
 
 
 def index_rows(data: bytes, *, pack: str, path: str) -> list[CaseIndexRow]:
-    """The rows of `run/index.jsonl`, checked; ids are unique, equal strings in calls are one object."""
+    """The rows of `run/index.jsonl`, checked; ids are unique, equal names of tools are one object."""
     rows: list[CaseIndexRow] = []
-    strings: dict[str, str] = {}
+    tools: dict[str, str] = {}
     for block in _blocks(data):
         some = parse_lines(block, pack=pack, path=path, first_line=len(rows) + 1)
         for number, row in enumerate(some, start=len(rows) + 1):
-            if problem := _INDEX.problem(row) or _index_problem(row):
+            if problem := _INDEX.problem(row) or _index_problem(row, tools):
                 raise invalid_pack(pack, path, f"line {number}: {problem}")
-            for call in row["calls"]:
-                call[:] = [strings.setdefault(part, part) for part in call]
         rows += some
     if len({row["case_id"] for row in rows}) != len(rows):
         raise invalid_pack(pack, path, "has a case twice")
@@ -138,12 +140,15 @@ def _blocks(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _index_problem(row: CaseIndexRow) -> str | None:
+def _index_problem(row: CaseIndexRow, tools: dict[str, str]) -> str | None:
+    """What is wrong within the lists of a row; `tools` collects the names of tools."""
     for call in row["calls"]:
         if type(call) is not list or len(call) != 2 or type(call[0]) is not str or type(call[1]) is not str:
             return "calls: must be pairs of strings"
-    if any(type(model) is not str for model in row["models"]):
-        return "models: must be strings"
+        call[0] = tools.setdefault(call[0], call[0])
+    for model in row["models"]:
+        if type(model) is not str:
+            return "models: must be strings"
     return None
 
 
@@ -235,7 +240,27 @@ class ResultChecker:
             verdict["case_id"] = case_id
             for name in _OFTEN_EQUAL:
                 verdict[name] = same(verdict[name], verdict[name])
+        if row.get("trials"):
+            if problem := self._trials_problem(row):
+                return problem
+            key.append(tuple(trial["passed"] for trial in row["trials"]))
+        elif row["trial"]:
+            return "names a trial but has none"
         return self._count(tuple(key), row)
+
+    def _trials_problem(self, row: CaseResultRow) -> str | None:
+        """What is wrong with the trials of a case, or with what is said to follow from them."""
+        trials = row["trials"]
+        if type(trials) is not list:
+            return "trials: must be a list"
+        for number, trial in enumerate(trials):
+            if type(trial) is not dict or not trial.keys() >= _OF_A_TRIAL:
+                return f"trial {number}: is not the result of a trial"
+            alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
+            # Counted by nobody: a trial is checked as if it were a case.
+            if problem := ResultChecker(self._pack)._take(alone):
+                return f"trial {number}: {problem}"
+        return contradiction(row)
 
     def _count(self, key: tuple[Any, ...], row: CaseResultRow) -> str | None:
         alike = self._alike.get(key)
@@ -276,8 +301,6 @@ def _inconsistency(row: CaseResultRow) -> str | None:
         return f"outcome {row['outcome'][:40]!r} does not follow from its verdicts ({expected})"
     if row["hard_failed"] != hard_failed:
         return "hard_failed does not follow from its verdicts"
-    if row["trial"] < 0:
-        return "trial is negative"
     return _score_problem(row["score"], achieved / total if total else None)
 
 

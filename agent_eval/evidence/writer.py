@@ -23,6 +23,7 @@ from agent_eval.contracts import (
     Manifest,
     RunConfig,
     RunSummary,
+    TrialResult,
     Verdict,
     VerdictRow,
 )
@@ -327,7 +328,14 @@ def result_row(result: CaseResult) -> CaseResultRow:
     """`result.to_json()` without building it: the same JSON once written, at a fraction of the time."""
     row: dict[str, Any] = {**result.__dict__, **(result.model_extra or {})}
     row["verdicts"] = [_verdict_row(verdict) for verdict in result.verdicts]
+    if result.trials:
+        row["trials"] = [_trial_row(trial) for trial in result.trials]
     return cast(CaseResultRow, row)
+
+
+def _trial_row(trial: TrialResult) -> dict[str, Any]:
+    verdicts = [_verdict_row(verdict) for verdict in trial.verdicts]
+    return {**trial.__dict__, **(trial.model_extra or {}), "verdicts": verdicts}
 
 
 def _verdict_row(verdict: Verdict) -> VerdictRow:

@@ -14,7 +14,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names, table
-from agent_eval.reports.decision import steps
+from agent_eval.reports.decision import steps, trials
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
 from agent_eval.reports.model import SuiteReport
@@ -203,6 +203,7 @@ def behind_a_click(
         better = [row for row in comparison.case_regressions if row.improved]
         blocks.append(_improved(better, comparison, detail))
     if detail.folded:
+        blocks.append(folded("Trials", [trials(candidate.summary)]))
         blocks.append(folded("Judges", [_judges(candidate, detail)]))
         blocks.append(steps(decision, detail))
         blocks.append(folded("Rules", [_rules(decision, detail)]))

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
+from agent_eval.contracts.stability import PassCurve, StabilityReport
 from agent_eval.reports.figures import count, pair, percent, verb
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.wording import (
@@ -24,6 +25,7 @@ WIDTH = 80
 _CASES_SHOWN = 10
 _IDS_SHOWN = 5
 _LINES_OF_A_GATE = 10
+_TRIALS_SHOWN = 8
 
 _GREEN, _RED, _YELLOW, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
 _COLOURS = {
@@ -47,8 +49,43 @@ def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
     ]
     for name, counts in sorted(objecting, key=lambda item: (item[1].passed - item[1].judged, item[0])):
         lines.append(f"  {_name(name, 40)}: {counts.passed:,} of {counts.judged:,} passed")
+    if summary.flaky_cases is not None:
+        lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
+    lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
     lines.append(f"Evidence: {_name(pack, 1000)}")
     return _text(lines)
+
+
+def stability_text(report: StabilityReport, path: str | None, *, colour: bool = False) -> str:
+    """What `stability-check` says: how many cases are flaky, which, why, and what to do with them."""
+    numbers = report.summary
+    flaky, failing = numbers.flaky_cases, numbers.consistently_failing_cases
+    first = (
+        f"{flaky:,} of {count(numbers.cases, 'case')} {verb(flaky, 'is', 'are')} flaky; "
+        f"{failing:,} always {verb(failing, 'fails', 'fail')}."
+    )
+    lines = [_paint(first, _RED if flaky else _GREEN, colour)]
+    lines += _wrapped(map(clean, report.notes))
+    lines += [_curve(report.pass_curve)] if report.pass_curve else []
+    rows = sorted(
+        (case for case in report.case_stability if case.flaky),
+        key=lambda case: (-case.flake_score, case.case_id),
+    )
+    for case in rows[:_CASES_SHOWN]:
+        low, high = percent(case.confidence_95.low), percent(case.confidence_95.high)
+        lines.append(f"  {_name(case.case_id, 70)}")
+        said = f"{case.reason} Between {low} and {high}; trust it after {case.minimum_runs:,} runs."
+        lines += _wrapped([clean(said)], first="    ", rest="    ")
+    if len(rows) > _CASES_SHOWN:
+        lines.append(f"  and {len(rows) - _CASES_SHOWN:,} more")
+    return _text([*lines, *([f"Report: {_name(path, 1000)}"] if path else [])])
+
+
+def _curve(curve: Sequence[PassCurve]) -> str:
+    shown = ", ".join(f"{point.pass_hat_k:.3f}" for point in curve[:_TRIALS_SHOWN])
+    at_least = ", ".join(f"{point.pass_at_k:.3f}" for point in curve[:_TRIALS_SHOWN])
+    last = min(len(curve), _TRIALS_SHOWN)
+    return f"All of k trials pass, k = 1 to {last}: {shown}; one of them: {at_least}"
 
 
 def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:

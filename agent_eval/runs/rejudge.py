@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteHeader
+from agent_eval.contracts.trials import CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.score import score_suite
 from agent_eval.errors import UsageError
@@ -17,7 +18,7 @@ from agent_eval.evidence.pack import Pack
 from agent_eval.runs import clock
 from agent_eval.runs.environment import pinned_environment
 from agent_eval.runs.packs import open_run
-from agent_eval.runs.run import Layout, RunResult, checked_run_id, read_judge_configs
+from agent_eval.runs.run import Layout, RunResult, checked_run_id, read_judge_configs, stated_policy
 from agent_eval.runs.secrets import redactor_for
 from agent_eval.storage.json_writer import dumps
 from agent_eval.suites.cases import Place, RawCase
@@ -36,6 +37,7 @@ class RejudgeRequest:
     out: Path
     judges: tuple[str, ...]
     judge_config: Path | None = None
+    case_policy: str = "all"
     run_id: str | None = None
     summary_json: Path | None = None
     layout: Layout = "auto"
@@ -108,10 +110,11 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
     pack = open_run(request.run)
     configs = read_judge_configs(request.judge_config, request.judges) if request.judge_config else {}
     document = PackDocument(request.run, pack)
-    config = _config(request, pack, configs, environ)
+    policy = case_policy(request.case_policy)
+    config = _config(request, pack, configs, policy, environ)
     summary = score_suite(
         SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
-        JudgePlan(names=request.judges, configs=configs),
+        JudgePlan(names=request.judges, configs=configs, case_policy=policy),
         config,
         request.out,
         layout=request.layout,
@@ -124,17 +127,22 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
 
 
 def _config(
-    request: RejudgeRequest, pack: Pack, configs: Mapping[str, Any], environ: Mapping[str, str]
+    request: RejudgeRequest,
+    pack: Pack,
+    configs: Mapping[str, Any],
+    policy: CasePolicy,
+    environ: Mapping[str, str],
 ) -> RunConfig:
     """What the new pack says: of the agent what the old one said, of the judging what is done now."""
     origin = {"run_id": pack.config.run_id, "manifest_sha256": pack.manifest_sha256}
+    kept = {name: value for name, value in pack.config.execution_config.items() if name != "case_policy"}
     return pack.config.model_copy(
         update={
             "run_id": checked_run_id(request.run_id, environ),
             "started_at": clock.timestamp(environ),
             "judges": list(request.judges),
             "judge_configs": {name: configs[name] for name in request.judges if name in configs},
-            "execution_config": {**pack.config.execution_config, REJUDGED_FROM: origin},
+            "execution_config": {**kept, **stated_policy(policy), REJUDGED_FROM: origin},
             "pinned_env": pinned_environment(),
         }
     )

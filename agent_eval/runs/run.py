@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.contracts import RunConfig, RunSummary
+from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.score import score_suite
 from agent_eval.errors import InvalidInput, UsageError
@@ -29,7 +30,8 @@ Layout = Literal["auto", "files", "compact"]
 class RunRequest:
     """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all.
 
-    `shard` is one of several parts of the suite, such as `3/8`.
+    `shard` is one of several parts of the suite, such as `3/8`. `case_policy` says when a case with several
+    trials passes; see `contracts.trials.case_policy`.
     """
 
     suite: Path
@@ -45,6 +47,7 @@ class RunRequest:
     dependency_lock_hash: str | None = None
     judges: tuple[str, ...] = ()
     judge_config: Path | None = None
+    case_policy: str = "all"
     cases: tuple[str, ...] = ()
     shard: str | None = None
     summary_json: Path | None = None
@@ -92,8 +95,10 @@ def run_suite(
     source, chosen = choose(source, request.cases, request.shard)
     names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
+    policy = case_policy(request.case_policy)
+    chosen = {**chosen, **stated_policy(policy)}
     config = run_config(request, source, names, configs, environ, execution_config=chosen)
-    plan = JudgePlan(names=names, configs=configs)
+    plan = JudgePlan(names=names, configs=configs, case_policy=policy)
     summary = score_suite(
         source,
         plan,
@@ -106,6 +111,11 @@ def run_suite(
     if request.summary_json is not None:
         write_output(request.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, request.out)
+
+
+def stated_policy(policy: CasePolicy) -> dict[str, str]:
+    """What a run's `execution_config` says of the case policy: nothing where every trial must pass."""
+    return {} if policy == ALL else {"case_policy": policy.text}
 
 
 def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:

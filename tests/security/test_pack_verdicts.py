@@ -105,7 +105,7 @@ def another_case(result: Any) -> None:
         (soft, "hard_failed does not follow"),
         (perfect, "score does not follow"),
         (unscored, "score does not follow"),
-        (negative_trial, "trial is negative"),
+        (negative_trial, "names a trial but has none"),
         (borrowed_verdict, "belongs to another case"),
         (doubled_judge, "two verdicts of one judge"),
         (forged_pass, "passed contradicts the outcome"),

@@ -1,0 +1,142 @@
+"""Several trials of a case: when the case passes, and what they say of the agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+
+from agent_eval.contracts.policy import ZERO_TOLERANCE
+from agent_eval.contracts.stability import PassCurve
+from agent_eval.contracts.verdict import CaseResult, Outcome, TrialResult
+from agent_eval.errors import InvalidInput
+
+_RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")
+_WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.SKIPPED)
+
+
+@dataclass(frozen=True)
+class CasePolicy:
+    """When a case with several trials passes: at least `share` of them, or more than it if `above`."""
+
+    text: str
+    share: Fraction
+    above: bool = False
+
+    def passes(self, passed: int, trials: int) -> bool:
+        """Whether a case passes. One of which no trial passed never does."""
+        if not passed:
+            return False
+        reached = Fraction(passed, trials)
+        return reached > self.share if self.above else reached >= self.share
+
+
+ALL = CasePolicy("all", Fraction(1))
+"""Every trial must pass: the policy unless another is asked for."""
+
+
+def case_policy(text: str) -> CasePolicy:
+    """Read a case policy: `all`, `any`, `majority` (more than half) or `pass_rate>=x` with x from 0 to 1.
+
+    Raises:
+        InvalidInput: It is none of these.
+    """
+    stated = text.strip()
+    if stated == "all":
+        return ALL
+    if stated == "any":
+        return CasePolicy("any", Fraction(0), above=True)
+    if stated == "majority":
+        return CasePolicy("majority", Fraction(1, 2), above=True)
+    match = _RATE.fullmatch(stated)
+    if match and Fraction(match[1]) <= 1:
+        return CasePolicy(f"pass_rate>={match[1]}", Fraction(match[1]))
+    raise InvalidInput(
+        f"there is no case policy {text[:100]!r}",
+        remedy="Use all, any, majority, or pass_rate>=x with x from 0 to 1.",
+        field="case_policy",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFacts:
+    """A trial as a policy sees it: its `Outcome`, and whether a judge of safety failed it."""
+
+    outcome: str
+    unsafe: bool = False
+
+
+def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
+    """Whether a judge of safety failed: `(judge id, outcome)` of every verdict on a trial."""
+    return any(judge in ZERO_TOLERANCE and outcome == Outcome.FAILED for judge, outcome in verdicts)
+
+
+def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts]) -> int:
+    """Which trial speaks for the case; its result is the case's.
+
+    Where a judge of safety failed one, it is that one, whatever the policy says: one leak is not outvoted.
+    Else, where the policy passes, the first that passed; else the first of the worst that did not.
+    """
+    for number, trial in enumerate(trials):
+        if trial.unsafe:
+            return number
+    outcomes = [trial.outcome for trial in trials]
+    if policy.passes(outcomes.count(Outcome.PASSED), len(outcomes)):
+        return outcomes.index(Outcome.PASSED)
+    return outcomes.index(next(outcome for outcome in _WORST_FIRST if outcome in outcomes))
+
+
+def trials_result(results: Sequence[CaseResult], policy: CasePolicy) -> CaseResult:
+    """The result of a case from those of its trials, in trial order; at least one.
+
+    A single trial is the case's result as it stands. Of several, all are kept in `trials`, and outcome, score
+    and verdicts are those of the deciding trial (`deciding_trial`).
+    """
+    if len(results) == 1:
+        return results[0]
+    facts = [
+        TrialFacts(result.outcome, is_unsafe((one.judge_id, one.outcome) for one in result.verdicts))
+        for result in results
+    ]
+    number = deciding_trial(policy, facts)
+    trials = [
+        TrialResult.model_construct(
+            outcome=result.outcome,
+            passed=result.passed,
+            hard_failed=result.hard_failed,
+            score=result.score,
+            verdicts=result.verdicts,
+        )
+        for result in results
+    ]
+    return results[number].model_copy(update={"trial": number, "trials": trials, "case_policy": policy.text})
+
+
+def pass_curve(counts: Sequence[tuple[int, int]]) -> list[PassCurve]:
+    """pass^k and pass@k for every k that all cases have trials for, as means over the cases.
+
+    Args:
+        counts: `(passed, trials)` of each case.
+
+    pass^k = C(c, k) / C(n, k) (S. Yao et al., tau-bench, 2024), pass@k = 1 - C(n - c, k) / C(n, k) (M. Chen
+    et al., Evaluating large language models trained on code, 2021), both unbiased.
+    """
+    return weighted_pass_curve([(passed, trials, 1) for passed, trials in counts])
+
+
+def weighted_pass_curve(counts: Iterable[tuple[int, int, int]]) -> list[PassCurve]:
+    """`pass_curve` where `(passed, trials, cases)` says how many cases are alike."""
+    alike = list(counts)
+    total = sum(cases for _, _, cases in alike)
+    if not total:
+        return []
+    return [
+        PassCurve(
+            k=k,
+            pass_hat_k=float(sum(n * Fraction(comb(c, k), comb(t, k)) for c, t, n in alike) / total),
+            pass_at_k=float(sum(n * (1 - Fraction(comb(t - c, k), comb(t, k))) for c, t, n in alike) / total),
+        )
+        for k in range(1, min(trials for _, trials, _ in alike) + 1)
+    ]

@@ -1,0 +1,162 @@
+"""A pack whose cases have several trials is refused where anything in it does not follow from the trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import RunConfig, trials_result
+from agent_eval.contracts.trials import ALL
+from agent_eval.errors import InvalidPack
+from agent_eval.evidence.convert import compact, expand
+from agent_eval.evidence.pack import open_pack
+from tests.factories import make_case, make_config, make_pack, make_result, make_trace, seal
+
+CASE = make_case("a", "one") | {"trials": [{"trace": make_trace("two"), "metadata": {}}]}
+CONFIG: RunConfig = make_config()
+
+
+def pack(root: Path, layout: str) -> Path:
+    """A case whose second trial failed."""
+    result = trials_result([make_result("a"), make_result("a", failed="policy")], ALL)
+    return make_pack(root, [result], cases=[CASE], layout=layout, config=CONFIG)
+
+
+def tamper(root: Path, layout: str, change: Callable[[dict[str, Any]], None]) -> None:
+    place = root / ("cases/a/verdicts.json" if layout == "files" else "cases/verdicts-00000.jsonl")
+    row = json.loads(place.read_bytes())
+    change(row)
+    place.write_text(json.dumps(row) + "\n")
+    seal(root, CONFIG, layout=layout, case_ids=["a"])
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: str) -> None:
+    if layout == "files":
+        found = open_pack(make(tmp_path))
+    else:
+        compact(open_pack(make(tmp_path)), tmp_path / "compact")
+        found = open_pack(tmp_path / "compact")
+    [result] = found.results()
+    assert (result["outcome"], result["trial"], len(result["trials"])) == ("failed", 1, 2)
+    assert found.summary.flaky_cases == 1
+    shown = found.trajectory("a")
+    assert [event.tool for event in shown.trace if event.type == "tool_call"] == ["two"]
+
+
+def make(tmp_path: Path) -> Path:
+    """The same, written by the program."""
+    from agent_eval.runs.run import RunRequest, run_suite
+    from tests.factories import make_suite
+
+    case = CASE | {"policy": {"forbidden_tools": ["two"]}}
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
+    run_suite(RunRequest(suite=tmp_path / "suite.json", out=tmp_path / "pack"), environ={})
+    return tmp_path / "pack"
+
+
+def test_layouts_convert_byte_for_byte(tmp_path: Path) -> None:
+    source = make(tmp_path)
+    compact(open_pack(source), tmp_path / "compact")
+    expand(open_pack(tmp_path / "compact"), tmp_path / "again")
+    for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        assert (tmp_path / "again" / path.relative_to(source)).read_bytes() == path.read_bytes()
+    events = [json.loads(line) for line in (source / "run/events.jsonl").read_bytes().splitlines()]
+    assert {event.get("trial") for event in events} == {None, 1}
+    [row] = [json.loads(line) for line in (source / "run/index.jsonl").read_bytes().splitlines()]
+    assert [call[0] for call in row["calls"]] == ["two"]
+
+
+def _outvoted(row: dict[str, Any]) -> None:
+    row["case_policy"] = "any"
+
+
+def _no_policy(row: dict[str, Any]) -> None:
+    row["case_policy"] = None
+
+
+def _unknown_policy(row: dict[str, Any]) -> None:
+    row["case_policy"] = "most"
+
+
+def _other_trial(row: dict[str, Any]) -> None:
+    row.update(row["trials"][0], trial=0)
+
+
+def _other_verdicts(row: dict[str, Any]) -> None:
+    row["verdicts"][1]["reason"] = "all is well"
+
+
+def _trial_that_contradicts_itself(row: dict[str, Any]) -> None:
+    row["trials"][0]["outcome"] = "failed"
+
+
+def _trial_of_the_wrong_type(row: dict[str, Any]) -> None:
+    row["trials"][0] = 7
+
+
+def _trial_with_a_broken_verdict(row: dict[str, Any]) -> None:
+    row["trials"][0]["verdicts"][0]["passed"] = "yes"
+
+
+def _trials_of_the_wrong_type(row: dict[str, Any]) -> None:
+    row["trials"] = {"0": row["trials"][0]}
+
+
+def _single_trial(row: dict[str, Any]) -> None:
+    row["trials"] = row["trials"][1:]
+    row["trial"] = 0
+
+
+def _trials_taken_away(row: dict[str, Any]) -> None:
+    row["trials"] = []
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_outvoted, "does not decide it"),
+        (_no_policy, "no case_policy"),
+        (_unknown_policy, "no case policy 'most'"),
+        (_other_trial, "does not decide it"),
+        (_other_verdicts, "does not say what trial 1 says"),
+        (_trial_that_contradicts_itself, "trial 0"),
+        (_trial_of_the_wrong_type, "trial 0: is not the result of a trial"),
+        (_trial_with_a_broken_verdict, "trial 0: verdicts"),
+        (_trials_of_the_wrong_type, "list"),
+        (_single_trial, "single trial"),
+        (_trials_taken_away, "names a trial but has none"),
+    ],
+)
+def test_what_does_not_follow_from_the_trials_is_refused(
+    tmp_path: Path, layout: str, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    root = pack(tmp_path / "pack", layout)
+    open_pack(root)
+    tamper(root, layout, change)
+    with pytest.raises(InvalidPack, match=said):
+        open_pack(root)
+
+
+def test_a_summary_that_hides_flakes_is_refused(tmp_path: Path) -> None:
+    root = pack(tmp_path / "pack", "files")
+    summary = json.loads((root / "run/summary.json").read_bytes())
+    summary["flaky_cases"] = 0
+    (root / "run/summary.json").write_text(json.dumps(summary))
+    seal(root, CONFIG, layout="files", case_ids=["a"])
+    with pytest.raises(InvalidPack, match="flaky_cases"):
+        open_pack(root)
+
+
+def test_a_trajectory_without_the_deciding_trial_is_refused(tmp_path: Path) -> None:
+    root = pack(tmp_path / "pack", "files")
+    (root / "cases/a/trajectory.json").write_text(json.dumps(CASE | {"trials": []}))
+    seal(root, CONFIG, layout="files", case_ids=["a"])
+    found = open_pack(root)
+    with pytest.raises(InvalidPack, match="has no trial 1"):
+        found.trajectory("a")

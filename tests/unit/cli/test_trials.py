@@ -1,0 +1,193 @@
+"""Recorded trials through `run`, `compare`, `gate`, `stability-check`; agents that are run repeatedly."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_case, make_suite, make_trace
+
+AGENT = """
+import json, pathlib, sys
+case = json.load(sys.stdin)["case_id"]
+count = pathlib.Path(sys.argv[1]) / case
+number = int(count.read_text()) if count.exists() else 0
+count.write_text(str(number + 1))
+calls = [{"tool": "escalate", "input": {}, "output": {}}] if case == "moody" and number % 2 else []
+print(json.dumps({"assistant_output": "done", "tool_calls": calls}))
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    ended = main(arguments)
+    captured = capsys.readouterr()
+    assert ended == code, captured
+    return captured.err if code == 2 else captured.out
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    return dict(json.loads(printed(capsys, *arguments, code=code)))
+
+
+def case(case_id: str, *bad: bool) -> dict[str, Any]:
+    """A case with a trial for each of `bad`, which escalates where it is true."""
+    traces = [make_trace("lookup", *(["escalate"] * escalates)) for escalates in bad]
+    trials = [{"trace": trace} for trace in traces[1:]]
+    made = make_case(case_id, policy={"forbidden_tools": ["escalate"]}) | {"trace": traces[0]}
+    return made | ({"trials": trials} if trials else {})
+
+
+def write(*cases: dict[str, Any], name: str = "suite.json") -> str:
+    Path(name).write_text(json.dumps(make_suite(*cases)))
+    return name
+
+
+MIXED = (case("good", False, False, False), case("flaky", False, True, False), case("bad", True, True, True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "passed"), [("all", 1), ("any", 2), ("majority", 2), ("pass_rate>=0.7", 1)]
+)
+def test_run__a_case_passes_by_its_policy(
+    policy: str, passed: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ("run", "--suite", write(*MIXED), "--out", "pack", "--case-policy", policy)
+    said = parsed(capsys, *run)["summary"]
+    assert (said["passed_cases"], said["flaky_cases"]) == (passed, 1)
+    assert [round(point["pass_hat_k"], 3) for point in said["pass_curve"]] == [0.556, 0.444, 0.333]
+    shown = printed(capsys, *run, "--format", "text")
+    assert "1 case is flaky." in shown
+    assert "All of k trials pass, k = 1 to 3: 0.556, 0.444, 0.333; one of them: 0.556, 0.667, 0.667" in shown
+    stated = json.loads(Path("pack/run/config.json").read_text())["execution_config"]
+    assert stated == ({} if policy == "all" else {"case_policy": policy})
+
+
+def test_run__an_unknown_policy_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ("run", "--suite", write(*MIXED), "--out", "pack", "--case-policy", "most")
+    assert "no case policy 'most'" in printed(capsys, *run, code=2)
+    assert not Path("pack").exists()
+
+
+def test_rejudge__by_another_policy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parsed(capsys, "run", "--suite", write(*MIXED), "--out", "all")
+    again = ("rejudge", "--run", "all", "--judge", "policy", "--out", "any", "--case-policy", "any")
+    assert parsed(capsys, *again)["summary"]["passed_cases"] == 2
+    back = ("rejudge", "--run", "any", "--judge", "policy", "--out", "back")
+    said = parsed(capsys, *back)
+    assert (said["summary"]["passed_cases"], "case_policy" in said) == (1, False)
+
+
+def test_gate__knows_how_many_cases_are_flaky(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parsed(capsys, "run", "--suite", write(*MIXED), "--out", "before")
+    now = (case("good", False, True, False), *MIXED[1:])
+    parsed(capsys, "run", "--suite", write(*now), "--out", "now")
+    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now")
+    delta = "now/compare/baseline_delta.json"
+    decision = parsed(capsys, "gate", "--compare", delta, "--preset", "pull-request")
+    assert decision["evidence"]["flaky"] == 2
+    assert any(line.startswith("flaky 2, ") for line in decision["explanation"])
+    [regressed] = json.loads(Path(delta).read_text())["case_regressions"]
+    assert regressed["judges"][0]["reason"].startswith("forbidden tool escalate")
+    gate = "now/compare/gate_decision.json"
+    parsed(capsys, "report", "markdown", "--compare", delta, "--gate", gate, "--out", "report.md")
+    text = Path("report.md").read_text(encoding="utf-8")
+    assert "2 cases gave different results in different trials." in text
+    assert "| 3 | 0% | 66.7% |" in text
+
+
+def test_stability__of_recorded_trials(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check = ("stability-check", "--suite", write(*MIXED))
+    report = parsed(capsys, *check, "--out", "stability.json", code=1)
+    assert report == json.loads(Path("stability.json").read_text())
+    assert report["flaky_case_ids"] == report["quarantine_recommended_case_ids"] == ["flaky"]
+    assert report["consistently_failing_case_ids"] == ["bad"]
+    assert (report["runs"], report["execution_mode"], report["notes"]) == (3, "trace_score", [])
+    shown = printed(capsys, *check, "--quarantine-min-pass-rate", "0.5", "--format", "text", code=1)
+    assert "1 of 3 cases is flaky; 1 always fails." in shown
+    assert "Passed 2 of 3 runs: flaky, but no less than 0.5 of the time." in shown
+
+
+def test_stability__one_recording_says_nothing_of_the_agent(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ("stability-check", "--suite", write(case("a", False), MIXED[0]), "--runs", "10")
+    report = parsed(capsys, *check)
+    assert report["flaky_case_ids"] == []
+    assert [row["runs"] for row in report["case_stability"]] == [10, 3]
+    assert "1 of 2 cases were recorded once" in report["notes"][0]
+    assert "recorded once" in printed(capsys, *check, "--format", "text")
+
+
+def test_stability__of_an_agent_that_is_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("agent.py").write_text(AGENT)
+    Path("counts").mkdir()
+    cases = [case(name, False) for name in ("calm", "moody")]
+    command = shlex.join([sys.executable, str(here / "agent.py"), str(here / "counts")])
+    check = ("stability-check", "--suite", write(*cases), "--propose-command", command)
+    report = parsed(capsys, *check, "--runs", "3", "--max-repairs", "0", code=1)
+    assert report["flaky_case_ids"] == ["moody"]
+    assert report["execution_mode"] == "propose_execute_repair"
+    assert {row["case_id"]: row["pass_count"] for row in report["case_stability"]} == {"calm": 3, "moody": 2}
+    assert Path("counts/calm").read_text() == "3"
+
+
+def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = shlex.join([sys.executable, "-c", "import time; time.sleep(0.6)"])
+    suite = write(*(case(f"c-{number}", False) for number in range(5)))
+    check = ("stability-check", "--suite", suite, "--propose-command", command, "--max-run-seconds", "0.5")
+    assert main(check) == 4
+    assert "ended early" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--runs", "1"), "--runs"),
+        (("--execution-mode", "propose_execute_repair"), "needs --propose-command"),
+        (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
+        (("--agent", "python:a:b", "--propose-command", "x"), "--propose-command or --agent"),
+        (("--repair-command", "x"), "goes with --propose-command"),
+        (("--propose-command", "true", "--resume"), "not resumed"),
+        (("--propose-command", "true", "--record", "tools.json"), "one recording"),
+        (("--judge", "regexx"), "regex"),
+    ],
+)
+def test_stability__what_makes_no_sense_is_refused(
+    flags: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in printed(capsys, "stability-check", "--suite", write(*MIXED), *flags, code=2)
+
+
+def test_stability__nothing_measured_is_no_report(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for suite in (write(), write(make_case("a"), name="skipped.json")):
+        found = printed(capsys, "stability-check", "--suite", suite, "--judge", "regex", code=2)
+        assert "nothing" in found
+    doubled = write(MIXED[0], MIXED[0])
+    assert "stands twice" in printed(capsys, "stability-check", "--suite", doubled, code=2)
+
+
+def test_secrets_stand_in_no_trial(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "hunter2-hunter2")
+    flaky = case("leaky", False, True)
+    flaky["policy"] = {"forbidden_tools": ["hunter2-hunter2"]}
+    flaky["trials"][0]["trace"] = make_trace("hunter2-hunter2")
+    parsed(capsys, "run", "--suite", write(flaky), "--out", "pack", "--layout", "compact")
+    assert all(b"hunter2" not in path.read_bytes() for path in Path("pack").rglob("*") if path.is_file())
+    parsed(capsys, "pack", "verify", "--run", "pack")

@@ -1,0 +1,127 @@
+"""Several trials of a case: what they amount to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts import Case, CaseResult, Outcome, Tally, case_policy, summarize, trials_result
+from agent_eval.contracts.trials import ALL, pass_curve
+from agent_eval.errors import InvalidInput
+from tests.factories import make_result, make_trace
+
+OUTCOMES = {"passed": {}, "failed": {"failed": "policy"}, "error": {"error": "policy"}}
+POLICIES = ("all", "any", "majority", "pass_rate>=0.75")
+
+
+def results(*outcomes: str) -> list[CaseResult]:
+    return [make_result("a", **OUTCOMES[outcome]) for outcome in outcomes]
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcomes", "outcome", "trial"),
+    [
+        ("all", ["passed", "passed"], "passed", 0),
+        ("all", ["passed", "failed"], "failed", 1),
+        ("all", ["failed", "error"], "error", 1),
+        ("any", ["failed", "passed"], "passed", 1),
+        ("any", ["failed", "failed"], "failed", 0),
+        ("majority", ["passed", "failed"], "failed", 1),
+        ("majority", ["failed", "passed", "passed"], "passed", 1),
+        ("pass_rate>=0.5", ["passed", "failed"], "passed", 0),
+        ("pass_rate>=0.75", ["passed", "failed"], "failed", 1),
+        ("pass_rate >= 0", ["failed", "error"], "error", 1),
+    ],
+)
+def test_the_deciding_trial_speaks_for_the_case(
+    policy: str, outcomes: list[str], outcome: str, trial: int
+) -> None:
+    found = trials_result(results(*outcomes), case_policy(policy))
+    assert (found.outcome, found.trial) == (outcome, trial)
+    assert found.verdicts == found.trials[trial].verdicts
+    assert found.case_policy == policy.replace(" ", "")
+
+
+def test_a_single_trial_is_the_result_as_it_stands() -> None:
+    [one] = results("failed")
+    assert trials_result([one], ALL) is one
+    assert (one.trials, one.case_policy, one.trial_counts) == ([], None, (0, 1))
+
+
+@pytest.mark.parametrize("judge", ["prompt_injection", "tool_abuse"])
+def test_one_leak_is_not_outvoted(judge: str) -> None:
+    trials = [make_result("a", judges=(judge,)) for _ in range(9)]
+    trials[4] = make_result("a", judges=(judge,), failed=judge)
+    found = trials_result(trials, case_policy("any"))
+    assert (found.outcome, found.trial) == (Outcome.FAILED, 4)
+
+
+@given(st.lists(st.sampled_from(sorted(OUTCOMES)), min_size=2, max_size=8), st.sampled_from(POLICIES))
+def test_a_case_passes_exactly_when_its_policy_says_so(outcomes: list[str], policy: str) -> None:
+    found = trials_result(results(*outcomes), case_policy(policy))
+    assert found.passed == case_policy(policy).passes(outcomes.count("passed"), len(outcomes))
+    assert found.trial_counts == (outcomes.count("passed"), len(outcomes))
+    assert found.passed == (found.outcome is Outcome.PASSED)
+
+
+@pytest.mark.parametrize("text", ["most", "pass_rate>=1.1", "pass_rate>=", "pass_rate>0.5", ""])
+def test_there_is_no_other_policy(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no case policy"):
+        case_policy(text)
+
+
+def test_a_summary_counts_flaky_cases_and_their_curve() -> None:
+    cases = [trials_result(results(*outcomes), ALL) for outcomes in (["passed"] * 2, ["passed", "failed"])]
+    found = summarize("run", "shop", cases)
+    assert (found.passed_cases, found.flaky_cases) == (1, 1)
+    assert [(point.k, point.pass_hat_k, point.pass_at_k) for point in found.pass_curve] == [
+        (1, 0.75, 0.75),
+        (2, 0.5, 1.0),
+    ]
+
+
+def test_single_trials_say_nothing_of_flakes() -> None:
+    found = summarize("run", "shop", results("passed", "failed"))
+    assert (found.flaky_cases, found.pass_curve) == (None, [])
+    mixed = summarize("run", "shop", [trials_result(results("passed", "failed"), ALL), *results("passed")])
+    assert (mixed.flaky_cases, mixed.pass_curve) == (1, [])
+
+
+@given(st.lists(st.lists(st.sampled_from(["passed", "failed"]), min_size=1, max_size=4), max_size=9))
+def test_tallies_can_be_divided_and_merged(cases: list[list[str]]) -> None:
+    found = [trials_result(results(*outcomes), ALL) for outcomes in cases]
+    whole, left, right = Tally(), Tally(), Tally()
+    for number, result in enumerate(found):
+        whole.add(result)
+        (left if number % 2 else right).add(result)
+    left.merge(right)
+    assert left.summary("r", "d") == whole.summary("r", "d")
+    rows = Tally()
+    for result in found:
+        rows.add_row(result.to_json())  # type: ignore[arg-type]
+    assert rows.summary("r", "d") == whole.summary("r", "d")
+
+
+def test_no_case_has_no_curve() -> None:
+    assert pass_curve([]) == []
+
+
+def test_a_case_as_of_one_trial() -> None:
+    case = Case.model_validate(
+        {
+            "case_id": "a",
+            "metadata": {"cost_usd": 1, "team": "shop"},
+            "trace": make_trace("one"),
+            "trials": [{"trace": make_trace("two"), "metadata": {"cost_usd": 2}}],
+        }
+    )
+    assert case.trial_count == 2
+    assert case.of_trial(0) is case
+    second = case.of_trial(1)
+    assert [event.tool for event in second.trace if event.type == "tool_call"] == ["two"]
+    assert second.metadata == {"cost_usd": 2, "team": "shop"}
+    assert second.trial_count == 1
+    for number in (-1, 2):
+        with pytest.raises(IndexError):
+            case.of_trial(number)
