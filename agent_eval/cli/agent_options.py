@@ -145,8 +145,20 @@ def running(command: Command) -> Command:
     return command
 
 
+def repeated(command: Command) -> Command:
+    """`--trials`, for commands whose pack holds them."""
+    return click.option(
+        "--trials",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="How often each case is run by the agent.",
+    )(command)
+
+
 def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None) -> AgentRequest:
-    """Take what `running` declared out of a command's options.
+    """Take what `running` and `repeated` declared out of a command's options.
 
     Raises:
         UsageError: Options contradict each other; a variable is not set.
@@ -181,6 +193,7 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
     return AgentRequest(
         agent=agent,
         options=settings,
+        trials=take("trials", 1),
         max_repairs=take("max_repairs") or 0,
         attempt=each,
         trial=TrialLimits(

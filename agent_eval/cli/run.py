@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import run_and_report, running, take_agent
+from agent_eval.cli.agent_options import repeated, run_and_report, running, take_agent
 from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, trials, written
 from agent_eval.cli.printing import emit
 from agent_eval.errors import ExitCode
@@ -26,6 +26,7 @@ from agent_eval.errors import ExitCode
 )
 @click.option("--agent-command", type=TEXT, metavar="COMMAND", help="The same as --agent command:COMMAND.")
 @running
+@repeated
 @run_identity
 @judging
 @trials
@@ -75,7 +76,7 @@ def run(
 def _drop_agent_options(options: dict[str, object]) -> None:
     """Options that only mean something for an agent; given without one they are a mistake."""
     context = click.get_current_context()
-    for param in declared(running):
+    for param in [*declared(running), *declared(repeated)]:
         name = param.name or ""
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{param.opts[0]} is for running an agent: give --agent as well.")

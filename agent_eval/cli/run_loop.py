@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import run_and_report, running, take_agent
-from agent_eval.cli.options import TEXT, judging, output_format, run_identity, written
+from agent_eval.cli.agent_options import repeated, run_and_report, running, take_agent
+from agent_eval.cli.options import TEXT, judging, output_format, run_identity, trials, written
 
 DEFAULT_REPAIRS = 2
 
@@ -31,6 +31,8 @@ DEFAULT_REPAIRS = 2
     help="Another kind of agent: an address, openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION.",
 )
 @running
+@repeated
+@trials
 @run_identity
 @judging
 @written

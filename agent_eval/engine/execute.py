@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 from agent_eval.agents.tools import check_tools
 from agent_eval.contracts import canonical_json
+from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.limits import RunLimits, RunUse
 from agent_eval.engine.progress import Counter, Standing
-from agent_eval.engine.recorded import MISSING, executed
+from agent_eval.engine.recorded import Slots, executed
 from agent_eval.engine.redacted import written_result
 from agent_eval.engine.repair import Interrupted, TrialOutcome, TrialPlan, run_trial
 from agent_eval.engine.retries import Retries
@@ -40,6 +41,8 @@ class ExecutionPlan:
 
     Attributes:
         trial: How every trial goes; retries, clocks and interruption are joined to the run here.
+        trials: How often each case is run. Every case has its first trial before any has its second.
+        policy: When a case with several trials passes.
         parallel: How many trials at once; None for as many as the provider takes.
         limits: What the whole run may use.
         retries: When requests are sent again.
@@ -47,6 +50,8 @@ class ExecutionPlan:
     """
 
     trial: TrialPlan
+    trials: int = 1
+    policy: CasePolicy = ALL
     parallel: int | None = 1
     limits: RunLimits = field(default_factory=RunLimits)
     retries: Retries = field(default_factory=Retries)
@@ -74,6 +79,7 @@ class Execution:
 
 
 class _Work(NamedTuple):
+    trial: int
     position: int
     found: RawCase
 
@@ -136,9 +142,8 @@ class _Run:
 
     def __init__(self, suite: SuiteSource, plan: ExecutionPlan, journal: Journal) -> None:
         self._suite, self._plan, self._journal = suite, plan, journal
-        self._offsets = array("Q", [MISSING]) * suite.case_count
-        self._counter = Counter(suite.case_count)
-        self._clock = plan.trial.clocks.monotonic
+        self._slots = Slots(suite.case_count, plan.trials)
+        self._counter = Counter(len(self._slots))
         self._use = RunUse(plan.limits, time.monotonic)
         self._began = time.monotonic()
         self._interrupted = Flag()
@@ -152,15 +157,15 @@ class _Run:
     def recall(self) -> None:
         """Count what the journal has."""
         for offset, record in self._journal.entries():
-            position = record.get("position") if isinstance(record, dict) else None
-            if not isinstance(position, int) or not 0 <= position < len(self._offsets):
+            trial, position = _place(record)
+            if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
                 raise InvalidInput(
                     f"{self._journal.path}: has a trial that the suite does not have",
                     remedy="Run again from the start.",
                     file=str(self._journal.path),
                 )
-            if self._offsets[position] == MISSING:
-                self._offsets[position] = offset
+            if not self._slots.has(trial, position):
+                self._slots.put(trial, position, offset)
                 self._use.add(record["cost_usd"])
                 outcome = record["result"]["outcome"]
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
@@ -188,15 +193,15 @@ class _Run:
         return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
 
     def _missing(self) -> Iterator[_Work]:
-        position = 0
-        for shard in self._suite.shards:
-            if all(offset != MISSING for offset in self._offsets[shard.first : shard.first + shard.count]):
-                position += shard.count
-                continue
-            for found in self._suite.document.read(shard):
-                if self._offsets[position] == MISSING:
-                    yield _Work(position, found)
-                position += 1
+        for trial in range(self._slots.trials):
+            for shard in self._suite.shards:
+                positions = range(shard.first, shard.first + shard.count)
+                if self._slots.has_all(trial, positions):
+                    continue
+                cases = self._suite.document.read(shard)
+                for position, found in zip(positions, cases, strict=True):
+                    if not self._slots.has(trial, position):
+                        yield _Work(trial, position, found)
 
     def _one(self, work: _Work) -> None:
         try:
@@ -204,20 +209,28 @@ class _Run:
         except Interrupted:
             return
         record = _record(work, outcome, self._plan.redactor)
-        self._offsets[work.position] = self._journal.append(record)
+        self._slots.put(work.trial, work.position, self._journal.append(record))
         self._use.add(outcome.use.cost_usd)
         self._counter.add(outcome.result.outcome.value, outcome.use.cost_usd, outcome.retries)
 
     def result(self) -> Execution:
         """What there is."""
-        missing = self._offsets.count(MISSING)
-        stopped = self._stopped if missing else ""
-        if missing == len(self._offsets):
+        stopped = self._stopped if self._slots.missing() else ""
+        reader = JournalReader(self._journal.path)
+        suite = executed(self._suite, self._slots, reader, self._plan.policy)
+        if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        suite = executed(self._suite, self._offsets, JournalReader(self._journal.path))
         return Execution(suite, stopped, self._standing(0))
+
+
+def _place(record: Any) -> tuple[int, int]:
+    """Which trial of which case a record of the journal is; (-1, -1) for none."""
+    if not isinstance(record, dict):
+        return -1, -1
+    trial, position = record.get("trial"), record.get("position")
+    return (trial, position) if isinstance(trial, int) and isinstance(position, int) else (-1, -1)
 
 
 def _record(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> dict[str, Any]:
@@ -230,6 +243,7 @@ def _record(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> dict[str,
         recorded = redactor.redact_value(recorded)
     return {
         "position": work.position,
+        "trial": work.trial,
         "case_id": work.found.raw["case_id"],
         **recorded,
         "result": result_row(result),

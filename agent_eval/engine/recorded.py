@@ -1,17 +1,17 @@
 """The trials in a journal, as the suite that scoring reads.
 
 Scoring a run of an agent is scoring a suite of recorded traces: the suite's own cases, each with what its
-trial added to it. So a run that was resumed, or divided, gives the bytes of one that was not.
+trials added to it. So a run that was resumed, or divided, gives the bytes of one that was not.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_eval.contracts import CaseResult
-from agent_eval.contracts.suite import definition_of
+from agent_eval.contracts import CaseResult, definition_of
+from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.journal import JournalReader
 from agent_eval.suites.cases import RawCase
@@ -23,51 +23,98 @@ MISSING = 2**64 - 1
 """Stands for the offset of a trial that has not finished."""
 
 
+class Slots:
+    """Where in the journal each trial of each case is, in 8 bytes a trial.
+
+    Args:
+        cases: How many cases there are.
+        trials: How many trials each has.
+    """
+
+    def __init__(self, cases: int, trials: int) -> None:
+        self.cases, self.trials = cases, trials
+        self._offsets = array("Q", [MISSING]) * (cases * trials)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def has(self, trial: int, position: int) -> bool:
+        """Whether a trial has finished."""
+        return self._offsets[trial * self.cases + position] != MISSING
+
+    def put(self, trial: int, position: int, offset: int) -> None:
+        """A trial has finished."""
+        self._offsets[trial * self.cases + position] = offset
+
+    def has_all(self, trial: int, positions: range) -> bool:
+        """Whether this trial of these cases has finished."""
+        first = trial * self.cases
+        return MISSING not in self._offsets[first + positions.start : first + positions.stop]
+
+    def missing(self) -> int:
+        """How many trials have not finished."""
+        return self._offsets.count(MISSING)
+
+    def of_case(self, position: int) -> array[int]:
+        """The offsets of a case's trials, in trial order."""
+        return self._offsets[position :: self.cases]
+
+
 class ExecutedDocument(Document):
-    """A suite whose cases have been run. Cases that have not are left out.
+    """A suite whose cases have been run. Those of which a trial is missing are left out.
 
     Args:
         suite: What was run.
-        offsets: Offset in the journal of the trial of each case, by position; `MISSING` without one.
+        slots: The trials.
         reader: The journal.
+        policy: When a case with several trials passes.
     """
 
-    def __init__(self, suite: Document, offsets: array[int], reader: JournalReader) -> None:
-        done = (position for position, offset in enumerate(offsets) if offset != MISSING)
+    def __init__(
+        self, suite: Document, slots: Slots, reader: JournalReader, policy: CasePolicy = ALL
+    ) -> None:
+        done = (position for position in range(slots.cases) if MISSING not in slots.of_case(position))
         self._cases = Selection(suite, done)
-        self._offsets = array("Q", (offset for offset in offsets if offset != MISSING))
-        self._reader = reader
+        self._slots, self._reader, self._policy = slots, reader, policy
         self.path, self.digest = suite.path, suite.digest
         self.raw_header, self.header_line, self.problems = suite.raw_header, suite.header_line, suite.problems
         self.shards = self._cases.shards
 
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """The cases of a shard with what their trials added. Raises like `Document.read`."""
-        offsets = self._offsets[shard.first : shard.first + shard.count]
+        positions = self._cases.positions[shard.first : shard.first + shard.count]
         with self._reader:
-            for found, offset in zip(self._cases.read(shard), offsets, strict=True):
-                yield executed_case(found, self._reader.read(offset))
+            for found, position in zip(self._cases.read(shard), positions, strict=True):
+                records = [self._reader.read(offset) for offset in self._slots.of_case(position)]
+                yield executed_case(found, records, self._policy)
 
 
-def executed(suite: SuiteSource, offsets: array[int], reader: JournalReader) -> SuiteSource:
+def executed(
+    suite: SuiteSource, slots: Slots, reader: JournalReader, policy: CasePolicy = ALL
+) -> SuiteSource:
     """The suite as it was executed."""
-    return SuiteSource(ExecutedDocument(suite.document, offsets, reader), suite.header)
+    return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy), suite.header)
 
 
-def executed_case(found: RawCase, record: dict[str, Any]) -> RawCase:
-    """A case with what its trial added to it.
+def executed_case(found: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:
+    """A case with what its trials added to it.
 
     Raises:
-        InvalidInput: The record is of another case.
+        InvalidInput: A record is of another case.
     """
-    if record.get("case_id") != found.raw.get("case_id"):
-        raise InvalidInput(
-            f"the journal has a trial of {record.get('case_id')!r} where the suite has "
-            f"{found.raw.get('case_id')!r}",
-            remedy="Run again from the start.",
-            case_id=found.raw.get("case_id"),
-        )
+    for record in records:
+        if record.get("case_id") != found.raw.get("case_id"):
+            raise InvalidInput(
+                f"the journal has a trial of {record.get('case_id')!r} where the suite has "
+                f"{found.raw.get('case_id')!r}",
+                remedy="Run again from the start.",
+                case_id=found.raw.get("case_id"),
+            )
+    first, *others = records
     definition = definition_of(found.raw)
-    metadata = {**(definition.get("metadata") or {}), **record["metadata"]}
-    raw = {**definition, "trace": record["trace"], "metadata": metadata}
-    return RawCase(found.place, raw, None, CaseResult.model_validate(record["result"]))
+    metadata = {**(definition.get("metadata") or {}), **first["metadata"]}
+    raw = {**definition, "trace": first["trace"], "metadata": metadata}
+    if others:
+        raw["trials"] = [{"trace": other["trace"], "metadata": other["metadata"]} for other in others]
+    results = [CaseResult.model_validate(record["result"]) for record in records]
+    return RawCase(found.place, raw, None, trials_result(results, policy))

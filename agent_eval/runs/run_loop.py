@@ -15,6 +15,7 @@ from agent_eval.agents.protocol import Agent, AttemptLimits, Tools
 from agent_eval.agents.tool_server import open_tool_server
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, RunConfig, RunSummary
+from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.execute import Execution, ExecutionPlan, execute
 from agent_eval.engine.limits import RunLimits, TrialLimits
 from agent_eval.engine.plan import JudgePlan
@@ -29,7 +30,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.execution import EXECUTION
 from agent_eval.runs import clock
 from agent_eval.runs.resume import journal_path, open_journal
-from agent_eval.runs.run import RunRequest, read_judge_configs, run_config
+from agent_eval.runs.run import RunRequest, read_judge_configs, run_config, stated_policy
 from agent_eval.runs.secrets import redactor_for
 from agent_eval.runs.select import choose
 from agent_eval.storage.atomic import write_file
@@ -50,6 +51,7 @@ class AgentRequest:
     Attributes:
         agent: What is tested, in one of the forms of `agents.catalog`.
         options: Settings of the agent.
+        trials: How often each case is run.
         max_repairs: Attempts after the first one.
         attempt: What each attempt may use.
         trial: What all attempts of a case may use.
@@ -64,6 +66,7 @@ class AgentRequest:
 
     agent: str
     options: AgentOptions = field(default_factory=AgentOptions)
+    trials: int = 1
     max_repairs: int = 0
     attempt: AttemptLimits = field(default_factory=AttemptLimits)
     trial: TrialLimits = field(default_factory=TrialLimits)
@@ -124,9 +127,10 @@ def run_agent(
     source, chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
     names = judge_names(request)
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
-    plan = JudgePlan(names=names, configs=configs)
+    policy = case_policy(request.case_policy)
+    plan = JudgePlan(names=names, configs=configs, case_policy=policy)
     agent = open_agent(how.agent, how.options)
-    stated = {**chosen, **execution_config(how, agent)}
+    stated = {**chosen, **stated_policy(policy), **execution_config(how, agent)}
     config = run_config(request, source, names, configs, environ, execution_config=stated)
     config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
     may_be_replaced(request.out)
@@ -147,7 +151,13 @@ def run_agent(
             done = execute(
                 source,
                 ExecutionPlan(
-                    trial=trial, parallel=how.parallel, limits=how.run, retries=Retries(), redactor=redactor
+                    trial=trial,
+                    trials=how.trials,
+                    policy=plan.case_policy,
+                    parallel=how.parallel,
+                    limits=how.run,
+                    retries=Retries(),
+                    redactor=redactor,
                 ),
                 journal,
                 on_progress=on_progress,
@@ -186,6 +196,7 @@ def execution_config(how: AgentRequest, agent: Agent) -> dict[str, Any]:
     """
     return {
         "agent": agent.describe(),
+        "trials": how.trials,
         "max_repairs": how.max_repairs,
         "strict_side_effects": how.strict_side_effects,
         "share_expected_output": how.share_expected_output,

@@ -15,6 +15,7 @@ import pytest
 from agent_eval.agents.protocol import AttemptLimits, Task
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import RunConfig
+from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.execute import Execution, ExecutionPlan, execute
 from agent_eval.engine.limits import RunLimits, TrialLimits
 from agent_eval.engine.plan import JudgePlan
@@ -37,7 +38,11 @@ Run = Callable[..., Execution]
 
 
 def plan_for(agent: FakeAgent, **more: Any) -> ExecutionPlan:
-    of_run = {name: more.pop(name) for name in ("parallel", "limits", "retries", "redactor") if name in more}
+    of_run = {
+        name: more.pop(name)
+        for name in ("parallel", "limits", "retries", "redactor", "trials", "policy")
+        if name in more
+    }
     judges = JudgePlan(more.pop("judges", JUDGES)).load()
     limits = more.pop("trial_limits", TrialLimits())
     trial = TrialPlan(agent=agent, judges=judges, tools=CaseTools, clocks=STILL, limits=limits, **more)
@@ -391,3 +396,35 @@ def test_progress_is_told(make_suite: MakeSuite, tmp_path: Path) -> None:
     assert last.seconds_left == 0
     assert last.unknown_cost == 20
     assert replace(last, done=0, resumed=0).seconds_left is None
+
+
+def test_every_case_has_its_first_trial_before_any_has_its_second(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    def behave(task: Task) -> Answer:
+        bad = task.case.case_id == "c1" and len(agent.tasks) > 3
+        return Answer(calls=("forbidden",) if bad else ("lookup",))
+
+    agent = FakeAgent(behave)
+    done = run(make_suite(3), agent, tmp_path / "j", trials=3, policy=case_policy("majority"))
+    assert [task.case.case_id for task in agent.tasks] == ["c0", "c1", "c2"] * 3
+    assert done.standing.total == done.standing.done == 9
+    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack")
+    pack = open_pack(tmp_path / "pack")
+    assert [row["outcome"] for row in pack.results()] == ["passed", "failed", "passed"]
+    assert [trial["passed"] for trial in pack.results()[1]["trials"]] == [True, False, False]
+    assert [trial["trace"][1]["tool"] for trial in pack.raw_trajectory("c1")["trials"]] == ["forbidden"] * 2
+    assert pack.summary.flaky_cases == 1
+
+
+def test_a_case_counts_when_all_its_trials_are_done(make_suite: MakeSuite, tmp_path: Path) -> None:
+    def stop(standing: Standing) -> None:
+        if standing.done >= 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(make_suite(3), slow_agent(), tmp_path / "j", stop, trials=2)
+    agent = FakeAgent(lambda _: Answer())
+    done = run(make_suite(3), agent, tmp_path / "j", trials=2)
+    assert done.standing.resumed + len(agent.tasks) == 6
+    assert all(len(raw["trials"]) == 1 for raw in cases(done).values())
