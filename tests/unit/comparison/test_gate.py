@@ -46,7 +46,8 @@ def gate(found: Comparison, **rules: Any) -> GateDecision:
         (
             {"max_pass_rate_drop": 0.05},
             True,
-            "The pass rate fell by 5.0 points (19 to 18 of 20 compared cases), not above max_pass_rate_drop 5 points.",
+            "The pass rate fell by 5.0 points (19 to 18 of 20 compared cases), "
+            "not above max_pass_rate_drop 5 points.",
         ),
         (
             {"max_pass_rate_drop": 0.0499999999},
