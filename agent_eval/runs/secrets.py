@@ -26,6 +26,7 @@ def _vocabulary() -> Iterator[str]:
     A password that is called like a field of ours would otherwise take the field with it.
     """
     yield from ("agent-eval", "trace_score", "message", "tool_call", "tool_result")
+    yield from ("propose_execute_repair", "propose", "repair", "attempt_history", "selected_attempt")
     yield from JUDGES
     for words in (Outcome, FailureKind, GateStatus):
         yield from (word.value for word in words)
