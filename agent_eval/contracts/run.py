@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,7 +93,7 @@ class Tally:
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
         self.hard_fail_cases = 0
-        self.judges: dict[str, Counter[str]] = {}
+        self.judges: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.trials: Counter[tuple[int, int]] = Counter()
         """How many cases have so many passed trials out of so many."""
@@ -104,7 +104,7 @@ class Tally:
         self.hard_fail_cases += result.hard_failed
         self.trials[result.trial_counts] += 1
         for verdict in result.verdicts:
-            self.judges.setdefault(verdict.judge_id, Counter())[verdict.outcome.value] += 1
+            self.judges[verdict.judge_id][verdict.outcome.value] += 1
             if verdict.failure is not None:
                 self.failures[verdict.failure.value] += 1
 
@@ -115,7 +115,7 @@ class Tally:
         trials = row.get("trials") or [row]
         self.trials[sum(trial["passed"] for trial in trials), len(trials)] += times
         for verdict in row["verdicts"]:
-            self.judges.setdefault(verdict["judge_id"], Counter())[verdict["outcome"]] += times
+            self.judges[verdict["judge_id"]][verdict["outcome"]] += times
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
 
@@ -126,7 +126,7 @@ class Tally:
         self.failures.update(other.failures)
         self.trials.update(other.trials)
         for judge_id, counts in other.judges.items():
-            self.judges.setdefault(judge_id, Counter()).update(counts)
+            self.judges[judge_id].update(counts)
 
     def summary(self, run_id: str, dataset_id: str) -> RunSummary:
         """The summary of everything counted so far."""

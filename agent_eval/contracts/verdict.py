@@ -28,6 +28,12 @@ class Outcome(StrEnum):
     """It could not be judged: agent crashed, judge raised, output missing."""
 
 
+# Looking members up in their class takes longer than what is done with them below.
+_PASSED, _SKIPPED = Outcome.PASSED, Outcome.SKIPPED
+_FAILURES = (Outcome.FAILED, Outcome.ERROR)
+_WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE)
+
+
 class Verdict(Contract):
     """One judge's finding on one case.
 
@@ -51,16 +57,16 @@ class Verdict(Contract):
 
     @model_validator(mode="after")
     def _consistent(self) -> Verdict:
-        if self.passed != (self.outcome is Outcome.PASSED):
+        if self.passed != (self.outcome is _PASSED):
             raise ValueError(f"passed={self.passed} contradicts outcome={self.outcome.value}")
-        if (self.failure is not None) != (self.outcome in (Outcome.FAILED, Outcome.ERROR)):
+        if (self.failure is not None) != (self.outcome in _FAILURES):
             raise ValueError("exactly failed and error verdicts carry a failure")
         return self
 
     @property
     def is_hard_fail(self) -> bool:
         """A failed or error verdict of a hard judge."""
-        return self.hard and self.outcome in (Outcome.FAILED, Outcome.ERROR)
+        return self.hard and self.outcome in _FAILURES
 
 
 class TrialResult(Contract):
@@ -105,15 +111,17 @@ def combine(verdicts: Iterable[Verdict]) -> Outcome:
     `SKIPPED` when no judge but the check of the trace itself had anything to judge: nothing measured
     is not a pass.
     """
-    seen = set()
+    outcomes = []
     measured = False
     for verdict in verdicts:
-        seen.add(verdict.outcome)
-        measured |= verdict.judge_id != REPLAY_CONTRACT and verdict.outcome is not Outcome.SKIPPED
-    for outcome in (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE):
-        if outcome in seen:
-            return outcome
-    return Outcome.PASSED if measured else Outcome.SKIPPED
+        outcome = verdict.outcome
+        outcomes.append(outcome)
+        if outcome is not _SKIPPED and verdict.judge_id != REPLAY_CONTRACT:
+            measured = True
+    for worst in _WORST_FIRST:
+        if worst in outcomes:
+            return worst
+    return _PASSED if measured else _SKIPPED
 
 
 def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:
@@ -123,16 +131,16 @@ def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> Cas
     sum(weights of passed) / sum(weights).
     """
     outcome = combine(verdicts)
-    judged = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
-    total = sum(verdict.weight for verdict in judged)
+    judged = [verdict for verdict in verdicts if verdict.outcome is not _SKIPPED]
+    total = sum([verdict.weight for verdict in judged])
     # The verdicts are valid, and the rest follows from them: validating again would only take time.
     return CaseResult.model_construct(
         case_id=case_id,
         trial=trial,
         outcome=outcome,
-        passed=outcome is Outcome.PASSED,
+        passed=outcome is _PASSED,
         hard_failed=any(verdict.is_hard_fail for verdict in verdicts),
-        score=sum(verdict.weight for verdict in judged if verdict.passed) / total if total else None,
+        score=sum([verdict.weight for verdict in judged if verdict.passed]) / total if total else None,
         verdicts=verdicts,
         case_policy=None,
         trials=[],
