@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.evidence.layout import ATTESTATIONS, COMPARE
 from agent_eval.storage.archive import ZipArchive, check_member_name
 
 MAX_FILE_BYTES = 1 << 30
@@ -22,6 +23,9 @@ _DEEPEST = 32
 _CHUNK = 1 << 20
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+
+# Made just before a file is written into them: a writer killed in between has not damaged the pack.
+_MAY_BE_EMPTY = (f"{COMPARE}/", f"{ATTESTATIONS}/")
 
 
 def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_IT_AGAIN) -> InvalidPack:
@@ -145,7 +149,7 @@ class DirectorySource:
         try:
             with os.scandir(descriptor) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
-            if not entries and prefix:
+            if not entries and prefix and prefix not in _MAY_BE_EMPTY:
                 raise invalid_pack(self.name, prefix.rstrip("/"), "is an empty directory")
             if depth > _DEEPEST:
                 raise invalid_pack(self.name, prefix.rstrip("/"), "lies too deep")

@@ -93,6 +93,8 @@ def tree(root: Path) -> dict[str, str]:
     found = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
+        if name.startswith(".coverage."):
+            continue  # Where the tests are measured, some of the processes leave their figures here.
         if path.is_symlink():
             found[name] = f"link to {path.readlink()}"
         elif path.is_dir():

@@ -67,6 +67,16 @@ def test_empty_directories_are_refused(tmp_path: Path, layout: str) -> None:
     refused(root, "cases/zz", "is an empty directory")
 
 
+@LAYOUTS
+def test_a_writer_killed_before_its_first_file_has_not_damaged_the_pack(tmp_path: Path, layout: str) -> None:
+    root = pack_of(tmp_path, layout)
+    (root / "compare").mkdir()
+    (root / "attestations").mkdir()
+    assert open_pack(root).case_ids() == IDS
+    (root / "compare" / "deeper").mkdir()
+    refused(root, "compare/deeper", "is an empty directory")
+
+
 @pytest.mark.parametrize("name", ["run/config.json", "cases/a", "cases", "cases/b/verdicts.json"])
 @pytest.mark.parametrize("target", ["inside", "outside", "nowhere"])
 def test_links_are_refused_wherever_they_lead(tmp_path: Path, name: str, target: str) -> None:
