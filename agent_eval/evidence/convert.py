@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import SHARD_CASES, CaseResultRow
-from agent_eval.errors import UsageError
 from agent_eval.evidence import layout as at
+from agent_eval.evidence.artifacts import artifact_line, in_order
 from agent_eval.evidence.destination import may_be_replaced
 from agent_eval.evidence.pack import Pack
 from agent_eval.evidence.rows import parse_json
@@ -59,7 +59,7 @@ def compact(pack: Pack, out: Path) -> Conversion:
     """Write a pack in the layout `compact`: sharded JSON Lines. Otherwise as `expand`.
 
     Raises:
-        UsageError: Cases have artifacts, which only the layout `files` can hold; also as `expand`.
+        UsageError: Artifacts of 250 cases exceed what one file of the layout can hold; also as `expand`.
     """
     return _convert(pack, out, "compact")
 
@@ -75,7 +75,8 @@ def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
             for shard in range(-(-manifest.case_count // SHARD_CASES)):
                 with open_shard(target, shard) as writer:
                     for (raw, encoded), result, row in islice(cases, SHARD_CASES):
-                        case = CaseEvidence(raw, encoded, result, dumps(result), row)
+                        artifacts = pack.artifacts(row["case_id"])
+                        case = CaseEvidence(raw, encoded, result, dumps(result), row, artifacts)
                         twin.case(case)
                         writer.add(case)
                     written = writer.finish()
@@ -92,8 +93,8 @@ def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
 class _Twin:
     """What converting back would give, as digests, held against what the pack has.
 
-    So nothing is ever lost without a word: a file of events that says more than the trajectories, an
-    artifact, a file that a later version added.
+    So nothing is ever lost without a word: a file of events that says more than the trajectories, a file
+    that a later version added.
     """
 
     def __init__(self, pack: Pack) -> None:
@@ -114,10 +115,16 @@ class _Twin:
         self._add(at.INDEX, dumps(case.row) + b"\n")
         if self._files:
             self._case_files(case.trajectory, case.result)
+            directory = at.case_directory(case.result["case_id"])
+            for name, data in case.artifacts.items():
+                self._same(at.artifact_file(directory, name), hashlib.sha256(data))
         else:
             shard = self._count // SHARD_CASES
             self._add(at.trajectories_shard(shard), case.trajectory_line + b"\n")
             self._add(at.verdicts_shard(shard), case.result_line + b"\n")
+            for name, data in in_order(case.result["case_id"], case.artifacts):
+                path = at.artifacts_shard(shard)
+                self._add(path, artifact_line(case.result["case_id"], name, data))
         self._count += 1
 
     def _case_files(self, raw: dict[str, Any], result: CaseResultRow) -> None:
@@ -137,10 +144,6 @@ class _Twin:
         for path, hasher in self._hashers.items():
             self._same(path, hasher)
         for path in self._left:
-            if at.ARTIFACTS in path.split("/")[2:3]:
-                remedy = "Keep the pack in the layout files, or archive it as a zip."
-                what = f"{self._pack.name}: {path[:300]}: artifacts cannot be converted"
-                raise UsageError(what, remedy=remedy, pack=self._pack.name, file=path)
             self._refuse(path)
 
     def _add(self, path: str, data: bytes) -> None:

@@ -34,6 +34,7 @@ ATTESTATIONS = "attestations"
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"
 ARTIFACTS = "artifacts"
+ARTIFACT_SHARDS = f"{CASES}/artifacts-"
 
 
 def choose_layout(layout: Literal["auto", "files", "compact"], case_count: int) -> Layout:
@@ -58,6 +59,11 @@ def verdicts_file(directory: str) -> str:
     return f"{CASES}/{directory}/{VERDICTS}"
 
 
+def artifact_file(directory: str, name: str) -> str:
+    """Path of an artifact of a case in the files layout."""
+    return f"{CASES}/{directory}/{ARTIFACTS}/{name}"
+
+
 def judge_file(judge_id: str) -> str:
     """Path of a judge's verdicts in the files layout."""
     return f"{JUDGES}/{safe_name(judge_id)}.json"
@@ -71,6 +77,11 @@ def trajectories_shard(shard: int) -> str:
 def verdicts_shard(shard: int) -> str:
     """Path of a shard of verdicts in the compact layout."""
     return f"{CASES}/verdicts-{shard:05d}.jsonl"
+
+
+def artifacts_shard(shard: int) -> str:
+    """Path of a shard of artifacts in the compact layout; there is none where no case has any."""
+    return f"{ARTIFACT_SHARDS}{shard:05d}.jsonl"
 
 
 def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
+from agent_eval.evidence.artifacts import ArtifactReader
 from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
@@ -116,13 +118,15 @@ class _Contents:
         parts = path.split("/")
         if parts[0] != at.CASES:
             return False
-        return self._layout == "compact" or (len(parts) == 3 and parts[2] == at.VERDICTS)
+        if self._layout == "compact":
+            return not path.startswith(at.ARTIFACT_SHARDS)
+        return len(parts) == 3 and parts[2] == at.VERDICTS
 
     def take(self, path: str, data: bytes) -> None:
         """See `verify.Keeper`."""
         if path in (at.CONFIG, at.SUMMARY, at.INDEX):
             self.small[path] = data
-        elif path.startswith(_TRAJECTORIES):
+        elif self._layout == "compact" and path.startswith(_TRAJECTORIES):
             if data and not data.endswith(b"\n"):
                 raise invalid_pack(self._pack, path, "does not end with a line feed")
             self.line_counts[path] = data.count(b"\n")
@@ -167,6 +171,7 @@ class Pack:
         self._results = self._ordered(contents)
         self._check_summary(contents.checker.tally())
         self._last_shard: tuple[str, list[bytes]] = ("", [])
+        self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
 
     def index(self) -> list[CaseIndexRow]:
         """A row for every case, in suite order."""
@@ -218,17 +223,28 @@ class Pack:
             what = f"case {case_id[:200]!r}: has no trial {trial}, which decides it"
             raise invalid_pack(self.name, path, what) from error
 
+    def artifacts(self, case_id: str) -> dict[str, bytes]:
+        """The files that belong to a case beside trajectory and verdicts, by name, in order of name.
+
+        Names are paths below the case's `artifacts/`, checked to stay there.
+
+        Raises:
+            InvalidInput: No such case.
+            InvalidPack: A file changed since the pack was opened, or does not hold artifacts.
+        """
+        position = self._position(case_id)
+        shard = self._shard_of(position) if self.manifest.layout == "compact" else 0
+        return self._artifacts.of_case(case_id, shard, self.read)
+
     def raw_trajectory(self, case_id: str) -> dict[str, Any]:
         """`trajectory` as the JSON that stands in the pack, fields that no contract knows included."""
         return self._raw_trajectory(case_id)[0]
 
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
-        position = self._positions.get(case_id)
-        if position is None:
-            remedy = "List the cases with the pack's run/index.jsonl."
-            raise InvalidInput(f"{self.name}: no case {case_id[:200]!r}", remedy=remedy, case_id=case_id)
+        position = self._position(case_id)
         if self.manifest.layout == "compact":
-            path, line = self._shard_line(position)
+            path, start, _ = self._shards[self._shard_of(position)]
+            line = position - start
             data = self._shard_lines(path)[line]
             raw = parse_json(data, pack=self.name, path=path, first_line=line + 1)
         else:
@@ -245,11 +261,16 @@ class Pack:
             raw = self.raw_trajectory(case_id)
             yield raw, dumps(raw)
 
-    def _shard_line(self, position: int) -> tuple[str, int]:
-        for path, start, count in self._shards:
-            if position < start + count:
-                return path, position - start
-        raise AssertionError("every position lies in a shard")  # pragma: no cover - checked on opening
+    def _position(self, case_id: str) -> int:
+        position = self._positions.get(case_id)
+        if position is None:
+            remedy = "List the cases with the pack's run/index.jsonl."
+            raise InvalidInput(f"{self.name}: no case {case_id[:200]!r}", remedy=remedy, case_id=case_id)
+        return position
+
+    def _shard_of(self, position: int) -> int:
+        """Number of the shard in which a case lies; every case lies in one, which opening has checked."""
+        return bisect_right(self._shards, position, key=lambda shard: shard[1]) - 1
 
     def _shard_lines(self, path: str) -> list[bytes]:
         if self._last_shard[0] != path:

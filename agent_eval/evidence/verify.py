@@ -138,6 +138,8 @@ def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) ->
         if path not in files:
             raise invalid_pack(pack, at.MANIFEST, f"does not list {path[:300]}")
     directories = set(manifest.case_directories.values())
+    if manifest.layout == "compact":
+        expected.update(at.artifacts_shard(shard) for shard in range(len(expected) // 2))
     for path in files:
         if path.startswith(f"{at.CASES}/") and path not in expected and not _is_artifact(path, directories):
             raise invalid_pack(pack, at.MANIFEST, f"lists {path[:300]}, which belongs to no case")

@@ -27,7 +27,10 @@ from agent_eval.contracts import (
     Verdict,
     VerdictRow,
 )
+from agent_eval.errors import UsageError
 from agent_eval.evidence import layout as at
+from agent_eval.evidence.artifacts import artifact_line, in_order
+from agent_eval.evidence.sources import MAX_FILE_BYTES
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.hashed_file import HashedFile, write_unsynced
 from agent_eval.storage.json_writer import dumps
@@ -95,6 +98,8 @@ class CaseEvidence:
         result: Its case result.
         result_line: `json_writer.dumps` of it.
         row: Its row of the index.
+        artifacts: Files that belong to it, by name; written as they are. What comes from anywhere but a pack
+            goes through `artifacts.storable` first, and through the redactor before that.
     """
 
     trajectory: dict[str, Any]
@@ -102,6 +107,7 @@ class CaseEvidence:
     result: CaseResultRow
     result_line: bytes
     row: CaseIndexRow
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class ShardWriter(ABC):
@@ -117,7 +123,12 @@ class ShardWriter(ABC):
         self._rows: list[bytes] = []
 
     def add(self, case: CaseEvidence) -> None:
-        """Take the next case."""
+        """Take the next case.
+
+        Raises:
+            InvalidInput: An artifact's name is not one within the case's directory.
+            UsageError: The artifacts of a shard are too large for the layout `compact`.
+        """
         self._add(case)
         self._rows.append(dumps(case.row))
         self._written.case_count += 1
@@ -162,27 +173,44 @@ def open_shard(target: PackTarget, index: int) -> ShardWriter:
 
 
 class CompactShard(ShardWriter):
-    """Two files of lines, one with trajectories and one with case results."""
+    """Files of lines: trajectories, case results, and artifacts where a case has any."""
 
     def __init__(self, target: PackTarget, index: int) -> None:
         super().__init__(target, index)
         self._paths = (at.trajectories_shard(index), at.verdicts_shard(index))
         self._trajectories = HashedFile(target.root / self._paths[0])
         self._results = HashedFile(target.root / self._paths[1])
+        self._artifacts: HashedFile | None = None
 
     def _add(self, case: CaseEvidence) -> None:
         self._trajectories.write(case.trajectory_line + b"\n")
         self._results.write(case.result_line + b"\n")
+        case_id = case.result["case_id"]
+        for name, data in in_order(case_id, case.artifacts):
+            self._add_artifact(artifact_line(case_id, name, data))
+
+    def _add_artifact(self, line: bytes) -> None:
+        if self._artifacts is None:
+            path = self._target.root / at.artifacts_shard(self._written.index)
+            self._artifacts = HashedFile(path)
+        if self._artifacts.size + len(line) > MAX_FILE_BYTES:
+            what = f"the artifacts of {self._written.case_count + 1} cases exceed {MAX_FILE_BYTES:,} bytes"
+            raise UsageError(what, remedy="Use the layout files, which keeps each in a file of its own.")
+        self._artifacts.write(line)
 
     def _finish(self) -> None:
-        for path, file in zip(self._paths, (self._trajectories, self._results), strict=True):
+        files = [*zip(self._paths, (self._trajectories, self._results), strict=True)]
+        if self._artifacts is not None:
+            files.append((at.artifacts_shard(self._written.index), self._artifacts))
+        for path, file in files:
             file.close()
             self._written.files.append((path, file.size, file.sha256))
 
     def close(self) -> None:
-        """Let go of both files."""
-        self._trajectories.discard()
-        self._results.discard()
+        """Let go of all files."""
+        for file in (self._trajectories, self._results, self._artifacts):
+            if file is not None:
+                file.discard()
 
 
 class FilesShard(ShardWriter):
@@ -201,6 +229,10 @@ class FilesShard(ShardWriter):
         (target.root / at.CASES / directory).mkdir(exist_ok=True)
         self._write(at.trajectory_file(directory), dumps(case.trajectory, indent=True))
         self._write(at.verdicts_file(directory), dumps(case.result, indent=True))
+        for name, data in in_order(case_id, case.artifacts):
+            path = at.artifact_file(directory, name)
+            (target.root / path).parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, data)
         self._events.extend(at.event_lines(target.run_id, target.dataset_id, case.trajectory))
         for verdict in case.result["verdicts"]:
             self._judges.setdefault(verdict["judge_id"], []).append(at.indented_item(verdict))

@@ -183,7 +183,8 @@ def _write(parts: Sequence[_Part], owners: array[int], target: PackTarget, seale
             for owner in islice(remaining, SHARD_CASES):
                 (raw, encoded), result, row = next(cases[owner])
                 tally.add_row(result)
-                writer.add(CaseEvidence(raw, encoded, result, dumps(result), row))
+                artifacts = parts[owner].pack.artifacts(row["case_id"])
+                writer.add(CaseEvidence(raw, encoded, result, dumps(result), row, artifacts))
             written = writer.finish()
         sealer.append(written)
     return tally

@@ -174,16 +174,6 @@ def test_what_the_other_layout_cannot_hold_is_refused_and_nothing_written(
     assert not (tmp_path / "q").exists()
 
 
-def test_artifacts_are_not_lost_silently(tmp_path: Path) -> None:
-    root = make_pack(tmp_path / "p")
-    (root / "cases/case-1/artifacts").mkdir()
-    (root / "cases/case-1/artifacts/log.txt").write_bytes(b"x")
-    with pytest.raises(UsageError, match="artifacts cannot be converted") as caught:
-        compact(open_pack(resealed(root)), tmp_path / "q")
-    assert caught.value.details["file"] == "cases/case-1/artifacts/log.txt"
-    assert [path.name for path in tmp_path.iterdir()] == ["p"]
-
-
 def test_directories_named_by_another_rule_are_refused(tmp_path: Path) -> None:
     root = make_pack(tmp_path / "p")
     (root / "cases/case-2").rename(root / "cases/second")

@@ -148,3 +148,11 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
             open_pack(root)
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+@LAYOUTS
+def test_cases_may_be_called_like_files_of_the_other_layout(tmp_path: Path, layout: str) -> None:
+    ids = ["trajectories-00000.jsonl", "verdicts-00000.jsonl", "artifacts-00000.jsonl", "artifacts", "run"]
+    pack = open_pack(make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids], layout=layout))
+    assert [row["case_id"] for row in pack.results()] == ids
+    assert pack.trajectory("artifacts-00000.jsonl").case_id == "artifacts-00000.jsonl"

@@ -16,8 +16,9 @@ from agent_eval.errors import IncompatibleRuns, InvalidInput, InvalidPack, Nothi
 from agent_eval.evidence.pack import open_pack
 from agent_eval.runs.merge import merge_packs
 from agent_eval.runs.run import RunRequest, run_suite
+from agent_eval.storage.names import safe_name
 from tests.e2e.program import tree
-from tests.factories import make_case, make_config, make_pack, make_suite
+from tests.factories import make_case, make_config, make_pack, make_suite, seal
 
 ENVIRON = {
     "AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00",
@@ -65,6 +66,21 @@ def test_many_shards_in_the_compact_layout(tmp_path: Path) -> None:
     parts = shards(suite, tmp_path, 3, layout="compact")
     merge_packs(parts, tmp_path / "merged", layout="compact")
     assert tree(whole) == tree(tmp_path / "merged")
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_artifacts_of_cases_come_along(suite: Path, tmp_path: Path, layout: Any) -> None:
+    parts = shards(suite, tmp_path, 2)
+    pack = open_pack(parts[1])
+    (parts[1] / "cases" / safe_name(pack.case_ids()[0]) / "artifacts").mkdir()
+    (parts[1] / "cases" / safe_name(pack.case_ids()[0]) / "artifacts/stderr.txt").write_bytes(b"oh\xff")
+    seal(parts[1], pack.config, layout="files", case_ids=pack.case_ids())
+    merge_packs(parts, tmp_path / "merged", layout=layout)
+    merged = open_pack(tmp_path / "merged")
+    found = {case_id: merged.artifacts(case_id) for case_id in merged.case_ids()}
+    assert {case_id: files for case_id, files in found.items() if files} == {
+        pack.case_ids()[0]: {"stderr.txt": b"oh\xff"}
+    }
 
 
 def test_a_selection_can_be_divided_too(suite: Path, tmp_path: Path) -> None:
