@@ -1,6 +1,7 @@
 # make demo  runs the main job on a bundled example.
 # make test  runs every check and every test, and says at the end which failed.
 # make lint  runs the checks alone; each has a target of its own below.
+# make coverage  runs the tests and measures what they reach; on CI make test does so.
 # make lock and make generated  write the locks, and the schemas and action.yml, anew.
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +17,7 @@ SHELL_FILES := .ci/run tests/container/prepare
 LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 
-.PHONY: demo test lint venv lock schemas generated clean $(CHECKS)
+.PHONY: demo test lint coverage venv lock schemas generated clean $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -68,12 +69,17 @@ dockerfile: venv
 shell: venv
 	$(BIN)/shellcheck $(SHELL_FILES)
 
-# Processes that tests start are measured as well; settings and the floor are in pyproject.toml. The first run is
-# spread over two processes; what must stay in one (see the markers) comes after, and closes with the coverage.
+# Measuring coverage takes two thirds more time, so that is done on CI and by make coverage; processes that tests
+# start are measured as well, and the floor is in pyproject.toml. The first run is spread over two processes; what
+# must stay in one (see the markers) comes after, and closes with the coverage.
 ALONE := single_thread or container
+MEASURE = $(filter true,$(CI))
 tests: venv
-	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" --cov --cov-report= --cov-fail-under=0
-	$(BIN)/pytest -q -m "$(ALONE)" --cov --cov-append --cov-report=term
+	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0)
+	$(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term)
+
+coverage: venv
+	@$(MAKE) --no-print-directory tests MEASURE=true
 
 venv: $(VENV)/.installed
 
