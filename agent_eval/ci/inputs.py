@@ -15,76 +15,11 @@ the runner would pass it as if the user had written it, and `agent-eval.yml` wou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["text", "lines", "path", "choice", "share", "count", "integer", "switch", "url", "secret"]
-"""`lines` is one value a line; `share` a number from 0 to 1; `count` a whole number from 0;
-`integer` a positive whole number; `switch` is true or false; `secret` never appears in any output."""
+from agent_eval.ci.agent_inputs import AGENT_INPUTS
+from agent_eval.ci.table import Input, Output
 
 CONFIG_FILE = "agent-eval.yml"
 """Read from the working directory when it is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One thing the user can say.
-
-    Args:
-        name: As in `action.yml`, with hyphens.
-        kind: How the text is read.
-        default: What holds when nobody says anything; empty for none. Never put into `action.yml`.
-        description: One or two plain sentences for the reference.
-        choices: The words a `choice` accepts.
-        required: Whether the job cannot run without it. It may still come from any of the places above,
-            so `action.yml` says `required: false` for every input.
-        action_default: The default that `action.yml` itself must carry (the token only).
-        in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may
-            not say where the token goes.
-    """
-
-    name: str
-    kind: Kind
-    default: str
-    description: str
-    choices: tuple[str, ...] = ()
-    required: bool = False
-    action_default: str = ""
-    in_file: bool = True
-
-    @property
-    def documentation(self) -> str:
-        """The description with the default, as the command's help and `action.yml` show it."""
-        return f"{self.description} Default: {self.default}." if self.default else self.description
-
-    @property
-    def field(self) -> str:
-        """The name as a Python identifier."""
-        return self.name.replace("-", "_")
-
-    @property
-    def flag(self) -> str:
-        """The name as a command line flag."""
-        return f"--{self.name}"
-
-    @property
-    def runner_variable(self) -> str:
-        """The environment variable in which the GitHub runner passes it."""
-        return f"INPUT_{self.name.upper()}"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable for every other place."""
-        return f"AGENT_EVAL_{self.field.upper()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One thing the job says to the steps after it."""
-
-    name: str
-    description: str
-
 
 INPUTS: tuple[Input, ...] = (
     Input(
@@ -97,42 +32,60 @@ INPUTS: tuple[Input, ...] = (
     ),
     Input(
         "judges",
-        "lines",
+        "list",
         "",
         "Judges, one a line or separated by commas: built-in names, entry points or `module:Class`. "
         "Default: tool_contract, policy, trajectory_step, regex, json_schema.",
     ),
     Input("judge-config", "path", "", "JSON or YAML file with each judge's configuration, by judge name."),
     Input(
+        "case-policy",
+        "case policy",
+        "all",
+        "When a case with several trials passes: `all`, `any`, `majority`, or `pass_rate>=0.75`.",
+    ),
+    *AGENT_INPUTS,
+    Input(
         "min-pass-rate",
         "share",
         "",
         "The share of cases that must pass, from 0 to 1. Needs no baseline.",
+        part="thresholds",
     ),
     Input(
         "max-hard-fail-rate",
         "share",
         "",
         "The share of cases that may fail hard, from 0 to 1. Needs no baseline.",
+        part="thresholds",
     ),
-    Input("max-pass-rate-drop", "share", "", "How far the pass rate may fall below the baseline's, 0 to 1."),
+    Input(
+        "max-pass-rate-drop",
+        "share",
+        "",
+        "How far the pass rate may fall below the baseline's, 0 to 1.",
+        part="thresholds",
+    ),
     Input(
         "max-hard-fail-increase",
         "share",
         "",
         "How far the hard fail rate may rise above the baseline's, 0 to 1.",
+        part="thresholds",
     ),
     Input(
         "max-regressed-cases",
         "count",
         "",
         "How many cases may get worse than in the baseline.",
+        part="thresholds",
     ),
     Input(
         "max-new-hard-fail-cases",
         "count",
         "",
         "How many cases may fail hard that did not in the baseline.",
+        part="thresholds",
     ),
     Input(
         "preset",
@@ -280,5 +233,7 @@ OUTPUTS: tuple[Output, ...] = (
 )
 
 INPUT_BY_NAME = {row.name: row for row in INPUTS}
-THRESHOLDS = tuple(row.field for row in INPUTS if row.name.startswith(("min-", "max-")))
+THRESHOLDS = tuple(row.field for row in INPUTS if row.part == "thresholds")
 """Fields of `contracts.Thresholds`, each an input of the same name."""
+
+__all__ = ["CONFIG_FILE", "INPUTS", "INPUT_BY_NAME", "OUTPUTS", "THRESHOLDS", "Input", "Output"]

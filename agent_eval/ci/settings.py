@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, THRESHOLDS, Input
+from agent_eval.ci.agent_settings import AgentSettings, agent_settings
+from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS
+from agent_eval.ci.values import Given, parse_value, wrong_value
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.yaml_reader import parse_yaml, read_yaml
 
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TRUE = frozenset({"true", "yes", "on", "1"})
-_FALSE = frozenset({"false", "no", "off", "0"})
-_LONGEST = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A value as text, and where it came from (for error messages)."""
-
-    text: str
-    source: str
+_LISTED = frozenset({"lines", "list"})
+DEFAULT = "default"
+"""The source of a value that nobody gave."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +30,8 @@ class Settings:
     suite: tuple[str, ...]
     judges: tuple[str, ...]
     judge_config: Path | None
+    case_policy: str
+    agent: AgentSettings | None
     thresholds: Thresholds
     policy: Path | None
     preset: Preset | None
@@ -84,10 +79,10 @@ def gather(
             (environ.get(row.runner_variable, ""), f"input {row.name}"),
             (environ.get(row.variable, ""), row.variable),
             (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
-            (row.default, "default"),
+            (row.default, DEFAULT),
         )
         values[row.name] = next(
-            (Given(text.strip(), source) for text, source in places if text.strip()), Given("", "default")
+            (Given(text.strip(), source) for text, source in places if text.strip()), Given("", DEFAULT)
         )
     return values
 
@@ -103,21 +98,25 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
-    parsed = {row.field: _parse(row, values[row.name]) for row in INPUTS}
-    if complete and not parsed["suite"]:
+    parsed: dict[str, dict[str, Any]] = {"job": {}, "thresholds": {}, "agent": {}}
+    for row in INPUTS:
+        parsed[row.part][row.field] = parse_value(row, values[row.name])
+    job = parsed["job"]
+    if complete and not job["suite"]:
         raise UsageError(
             "No suite is given.",
             remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
             field="suite",
         )
-    if not _COMMENT_ID.fullmatch(parsed["comment_id"]):
-        raise _wrong(
+    if not _COMMENT_ID.fullmatch(job["comment_id"]):
+        raise wrong_value(
             values["comment-id"],
             INPUT_BY_NAME["comment-id"],
             "letters, digits, dots, hyphens and underscores, at most 64",
         )
-    given = {name: parsed.pop(name) for name in THRESHOLDS}
-    return Settings(**parsed, thresholds=Thresholds(**given))
+    given = {name: value.source for name, value in values.items() if value.source != DEFAULT}
+    agent = agent_settings(parsed["agent"], given) if complete else None
+    return Settings(**job, agent=agent, thresholds=Thresholds(**parsed["thresholds"]))
 
 
 def _read_file(file: Path, data: bytes | None) -> dict[str, str]:
@@ -142,77 +141,15 @@ def _as_text(file: Path, name: str, value: Any) -> str:
         raise InvalidInput(f"{file}: `{name[:80]}` {why}.", remedy=hint, file=str(file), field=name[:80])
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list) and row.kind == "lines" and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and row.kind in _LISTED and all(isinstance(item, str) for item in value):
         return "\n".join(value)
     if value is None:
         return ""
     if isinstance(value, (str, int, float)):
         return str(value)
     raise InvalidInput(
-        f"{file}: `{name}` is neither text nor a number{' nor a list of texts' * (row.kind == 'lines')}.",
+        f"{file}: `{name}` is neither text nor a number{' nor a list of texts' * (row.kind in _LISTED)}.",
         remedy="Write it as in the list of inputs.",
         file=str(file),
         field=name,
-    )
-
-
-def _parse(row: Input, given: Given) -> Any:
-    text = given.text
-    if len(text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in text):
-        raise _wrong(given, row, "printable text of reasonable length", shown=False)
-    match row.kind:
-        case "lines":
-            separated = text.replace(",", "\n") if row.name == "judges" else text
-            return tuple(line.strip() for line in separated.splitlines() if line.strip())
-        case "share":
-            return _share(row, given) if text else None
-        case "count" | "integer":
-            return _whole(row, given) if text else None
-        case "switch":
-            return _switch(row, given)
-        case "choice":
-            if not text and not row.default:
-                return None
-            if text not in row.choices:
-                raise _wrong(given, row, " or ".join(row.choices))
-            return text
-    if "\n" in text or "\r" in text:
-        raise _wrong(given, row, "a single line", shown=False)
-    if row.kind == "path":
-        return Path(text) if text else None
-    return text
-
-
-def _share(row: Input, given: Given) -> float:
-    try:
-        number = float(given.text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 1:
-        raise _wrong(given, row, "a number from 0 to 1, such as 0.95")
-    return number
-
-
-def _whole(row: Input, given: Given) -> int:
-    text = given.text
-    least = 0 if row.kind == "count" else 1
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
-        raise _wrong(given, row, f"a whole number from {least}")
-    return int(text)
-
-
-def _switch(row: Input, given: Given) -> bool:
-    word = given.text.lower()
-    if word not in _TRUE | _FALSE:
-        raise _wrong(given, row, "true or false")
-    return word in _TRUE
-
-
-def _wrong(given: Given, row: Input, wanted: str, *, shown: bool = True) -> UsageError:
-    # A secret is never repeated, not even a broken one.
-    value = f" {given.text[:80]!r}" if shown and row.kind != "secret" else ""
-    return UsageError(
-        f"{row.name}:{value} is not {wanted} (from {given.source}).",
-        remedy=f"Set `{row.name}` to {wanted}." if shown else "Correct the value.",
-        field=row.name,
     )

@@ -9,6 +9,7 @@ from agent_eval import __version__
 from agent_eval.ci.baseline import Baseline, age_in_words
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
 from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.live import reproduction
 from agent_eval.ci.platform import Context
 from agent_eval.ci.settings import Settings
 from agent_eval.ci.targets import REPORT_NAME
@@ -17,13 +18,15 @@ from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.runs import clock
-from agent_eval.text.markdown import plain, prose
+from agent_eval.text.markdown import fence, plain, prose
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
 
 MAX_FAILING = 2_000
 MAX_NOTES = 4
+MAX_OUTPUT = 6_000
+"""Characters of what a failed `setup-command` printed."""
 
 # Worst first.
 _ORDER = (
@@ -129,6 +132,7 @@ def error_report(error: AgentEvalError, title: str, context: Context, *, marker:
         f"## 🛑 {plain(title)}: not evaluated",
         f"**{prose(full_stop(error.message), limit=1_000)}**",
         prose(error.remedy, limit=1_000) if error.remedy else "",
+        fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
         f"Commit {prose(f'`{context.head_sha[:7]}`')}." if context.head_sha else "",
         f"[Job]({context.run_url})" if context.run_url else "",
     ]
@@ -232,6 +236,10 @@ def _reproduce(settings: Settings) -> str:
     words = [word for judge in settings.judges for word in ("--judge", judge)]
     if settings.judge_config is not None:
         words += ["--judge-config", str(settings.judge_config)]
+    if settings.case_policy != "all":
+        words += ["--case-policy", settings.case_policy]
+    if settings.agent is not None:
+        words += reproduction(settings.agent)
     extra = "".join(f" {shlex.quote(word)}" for word in words).replace("{", "{{").replace("}", "}}")
     return f"agent-eval run --suite {{suite}} --case {{case}}{extra} --out reproduce"
 

@@ -22,7 +22,7 @@ def _flags() -> list[click.Parameter]:
     return [
         click.Option(
             [row.flag, row.field],
-            multiple=row.kind == "lines",
+            multiple=row.kind in ("lines", "list"),
             metavar=_metavar(row.kind, row.choices),
             default=None,
             help=row.documentation,
@@ -31,8 +31,18 @@ def _flags() -> list[click.Parameter]:
     ]
 
 
+_SHOWN = {
+    "lines": "TEXT",
+    "list": "TEXT",
+    "script": "COMMANDS",
+    "parallel": "N|auto",
+    "switch": "true|false",
+    "case policy": "POLICY",
+}
+
+
 def _metavar(kind: str, choices: tuple[str, ...]) -> str:
-    return "|".join(choices) or {"lines": "TEXT", "switch": "true|false"}.get(kind, kind.upper())
+    return "|".join(choices) or _SHOWN.get(kind, kind.upper())
 
 
 @click.command(cls=_Job)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from agent_eval.contracts import RunConfig
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.journal import Journal
 
 FORMAT = 1
@@ -20,6 +21,26 @@ _SHOWN = 10
 def journal_path(out: Path) -> Path:
     """Where the journal of a run is whose pack goes to `out`: beside it."""
     return out.with_name(f"{out.name}.journal")
+
+
+def discard_journal(out: Path) -> None:
+    """Delete what an earlier run to `out` left unfinished, where nobody wants to go on with it.
+
+    Raises:
+        StorageError: It cannot be deleted, or another process holds it.
+    """
+    path = journal_path(out)
+    try:
+        journal = Journal.resume(path)
+    except InvalidInput:
+        journal = None  # damaged, which does not matter now
+    if journal is not None:
+        journal.remove()
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise writing_failed(path, error) from error
 
 
 def open_journal(

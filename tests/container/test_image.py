@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from pathlib import Path
@@ -71,6 +72,36 @@ def test_arguments_are_those_of_the_command_line(image: Image, workspace: Path):
     done = image.run(["--help"], workspace=workspace)
     assert done.returncode == ExitCode.OK
     assert "ci" in done.stdout
+
+
+AGENT = """\
+import json, os, sys
+json.load(sys.stdin)
+with open("/etc/installed-for-the-agent") as installed:
+    said = installed.read()
+said += f" in {sys.prefix}, token: {'INPUT_GITHUB-TOKEN' in os.environ}"
+json.dump({"assistant_output": said}, sys.stdout)
+"""
+
+
+def test_an_agent_runs_with_what_was_set_up_and_the_python_of_the_base(
+    image: Image, workspace: Path, tmp_path: Path
+):
+    (workspace / "agent.py").write_text(AGENT)
+    case = {"case_id": "a", "regex_patterns": ["^ready in /usr, token: False$"]}
+    (workspace / "live.json").write_text(json.dumps({"dataset_id": "live", "cases": [case]}))
+    inputs = {
+        "suite": "live.json",
+        "setup_command": "set -u\nprintf ready > /etc/installed-for-the-agent",
+        "agent_command": "python3 agent.py",
+        "baseline": "none",
+        "min_pass_rate": "1",
+        "github_token": "ghs_not_a_token",
+    }
+    step = job(workspace, tmp_path, **inputs)
+    done = image.run([], **step)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert "passed" in written(step, "output")
 
 
 def test_the_main_job_passes_then_fails_against_its_baseline_and_leaves_nothing_of_root(

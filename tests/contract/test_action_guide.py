@@ -1,4 +1,4 @@
-"""The guide to the action shows the workflow, the inputs and the outputs that there are."""
+"""The guides to the action show the workflows, the inputs and the outputs that there are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import pytest
 
 from agent_eval.ci.inputs import INPUTS, OUTPUTS, Input
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "github-action.md"
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
 
 
 def workflow() -> str:
     bundled = (files("agent_eval.demo") / "starter" / "workflow.yml").read_text(encoding="utf-8")
     return f"```yaml\n{bundled}```\n"
+
+
+def agent_workflow() -> str:
+    return f"```yaml\n{(ROOT / 'ci-templates' / 'github-agent.yml').read_text(encoding='utf-8')}```\n"
 
 
 def inputs() -> str:
@@ -35,16 +40,23 @@ def _default(row: Input) -> str:
     return f"`{default}`" if default else "required" if row.required else ""
 
 
-PARTS: dict[str, Callable[[], str]] = {"workflow": workflow, "inputs": inputs, "outputs": outputs}
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "workflow": ("github-action.md", workflow),
+    "inputs": ("github-action.md", inputs),
+    "outputs": ("github-action.md", outputs),
+    "agent workflow": ("agents-in-ci.md", agent_workflow),
+}
+"""By the comment that stands before it: the guide, and what it shows."""
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_guide__shows_what_there_is(name: str) -> None:
-    text = GUIDE.read_text(encoding="utf-8")
-    part = re.compile(rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\Z)", re.DOTALL)
+    guide, shown = PARTS[name]
+    text = (GUIDES / guide).read_text(encoding="utf-8")
+    part = re.compile(rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\nThe suites need|\Z)", re.DOTALL)
     if os.environ.get("UPDATE_GOLDEN") == "1":
-        text = part.sub(lambda found: found.group(1) + PARTS[name](), text)
-        GUIDE.write_text(text, encoding="utf-8")
+        text = part.sub(lambda found: found.group(1) + shown(), text)
+        (GUIDES / guide).write_text(text, encoding="utf-8")
     found = part.search(text)
     assert found is not None
-    assert found.group(2) == PARTS[name](), "`make generated` writes the guide anew"
+    assert found.group(2) == shown(), "`make generated` writes the guide anew"

@@ -20,7 +20,7 @@ ACTION = ROOT / "action.yml"
 HEAD = {
     "name": "Agent evaluation",
     "description": (
-        "Judge your agent's recorded traces, compare with the last good run, "
+        "Run your agent or judge its recorded traces, compare with the last good run, "
         "gate the pull request and say why in one comment."
     ),
     "author": "The agent-eval authors",

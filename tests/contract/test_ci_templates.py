@@ -142,9 +142,10 @@ def test_the_template_for_github_is_what_init_writes():
     assert (TEMPLATES / "github.yml").read_bytes() == bundled.read_bytes()
 
 
-def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action():
+@pytest.mark.parametrize("template", ["github.yml", "github-agent.yml"])
+def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action(template):
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    text = (TEMPLATES / "github.yml").read_text(encoding="utf-8")
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
     (step,) = (
         step
         for step in yaml.safe_load(text)["jobs"]["evaluate"]["steps"]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from agent_eval.ci.agent_settings import AgentSettings
 from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
 from agent_eval.ci.settings import Settings, gather, settings_from
 from agent_eval.contracts import Thresholds
@@ -41,7 +43,50 @@ def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
 
 
 def test_inputs__only_secrets_and_addresses_are_kept_out_of_the_file() -> None:
-    assert [row.name for row in INPUTS if not row.in_file] == ["github-token", "github-api-url"]
+    who_and_what_it_sees = {
+        "agent",
+        "agent-url",
+        "agent-openai-base-url",
+        "agent-header",
+        "agent-env",
+        "setup-env",
+    }
+    kept_out = {row.name for row in INPUTS if not row.in_file}
+    assert kept_out == {"github-token", "github-api-url", *who_and_what_it_sees}
+
+
+def test_inputs__hold_every_setting_of_an_agent() -> None:
+    rows = [row.field for row in INPUTS if row.part == "agent"]
+    assert rows == [field.name for field in fields(AgentSettings)]
+
+
+def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
+    assert settings(tmp_path).agent is None
+    found = settings(tmp_path, flags={"agent-command": "python agent.py"}).agent
+    assert found is not None
+    assert (found.spec, found.trials, found.parallel, found.replay) == ("command:python agent.py", 1, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "spec"),
+    [
+        ({"agent-url": "https://agent.example.org/ask"}, "https://agent.example.org/ask"),
+        ({"agent-openai-base-url": "http://localhost:1/v1", "agent-model": "small"}, "openai:small"),
+        ({"agent-openai-base-url": "http://localhost:1/v1"}, "openai:"),
+        ({"agent": "anthropic:large"}, "anthropic:large"),
+    ],
+)
+def test_agent__is_named_in_several_ways(tmp_path: Path, flags: dict[str, str], spec: str) -> None:
+    found = settings(tmp_path, flags={**flags, "parallel": "auto"}).agent
+    assert found is not None
+    assert (found.spec, found.parallel) == (spec, None)
+
+
+def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_path: Path) -> None:
+    flags = {"agent-command": "a", "setup-command": "one\n  two\n", "agent-env": "A, B\nC"}
+    found = settings(tmp_path, flags=flags).agent
+    assert found is not None
+    assert (found.setup_command, found.agent_env) == ("one\n  two", ("A", "B", "C"))
 
 
 def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
@@ -140,6 +185,16 @@ def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
         ("report-title", "two\nlines"),
         ("report-title", "bell\x07"),
         ("out", "a\nb"),
+        ("case-policy", "most"),
+        ("case-policy", "pass_rate>=2"),
+        ("trials", "0"),
+        ("parallel", "0"),
+        ("parallel", "257"),
+        ("parallel", "٣"),
+        ("max-run-cost", "0"),
+        ("max-run-cost", "inf"),
+        ("command-timeout-seconds", "soon"),
+        ("strict-side-effects", "perhaps"),
     ],
 )
 def test_values__that_make_no_sense_are_refused_by_name(tmp_path: Path, name: str, value: str) -> None:

@@ -1,0 +1,366 @@
+"""`agent-eval ci` with a live agent: compared, gated and commented like recordings; no secret is told it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.runner import BASE_SHA, PULL, REPOSITORY, Runner, Step, unzipped
+from tests.fakes.github import TOKEN, FakeGitHub
+from tests.fakes.models import FakeOpenAi
+from tests.fakes.models import Step as Said
+
+AGENT = """\
+import json, os, sys
+task = json.load(sys.stdin)
+{body}
+calls = [{{"tool": name, "arguments": {{}}}} for name in tools]
+json.dump({{"assistant_output": said, "tool_calls": calls}}, sys.stdout)
+"""
+COMMAND = f"{sys.executable} -S -E agent.py"
+
+AS_IN_A_CONTAINER = """\
+import ctypes, os, sys
+for capability in (19, 21, 38):  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: root does not have them there
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.executable, [sys.executable, "-m", "agent_eval", "ci"])
+"""
+
+
+def case(number: int) -> dict[str, Any]:
+    """A case without a recorded trace, whose agent must look the order up and not escalate."""
+    return {
+        "case_id": f"order-{number}",
+        "input": f"Where is order {number}?",
+        "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
+        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
+    }
+
+
+def write(runner: Runner, body: str = "", *, total: int = 4) -> None:
+    """The suite, and an agent that does what it should unless `body` says otherwise."""
+    runner.write_suite(*(case(number) for number in range(1, total + 1)))
+    usual = 'said, tools = "It is on its way.", ["lookup_order"]\n'
+    (runner.workspace / "agent.py").write_text(AGENT.format(body=usual + body))
+
+
+def at(number: int, *lines: str) -> str:
+    """Lines of an agent for one case."""
+    return f"if task['case_id'] == 'order-{number}':\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def outputs(step: Step, dataset: str = "shop") -> dict[str, Any]:
+    """What the agent said in each case, from the archive."""
+    files = {name: data for name, data in unzipped(step.archive).items() if name.endswith("trajectory.json")}
+    cases = [json.loads(data) for name, data in files.items() if name.startswith(dataset)]
+    return {one["case_id"]: one["trace"][-1].get("output") for one in cases}
+
+
+def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner)
+    first = runner.push(agent_command=COMMAND, parallel="4", min_pass_rate="1")
+    assert (first.code, first.outcome, first.outputs["pass-rate"]) == (0, "passed", "1")
+    assert set(outputs(first).values()) == {"It is on its way."}
+    runner.upload(first, 400)
+    write(runner, at(2, "tools.append('escalate')"))
+    step = runner.pull_request(agent_command=COMMAND, agent_env="LANG", max_repairs="1")
+    assert (step.code, step.outcome, step.outputs["regressed-cases"]) == (1, "failed", "1")
+    assert step.outputs["baseline-sha"] == BASE_SHA
+    [comment] = github.bodies(PULL)
+    assert "order-2" in comment
+    assert "escalate" in comment
+    assert f"--case order-2 --agent-command '{COMMAND}' --agent-env LANG --max-repairs 1" in comment
+    write(runner)
+    again = runner.pull_request(run_id=501, agent_command=COMMAND)
+    assert (again.code, again.outcome) == (0, "passed")
+
+
+def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner, at(3, "sys.exit('out of ideas')"))
+    first = runner.push(agent_command=COMMAND)
+    assert (first.code, first.outcome, first.outputs["passed"]) == (0, "no-baseline", "false")
+    assert first.outputs["pass-rate"] == "0.75"
+    step = runner.pull_request(agent_command=COMMAND, min_pass_rate="1", baseline="none")
+    assert (step.code, step.outcome) == (1, "failed")
+    [comment] = github.bodies(PULL)
+    assert "order-3" in comment
+    assert "out of ideas" in comment
+
+
+def test_agent__that_crashes_where_it_passed_before_is_a_regression(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner)
+    runner.upload(runner.push(agent_command=COMMAND), 400)
+    write(runner, at(1, "os.kill(os.getpid(), 9)"))
+    step = runner.pull_request(agent_command=COMMAND)
+    assert (step.code, step.outputs["regressed-cases"], step.outputs["new-hard-fail-cases"]) == (1, "1", "1")
+
+
+def test_program__that_does_not_exist_cannot_be_evaluated(runner: Runner, github: FakeGitHub) -> None:
+    write(runner)
+    step = runner.pull_request(agent_command="no-such-program")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "no-such-program" in github.bodies(PULL)[0]
+
+
+def test_setup__installs_what_the_agent_needs_without_seeing_secrets(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner, "said = open('installed').read()")
+    setup = "printf 'one ' > installed\nenv | sort >> installed\n"
+    environ = {"AGENT_API_KEY": "sk-of-the-agent", "INDEX_URL": "https://packages.example.org"}
+    step = runner.pull_request(
+        agent_command=COMMAND,
+        setup_command=setup,
+        setup_env="INDEX_URL",
+        agent_env="AGENT_API_KEY",
+        min_pass_rate="1",
+        environ=environ,
+    )
+    assert (step.code, step.outcome) == (0, "passed")
+    said = outputs(step)["order-1"]
+    assert said.startswith("one ")
+    assert "INDEX_URL=https://packages.example.org" in said
+    assert not any(word in said for word in ("AGENT_API_KEY", "GITHUB", "INPUT_", "AGENT_EVAL"))
+
+
+def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner)
+    setup = "seq 1 500\necho 'no matching distribution' >&2\nfalse\ntouch went-on"
+    step = runner.pull_request(agent_command=COMMAND, setup_command=setup)
+    assert (step.code, step.outcome) == (4, "error")
+    assert any("`setup-command` exited with code 1" in line for line in step.annotations)
+    for said in (step.log, step.summary, github.bodies(PULL)[0]):
+        assert "500\nno matching distribution" in said
+        assert "\n400\n" not in said
+    assert not (runner.workspace / "went-on").exists()
+    assert not (runner.workspace / "agent-eval-out").exists()
+
+
+def test_setup__that_takes_too_long_is_ended(runner: Runner) -> None:
+    write(runner)
+    step = runner.pull_request(
+        agent_command=COMMAND, setup_command="sleep 60", setup_timeout_seconds="0.5", comment="never"
+    )
+    assert (step.code, step.outcome) == (4, "error")
+    assert "setup-timeout-seconds" in step.summary
+
+
+SPY = """\
+import glob
+found = [dict(os.environ)]
+pid, hidden = os.getppid(), 0
+while pid > 1:
+    try:
+        found.append(open(f"/proc/{pid}/environ", errors="replace").read())
+    except PermissionError:
+        hidden += 1
+    pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+    if hidden:
+        break
+said = {"own": sorted(os.environ), "hidden": hidden, "token": any("%s" in str(text) for text in found)}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
+def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner, SPY % TOKEN[:-1], total=1)  # the whole token may stand in no file of the workspace
+    github.add_run(500, status="in_progress")
+    inputs = {"agent_command": COMMAND, "agent_env": "LET_THROUGH, NOT_SET", "min_pass_rate": "1"}
+    environ = {"LET_THROUGH": "yes", "OTHER": "no", "GITHUB_TOKEN": TOKEN, "ACTIONS_RUNTIME_TOKEN": TOKEN}
+    command = (sys.executable, "-c", AS_IN_A_CONTAINER)
+    step = runner.start("push", {}, 500, BASE_SHA, "heads/main", inputs, environ=environ, command=command)
+    assert (step.code, step.outcome) == (0, "passed"), step.log
+    said = outputs(step)["order-1"]
+    assert said["token"] is False
+    assert said["hidden"] == 1
+    assert "LET_THROUGH" in said["own"]
+    assert not {"OTHER", "NOT_SET"} & set(said["own"])
+    assert not [
+        name for name in said["own"] if name.startswith(("INPUT_", "GITHUB_", "ACTIONS_", "AGENT_EVAL"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "environ"),
+    [
+        ({"agent_env": "GITHUB_TOKEN"}, {}),
+        ({"agent_env": "INPUT_GITHUB-TOKEN"}, {}),
+        ({"setup_env": "ACTIONS_RUNTIME_TOKEN", "setup_command": "true"}, {}),
+        ({"agent_env": "HANDY_COPY"}, {"HANDY_COPY": f"Bearer {TOKEN}"}),
+    ],
+)
+def test_token__of_the_job_is_let_through_to_nobody(
+    runner: Runner, github: FakeGitHub, inputs: dict[str, str], environ: dict[str, str]
+) -> None:
+    write(runner)
+    step = runner.pull_request(agent_command=COMMAND, environ=environ, **inputs)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "no agent may see it" in step.summary
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"agent_command": "true", "agent_url": "https://agent.example.org"}, "agent-command and agent-url"),
+        ({"trials": "3"}, "trials is for running an agent"),
+        ({"setup_command": "true"}, "setup-command is for running an agent"),
+        ({"agent": "python:shop:agent"}, "holds the job's token"),
+        ({"agent": "openia:model"}, "openia"),
+        ({"agent_url": "openai:model"}, "no address"),
+        ({"agent_url": "ftp://agent.example.org"}, "ftp"),
+        ({"agent_url": "https://agent.example.org", "agent_header": "Authorization"}, "NAME=VARIABLE"),
+        ({"agent_url": "https://agent.example.org", "agent_header": "A=NOT_SET"}, "NOT_SET"),
+        ({"agent_command": "true", "agent_env": "NAME=value"}, "not the name of a variable"),
+        ({"agent_command": "true", "trials": "1001"}, "more than 1000"),
+        ({"agent_command": "true", "parallel": "many"}, "auto or a number"),
+        ({"agent_command": "true", "max_run_cost": "nan"}, "above 0"),
+        ({"agent_command": "true", "case_policy": "some"}, "majority"),
+        ({"agent_command": "'", "setup_command": "touch installed"}, "quotes"),
+    ],
+)
+def test_settings__that_make_no_sense_are_told_before_anything_runs(
+    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
+) -> None:
+    write(runner)
+    step = runner.pull_request(**inputs)
+    assert (step.code, step.outcome) == (2, "error")
+    assert said in " ".join(step.annotations)
+    assert not (runner.workspace / "agent-eval-out").exists()
+    assert not (runner.workspace / "installed").exists()
+
+
+def test_file__may_name_the_program_but_not_what_it_sees(runner: Runner, github: FakeGitHub) -> None:
+    write(runner)
+    file = runner.workspace / "agent-eval.yml"
+    file.write_text(f"agent-command: {COMMAND}\nmin-pass-rate: 1\n")
+    assert runner.pull_request().outcome == "passed"
+    file.write_text(f"agent-command: {COMMAND}\nagent-env: [AGENT_API_KEY]\n")
+    step = runner.pull_request(run_id=501)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "may not be set in a file" in step.summary
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("all", "failed"), ("majority", "passed")])
+def test_trials__decide_together_by_the_case_policy(
+    runner: Runner, github: FakeGitHub, policy: str, outcome: str
+) -> None:
+    write(runner, at(1, "open('n', 'a').write('x')", "tools *= os.path.getsize('n') != 2"), total=2)
+    step = runner.pull_request(
+        agent_command=COMMAND, trials="3", case_policy=policy, min_pass_rate="1", baseline="none"
+    )
+    assert step.outcome == outcome
+    config = json.loads(unzipped(step.archive)["shop/run/config.json"])["execution_config"]
+    assert config["trials"] == 3
+
+
+def test_recorded_trials__are_decided_by_the_case_policy_too(runner: Runner, github: FakeGitHub) -> None:
+    write(runner, at(1, "open('n', 'a').write('x')", "tools *= os.path.getsize('n') != 2"), total=1)
+    runner.pull_request(agent_command=COMMAND, trials="3", comment="never")
+    [trajectory] = (runner.workspace / "agent-eval-out" / "shop" / "cases").glob("*/trajectory.json")
+    runner.write_suite(json.loads(trajectory.read_text()))
+    for number, (policy, outcome) in enumerate((("all", "failed"), ("majority", "passed")), 501):
+        step = runner.pull_request(run_id=number, case_policy=policy, min_pass_rate="1", comment="never")
+        assert step.outcome == outcome, policy
+
+
+def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> None:
+    write(runner, "import time\ntime.sleep(0.4)")
+    step = runner.pull_request(agent_command=COMMAND, max_run_seconds="0.1", min_pass_rate="0")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "max-run-seconds" in github.bodies(PULL)[0]
+    # What it left does not stand in the way of the next run.
+    later = runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1")
+    assert later.outcome == "passed"
+
+
+def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeGitHub) -> None:
+    write(runner, at(1, "import time; time.sleep(60)") + at(2, "said = 'x' * 100_000"))
+    limits = {"command_timeout_seconds": "1", "max_output_bytes": "50000", "max_case_seconds": "20"}
+    step = runner.pull_request(agent_command=COMMAND, min_pass_rate="0.5", parallel="auto", **limits)
+    assert (step.code, step.outputs["pass-rate"]) == (0, "0.5")
+    reasons = b"".join(data for name, data in unzipped(step.archive).items() if "verdicts" in name)
+    assert b"timeout" in reasons
+    assert b"output_limit" in reasons
+
+
+def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner, total=1)
+    (runner.workspace / "prompt.txt").write_text("Be brief.")
+    script = (Said(calls=[("lookup_order", {"id": 1})]), Said(text="It was shipped."))
+    with FakeOpenAi(*script) as model:
+        step = runner.pull_request(
+            agent_openai_base_url=model.base_url,
+            agent_model="small",
+            system_prompt="prompt.txt",
+            min_pass_rate="1",
+            environ={"OPENAI_API_KEY": "sk-of-the-model"},
+        )
+    assert (step.code, step.outcome) == (0, "passed"), step.log
+    assert outputs(step) == {"order-1": "It was shipped."}
+    assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert model.authorizations[0] == "Bearer sk-of-the-model"
+    config = json.loads(unzipped(step.archive)["shop/run/config.json"])
+    assert config["model"] == "small"
+
+
+def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: FakeGitHub) -> None:
+    write(runner, total=2)
+    with FakeOpenAi(Said(status=503, headers={"Retry-After": "3600"})) as model:
+        step = runner.pull_request(agent_openai_base_url=model.base_url, agent_model="small")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "could not be reached in any of 2 cases" in github.bodies(PULL)[0]
+
+
+def test_fork__runs_the_agent_without_secrets(runner: Runner, github: FakeGitHub) -> None:
+    write(runner)
+    runner.upload(runner.push(agent_command=COMMAND), 400)
+    write(runner, at(2, "tools.append('escalate')") + at(1, "said = sorted(os.environ)"))
+    step = runner.pull_request(fork=True, agent_command=COMMAND, agent_env="AGENT_API_KEY")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "AGENT_API_KEY" not in outputs(step)["order-1"]
+    assert "order-2" in step.summary
+
+
+def test_outside_ci__an_agent_is_run_as_well(runner: Runner, tmp_path: Path) -> None:
+    write(runner)
+    command = (*(sys.executable, "-m", "agent_eval", "ci"), "--agent-command", COMMAND, "--agent-env", "LANG")
+    step = runner.start(
+        "", {}, 1, "", "", {"min_pass_rate": "1"}, environ={"GITHUB_ACTIONS": ""}, command=command
+    )
+    assert step.code == 0
+    assert "4 of 4 cases passed" in step.log
+
+
+def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: FakeGitHub) -> None:
+    workflow = yaml.safe_load((REPOSITORY / "ci-templates" / "github-agent.yml").read_text())
+    (step,) = (one for one in workflow["jobs"]["evaluate"]["steps"] if one.get("id") == "evaluation")
+    write(runner)
+    (runner.workspace / "suites").mkdir()
+    (runner.workspace / "suite.json").rename(runner.workspace / "suites" / "orders.json")
+    (runner.workspace / "requirements.txt").write_text("# nothing\n")
+    inputs = {name.replace("-", "_"): str(value) for name, value in step["with"].items()}
+    environ = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "AGENT_API_KEY": "sk-of-the-agent",
+    }
+    done = runner.pull_request(environ=environ, **inputs)
+    assert (done.code, done.outcome) == (0, "passed"), done.log
+    assert "`setup-command` is done" in done.log
