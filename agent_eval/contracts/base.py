@@ -23,7 +23,10 @@ class Contract(BaseModel):
     `unknown_fields`; strict validation refuses them.
     """
 
-    model_config = ConfigDict(extra="allow", protected_namespaces=(), ser_json_inf_nan="strings")
+    # Validators are built when first used: a command needs few of the models that it imports.
+    model_config = ConfigDict(
+        extra="allow", protected_namespaces=(), ser_json_inf_nan="strings", defer_build=True
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON-serialisable data, unknown fields included."""
