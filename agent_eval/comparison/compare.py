@@ -24,6 +24,7 @@ from agent_eval.comparison.facts import run_facts
 from agent_eval.comparison.impact import Balance, Risk, release_impact, risk_level
 from agent_eval.comparison.regressions import case_regressions, new_hard_fail
 from agent_eval.comparison.shifts import run_behaviour
+from agent_eval.comparison.trial_rates import compare_trials
 from agent_eval.comparison.view import RunView
 from agent_eval.contracts import BehaviourChange, CaseRegression, Comparison, FailureClusters, Overview
 from agent_eval.errors import NothingMeasured
@@ -56,24 +57,18 @@ def compare(
 
     With `exclude` there may be no case to compare; the gate's relative rules cannot hold then.
     """
-    for side, run in (("baseline", baseline), ("candidate", candidate)):
-        if not run.results:
-            raise NothingMeasured(
-                f"the {side} run {run.config.run_id!r} has no case",
-                remedy="Evaluate a suite with at least one case.",
-            )
+    _refuse_empty(baseline, candidate)
     before, now = run_facts(baseline), run_facts(candidate)
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
     compared, case_sets = select(compatibility, parts, before, changed)
-    pairs: dict[str, Pair] = {case_id: (before.cases[case_id], now.cases[case_id]) for case_id in compared}
-    rows = case_regressions(pairs, baseline.results, candidate.results)
-    metrics = case_metrics(pairs.values())
-    judges = judge_metrics(pairs.values())
-    clusters = _clusters(pairs, baseline, candidate)
+    both = _Both(
+        baseline, candidate, {case_id: (before.cases[case_id], now.cases[case_id]) for case_id in compared}
+    )
+    metrics, judges = case_metrics(both.pairs.values()), judge_metrics(both.pairs.values())
     found = differences(baseline, candidate, compared)
-    balance = _balance(pairs, rows)
-    overview = _overview(pairs, rows, risk_level(balance), baseline, candidate)
+    clusters = both.clusters()
+    balance = both.balance()
     return Comparison(
         generated_at=generated_at,
         baseline_run_id=baseline.config.run_id,
@@ -85,57 +80,76 @@ def compare(
         cases=case_sets,
         metrics=metrics,
         judge_metrics=judges,
-        overview=overview,
-        case_regressions=rows,
+        overview=both.overview(risk_level(balance)),
+        case_regressions=both.rows,
         regressions=regression_sentences(metrics, judges),
         top_regressed_judges=top_regressed_judges(judges),
-        new_hard_fail_case_ids=[case_id for case_id, pair in pairs.items() if new_hard_fail(*pair)],
-        resolved_hard_fail_case_ids=[
-            case_id for case_id, pair in pairs.items() if new_hard_fail(pair[1], pair[0])
-        ],
+        new_hard_fail_case_ids=both.new_hard_fails,
+        resolved_hard_fail_case_ids=both.resolved_hard_fails,
         failure_clusters=clusters,
         triage=triage(clusters),
         release_impact=release_impact(balance),
         behaviour=run_behaviour(baseline, candidate, compared, found, compatibility),
-        behaviour_changes=_behaviour_changes(baseline, candidate, found, rows, traces, detail_limit),
+        behaviour_changes=_behaviour_changes(baseline, candidate, found, both.rows, traces, detail_limit),
+        trials=compare_trials(compared, baseline.results, candidate.results),
     )
 
 
-def _clusters(pairs: dict[str, Pair], baseline: RunView, candidate: RunView) -> FailureClusters:
-    return failure_clusters(
-        [case_id for case_id, pair in pairs.items() if pair[0].failing],
-        [case_id for case_id, pair in pairs.items() if pair[1].failing],
-        baseline.results,
-        candidate.results,
-    )
+def _refuse_empty(baseline: RunView, candidate: RunView) -> None:
+    for side, run in (("baseline", baseline), ("candidate", candidate)):
+        if not run.results:
+            raise NothingMeasured(
+                f"the {side} run {run.config.run_id!r} has no case",
+                remedy="Evaluate a suite with at least one case.",
+            )
 
 
-def _overview(
-    pairs: dict[str, Pair],
-    rows: Sequence[CaseRegression],
-    risk: Risk,
-    baseline: RunView,
-    candidate: RunView,
-) -> Overview:
-    return Overview(
-        total_baseline_cases=len(baseline.results),
-        total_candidate_cases=len(candidate.results),
-        compared_cases=len(pairs),
-        regressed_cases=sum(row.regressed for row in rows),
-        improved_cases=sum(row.improved for row in rows),
-        new_hard_fail_cases=sum(new_hard_fail(*pair) for pair in pairs.values()),
-        resolved_hard_fail_cases=sum(new_hard_fail(pair[1], pair[0]) for pair in pairs.values()),
-        risk_level=risk,
-    )
+class _Both:
+    """The compared cases in both runs, and what follows from them.
 
+    Attributes:
+        pairs: Case id to its facts in the baseline and in the candidate, sorted by id.
+        rows: The cases that changed.
+    """
 
-def _balance(pairs: dict[str, Pair], rows: Sequence[CaseRegression]) -> Balance:
-    return Balance(
-        compared=len(pairs),
-        regressed=sum(row.regressed for row in rows),
-        fewer_passed=sum(before.passed - now.passed for before, now in pairs.values()),
-        more_hard_failed=sum(now.hard_failed - before.hard_failed for before, now in pairs.values()),
-    )
+    def __init__(self, baseline: RunView, candidate: RunView, pairs: dict[str, Pair]) -> None:
+        self.baseline, self.candidate, self.pairs = baseline, candidate, pairs
+        self.rows = case_regressions(pairs, baseline.results, candidate.results)
+        self.new_hard_fails = [case_id for case_id, pair in pairs.items() if new_hard_fail(*pair)]
+        self.resolved_hard_fails = [
+            case_id for case_id, (before, now) in pairs.items() if new_hard_fail(now, before)
+        ]
+
+    def clusters(self) -> FailureClusters:
+        """Failures by judge and reason."""
+        return failure_clusters(
+            [case_id for case_id, pair in self.pairs.items() if pair[0].failing],
+            [case_id for case_id, pair in self.pairs.items() if pair[1].failing],
+            self.baseline.results,
+            self.candidate.results,
+        )
+
+    def overview(self, risk: Risk) -> Overview:
+        """The comparison in numbers of cases."""
+        return Overview(
+            total_baseline_cases=len(self.baseline.results),
+            total_candidate_cases=len(self.candidate.results),
+            compared_cases=len(self.pairs),
+            regressed_cases=sum(row.regressed for row in self.rows),
+            improved_cases=sum(row.improved for row in self.rows),
+            new_hard_fail_cases=len(self.new_hard_fails),
+            resolved_hard_fail_cases=len(self.resolved_hard_fails),
+            risk_level=risk,
+        )
+
+    def balance(self) -> Balance:
+        """What risk and impact are rated by."""
+        return Balance(
+            compared=len(self.pairs),
+            regressed=sum(row.regressed for row in self.rows),
+            fewer_passed=sum(before.passed - now.passed for before, now in self.pairs.values()),
+            more_hard_failed=sum(now.hard_failed - before.hard_failed for before, now in self.pairs.values()),
+        )
 
 
 def _behaviour_changes(

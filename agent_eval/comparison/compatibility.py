@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_eval.comparison.facts import RunFacts
+from agent_eval.comparison.trial_rates import case_policies, has_trials, trials_of
 from agent_eval.comparison.view import RunView
-from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.contracts import CaseResultRow, CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 
 Changed = Literal["refuse", "exclude", "include"]
@@ -50,7 +51,8 @@ def partition(baseline: RunView, candidate: RunView) -> Partition:
 def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Changed) -> Compatibility:
     """Every condition for comparing two runs.
 
-    With `exclude` the case set and the definitions are not enforced: the cases that differ stay out.
+    With `exclude` the case set and the definitions are not enforced: the cases that differ stay out; nor is
+    the case policy, which is said. Conditions on trials are there only where a case has several.
     """
     same_cases_needed = changed != "exclude"
     checks = [
@@ -59,6 +61,7 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
         _definitions(parts, enforced=same_cases_needed),
         _judges(baseline.config.judges, candidate.config.judges),
         _judge_configs(baseline.config.judge_configs, candidate.config.judge_configs),
+        *_trials(baseline, candidate, parts, enforced=same_cases_needed),
     ]
     return Compatibility(
         passed=all(one.passed for one in checks if one.enforced),
@@ -80,7 +83,7 @@ def select(
     if broken and changed != "include":
         raise IncompatibleRuns(
             "baseline and candidate cannot be compared: " + "; ".join(one.message for one in broken),
-            remedy="Evaluate both on the same suite; --allow-incompatible compares what they share.",
+            remedy="Evaluate both on the same suite, alike; --allow-incompatible compares what they share.",
             checks=[{"name": one.name, "message": one.message, **one.details} for one in broken],
         )
     if changed == "include" and not parts.common:
@@ -165,3 +168,49 @@ def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Compati
         message=f"{', '.join(differ)} configured differently" if differ else "same configuration of judges",
         details={"changed": differ},
     )
+
+
+def _trials(
+    baseline: RunView, candidate: RunView, parts: Partition, *, enforced: bool
+) -> list[CompatibilityCheck]:
+    """What several trials add: when a case passes, and how many trials that takes."""
+    before, now = ([run.results[case_id] for case_id in parts.common] for run in (baseline, candidate))
+    if not any(map(has_trials, before)) and not any(map(has_trials, now)):
+        return []
+    return [_case_policy(case_policies(before), case_policies(now), enforced), _trial_number(before, now)]
+
+
+def _case_policy(before: list[str], now: list[str], enforced: bool) -> CompatibilityCheck:
+    # A run of single trials needs no policy, so it has none to differ.
+    same = not before or not now or before == now
+    return CompatibilityCheck(
+        name="case_policy_match",
+        passed=same,
+        enforced=enforced,
+        message="same case policy"
+        if same
+        else f"a case with several trials passed by case policy {', '.join(before)} and passes by "
+        f"{', '.join(now)} now",
+        details={"baseline_case_policies": before, "candidate_case_policies": now},
+    )
+
+
+def _trial_number(before: Sequence[CaseResultRow], now: Sequence[CaseResultRow]) -> CompatibilityCheck:
+    numbers = [(len(trials_of(one)), len(trials_of(other))) for one, other in zip(before, now, strict=True)]
+    differ = sum(one != other for one, other in numbers)
+    was, is_now = (_range([pair[side] for pair in numbers]) for side in (0, 1))
+    return CompatibilityCheck(
+        name="trial_count_match",
+        passed=not differ,
+        enforced=False,
+        message=f"{differ} {'case has' if differ == 1 else 'cases have'} another number of trials ({was} in "
+        f"the baseline, {is_now} now), which changes what it takes to pass; pass rates can be compared"
+        if differ
+        else "same number of trials",
+        details={"baseline_trials": was, "candidate_trials": is_now, "changed_count": differ},
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    fewest, most = min(numbers), max(numbers)
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"

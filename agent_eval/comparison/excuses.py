@@ -10,7 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agent_eval.contracts import AppliedWaiver, CaseRegression, Comparison, JudgeChange, Outcome
+from agent_eval.contracts import (
+    AppliedWaiver,
+    CaseRegression,
+    Comparison,
+    JudgeChange,
+    Outcome,
+    TrialChange,
+    TrialComparison,
+)
 from agent_eval.contracts.instants import is_over
 from agent_eval.contracts.policy import Quarantine
 from agent_eval.contracts.registry import Waiver
@@ -30,6 +38,8 @@ class Excuses:
     judge_changes: frozenset[tuple[str, str]] = frozenset()
     explicitly: frozenset[tuple[str, str]] = frozenset()
     """Waived pairs whose waiver names that very case and judge, or that very regression."""
+    waived_rates: frozenset[str] = frozenset()
+    """Case ids whose trials pass less often, every judge behind that being waived."""
     applied: list[AppliedWaiver] = field(default_factory=list)
 
     @property
@@ -53,37 +63,62 @@ def excuse(
         quarantine: From the policy; expired entries excuse nothing.
         now: The time of the decision.
 
-    A case is waived when every judge that made it worse is.
+    A case is waived when every judge that made it worse is. With several trials a judge that passes fewer of
+    them is waived like one whose verdict changed, and a regression key covers what the deciding trial shows.
     """
-    active = [one for one in waivers if one.revoked_at is None and not is_over(one.expires_at, now)]
     held = frozenset(one.case_id for one in quarantine if not is_over(one.expires_at, now))
-    used: dict[str, dict[str, None]] = {}
+    found = _Found([one for one in waivers if one.revoked_at is None and not is_over(one.expires_at, now)])
     waived: set[str] = set()
-    changes: set[tuple[str, str]] = set()
-    explicitly: set[tuple[str, str]] = set()
     for row in comparison.case_regressions:
         worse = worsened(row)
-        covered = 0
-        for change in worse:
-            matching = [one for one in active if _covers(one, row.case_id, change)]
-            for one in matching:
-                used.setdefault(one.waiver_id, {})[row.case_id] = None
-            if matching:
-                covered += 1
-                changes.add((row.case_id, change.judge_id))
-            if any(_is_explicit(one) for one in matching):
-                explicitly.add((row.case_id, change.judge_id))
-        if row.regressed and worse and covered == len(worse):
+        covered = [found.cover(row.case_id, change.judge_id, change.regression_key) for change in worse]
+        if row.regressed and worse and all(covered):
             waived.add(row.case_id)
     regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
     return Excuses(
         waived=frozenset(waived),
         quarantined=frozenset(regressed & held - waived),
         quarantine=held,
-        judge_changes=frozenset(changes),
-        explicitly=frozenset(explicitly),
-        applied=_applied(active, used),
+        waived_rates=_waived_rates(comparison.trials, found),
+        judge_changes=frozenset(found.changes),
+        explicitly=frozenset(found.explicitly),
+        applied=_applied(found.active, found.used),
     )
+
+
+class _Found:
+    """What active waivers cover: pairs of case and judge, and which waiver was used for which cases."""
+
+    def __init__(self, active: Sequence[Waiver]) -> None:
+        self.active = active
+        self.used: dict[str, dict[str, None]] = {}
+        self.changes: set[tuple[str, str]] = set()
+        self.explicitly: set[tuple[str, str]] = set()
+
+    def cover(self, case_id: str, judge_id: str, regression_key: str | None) -> bool:
+        """Look for waivers of what got worse, and keep them; whether there are any."""
+        matching = [one for one in self.active if _covers(one, case_id, judge_id, regression_key)]
+        for one in matching:
+            self.used.setdefault(one.waiver_id, {})[case_id] = None
+            self.changes.add((case_id, judge_id))
+            if _is_explicit(one):
+                self.explicitly.add((case_id, judge_id))
+        return (case_id, judge_id) in self.changes
+
+
+def _waived_rates(trials: TrialComparison | None, found: _Found) -> frozenset[str]:
+    """Cases of which fewer trials pass, where every judge that passes fewer is waived."""
+    fallen: dict[str, list[bool]] = {}
+    for change in trials.changes if trials is not None else []:
+        if change.judge_id is not None and _fell(change):
+            fallen.setdefault(change.case_id, []).append(found.cover(change.case_id, change.judge_id, None))
+    return frozenset(case_id for case_id, covered in fallen.items() if all(covered))
+
+
+def _fell(change: TrialChange) -> bool:
+    """Whether a judge passes fewer of the trials than before, or fails one as it did not before."""
+    before, now = change.baseline, change.candidate
+    return now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed
 
 
 def worsened(row: CaseRegression) -> list[JudgeChange]:
@@ -101,11 +136,11 @@ _RANKS = {
 }
 
 
-def _covers(waiver: Waiver, case_id: str, change: JudgeChange) -> bool:
+def _covers(waiver: Waiver, case_id: str, judge_id: str, regression_key: str | None) -> bool:
     return (
         waiver.case_id in (None, case_id)
-        and waiver.judge_id in (None, change.judge_id)
-        and waiver.regression_key in (None, change.regression_key)
+        and waiver.judge_id in (None, judge_id)
+        and waiver.regression_key in (None, regression_key)
     )
 
 

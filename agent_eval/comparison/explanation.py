@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_eval.comparison.pairs import CASES
 from agent_eval.comparison.reasons import cut
-from agent_eval.contracts import GateDecision, GateEvidence, GateStatus
+from agent_eval.contracts import GateDecision, GateEvidence, GateStatus, TrialEvidence
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -52,9 +52,14 @@ def _headline(decision: GateDecision) -> str:
 def _change(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
+    said = f"passed {evidence.baseline_passed} -> {evidence.candidate_passed} of {evidence.compared}"
+    interval = "Tango interval"
+    if evidence.trials is not None:
+        before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
+        said += f", trials {before:.1%} -> {now:.1%}"
+        interval = "interval, standard error clustered by case,"
     return (
-        f"passed {evidence.baseline_passed} -> {evidence.candidate_passed} of {evidence.compared}, "
-        f"drop {_points(evidence.drop)} points, {evidence.confidence:.0%} interval "
+        f"{said}, drop {_points(evidence.drop)} points, {evidence.confidence:.0%} {interval} "
         f"[{_points(evidence.interval_low)}, {_points(evidence.interval_high)}], "
         f"margin {_points(evidence.margin)}"
     )
@@ -63,6 +68,11 @@ def _change(evidence: GateEvidence) -> str:
 def _pairs(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
+    if evidence.trials is not None:
+        return (
+            f"trials: {trial_numbers(evidence.trials)} a case; {evidence.regressed} cases pass less often, "
+            f"{evidence.fixed} more; {_PERMUTATIONS[evidence.method]}, one-sided p={evidence.p_value:.3g}"
+        )
     e_value = "beyond measure" if evidence.e_value is None else f"{evidence.e_value:.3g}"
     return (
         f"pairs: {evidence.regressed} regressed, {evidence.fixed} fixed; "
@@ -70,13 +80,31 @@ def _pairs(evidence: GateEvidence) -> str:
     )
 
 
+_PERMUTATIONS = {
+    "sign-flip-clustered": "sign-flip permutation test",
+    "relabel-clustered": "permutation test within cases",
+}
+
+
+def trial_numbers(trials: TrialEvidence) -> str:
+    """How many trials a case has: `4`, `3 to 4`, or `1 -> 4` where the runs differ."""
+    before = _range(trials.baseline_fewest, trials.baseline_most)
+    now = _range(trials.candidate_fewest, trials.candidate_most)
+    return before if before == now else f"{before} -> {now}"
+
+
+def _range(fewest: int, most: int) -> str:
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
+
+
 def _judges(evidence: GateEvidence) -> str:
     judges = [judge for judge in evidence.judges if judge.judge_id != CASES]
     if not judges:
         return ""
     shown = sorted(judges, key=lambda judge: judge.p_value)[:JUDGES_SHOWN]
+    worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
     said = [
-        f"{cut(judge.judge_id, NAME_LIMIT)} {judge.regressed} regressed, {judge.fixed} fixed, "
+        f"{cut(judge.judge_id, NAME_LIMIT)} {judge.regressed} {worse}, {judge.fixed} {better}, "
         f"p={judge.p_value:.3g}{' (significant)' if judge.significant else ''}"
         for judge in shown
     ]
@@ -90,16 +118,25 @@ def _power(decision: GateDecision, evidence: GateEvidence) -> str:
     seen = f"{evidence.power_for_ten_points:.0%}"
     line = f"power: {evidence.paired} cases see a 10-point drop {seen} of the time"
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        trials = -(-evidence.cases_needed // max(1, evidence.paired))
-        line += f"; about {evidence.cases_needed:,} cases, or {trials} trials of each, would settle it"
+        settled = f"{trials_needed(evidence)} trials of each"
+        line += f"; about {evidence.cases_needed:,} cases, or {settled}, would settle it"
     return line
 
 
+def trials_needed(evidence: GateEvidence) -> int:
+    """Trials of each case that settle about as much as `cases_needed` cases with those there are."""
+    times = -(-(evidence.cases_needed or 0) // max(1, evidence.paired))
+    return times * (1 if evidence.trials is None else evidence.trials.candidate_most)
+
+
 def _counts(evidence: GateEvidence) -> str:
-    flaky = "unknown with one trial" if evidence.flaky is None else str(evidence.flaky)
+    flaky = "unknown with one trial" if evidence.flaky is None else f"{evidence.flaky}"
+    errors = f"errors {evidence.errors} ({evidence.new_errors} new)"
+    if evidence.trials is not None and evidence.trials.errors:
+        errors += f" in {_counted(evidence.trials.errors, 'trial')}"
     return (
         f"flaky {flaky}, quarantined {evidence.quarantined}, waived {evidence.waived}, "
-        f"errors {evidence.errors} ({evidence.new_errors} new), unscored {evidence.unscored}"
+        f"{errors}, unscored {evidence.unscored}"
     )
 
 
@@ -108,11 +145,15 @@ def _waivers(decision: GateDecision) -> str:
         return ""
     said = [
         f"{cut(one.waiver_id, NAME_LIMIT)} by {cut(one.approved_by, NAME_LIMIT)} "
-        f"({f'until {one.expires_at}' if one.expires_at else 'until revoked'}, {len(one.case_ids)} cases)"
+        f"(until {one.expires_at or 'revoked'}, {_counted(len(one.case_ids), 'case')})"
         for one in decision.waivers[:WAIVERS_SHOWN]
     ]
     more = len(decision.waivers) - len(said)
     return f"waivers: {'; '.join(said)}{f'; {more} more' if more else ''}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _points(share: float) -> str:

@@ -1,4 +1,4 @@
-"""The statistics of one comparison: discordant pairs of cases and of each judge, and what they show."""
+"""Single trials: discordant pairs of cases and of each judge, and what they show."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from agent_eval.comparison.power import (
     paired_cases_needed,
     paired_power,
 )
-from agent_eval.comparison.rules import Measured
-from agent_eval.comparison.statistics import e_value, holm_discrete, mcnemar, tango_interval
-from agent_eval.contracts import Comparison, GateEvidence, JudgeEvidence, Outcome
+from agent_eval.comparison.statistics import Interval, e_value, holm_discrete, mcnemar, tango_interval
+from agent_eval.contracts import Comparison, JudgeEvidence, Outcome
+from agent_eval.contracts.gate import Method
 from agent_eval.contracts.policy import GatePolicy
 
 CASES = "cases"
 """Stands for the case results among the judges."""
 NOTABLE_DROP = 0.10
 """The drop whose power is reported."""
+
+
+def judge_key(judge_id: str) -> str:
+    """What a judge is listed as: one that is called like the case results gets a name of its own."""
+    return judge_id if judge_id != CASES else f"judge {CASES}"
 
 
 @dataclass(frozen=True)
@@ -51,61 +56,49 @@ def discordant_pairs(comparison: Comparison, excuses: Excuses) -> dict[str, Disc
             if (before is Outcome.PASSED) != passed_now:
                 if (row.case_id, change.judge_id) in excuses.judge_changes:
                     continue
-                # A judge may be called like the case results; it then counts under its own key.
-                key = change.judge_id if change.judge_id != CASES else f"judge {CASES}"
+                key = judge_key(change.judge_id)
                 sides.setdefault(key, (set(), set()))[passed_now].add(row.case_id)
     return {name: Discordant(frozenset(down), frozenset(up)) for name, (down, up) in sides.items()}
 
 
-def gate_evidence(
-    comparison: Comparison, measured: Measured, excuses: Excuses, policy: GatePolicy
-) -> GateEvidence:
-    """What the statistical steps of a decision rest on."""
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """What the cases that changed show; fields as in `GateEvidence`, where most of them end up."""
+
+    method: Method
+    total: int
+    regressed: int
+    fixed: int
+    drop: float
+    interval: Interval
+    p_value: float
+    e_value: float | None
+    power_for_ten_points: float
+    cases_needed: int | None
+    judges: list[JudgeEvidence]
+
+
+def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Statistics:
+    """Statistics where each case has one trial on either side."""
     pairs = discordant_pairs(comparison, excuses)
     regressed, fixed = len(pairs[CASES].regressed), len(pairs[CASES].fixed)
     changed_apart = sum(row.case_id in excuses.quarantine for row in comparison.case_regressions)
-    total = measured.compared - changed_apart
-    interval = tango_interval(regressed, fixed, total, policy.confidence)
-    test = mcnemar(regressed, fixed)
+    total = comparison.cases.compared - changed_apart
     evidence = e_value(regressed, fixed)
     share = (regressed + fixed) / total if total else 0.0
-    return GateEvidence(
-        compared=measured.compared,
-        paired=total,
-        baseline_passed=measured.pair_passed[0],
-        candidate_passed=measured.pair_passed[1],
+    return Statistics(
+        method="mcnemar-tango",
+        total=total,
         regressed=regressed,
         fixed=fixed,
         drop=(regressed - fixed) / total if total else 0.0,
-        interval_low=interval.low,
-        interval_high=interval.high,
-        confidence=policy.confidence,
-        margin=policy.effective_margin,
-        p_value=test.one_sided,
+        interval=tango_interval(regressed, fixed, total, policy.confidence),
+        p_value=mcnemar(regressed, fixed).one_sided,
         e_value=evidence if isfinite(evidence) else None,
-        stop_at=1 / policy.alpha,
         power_for_ten_points=paired_power(NOTABLE_DROP, share, total, policy.alpha) if total else 0.0,
         cases_needed=_cases_needed(regressed, fixed, total, policy),
         judges=_judges(pairs, policy.alpha),
-        errors=comparison.candidate.summary.error_cases,
-        new_errors=len(new_error_cases(comparison, excuses)),
-        flaky=comparison.candidate.summary.flaky_cases,
-        unscored=comparison.candidate.summary.inconclusive_cases + comparison.candidate.summary.skipped_cases,
-        waived=len(excuses.waived),
-        quarantined=len(excuses.quarantined),
     )
-
-
-def new_error_cases(comparison: Comparison, excuses: Excuses) -> list[str]:
-    """Cases that could be judged in the baseline and cannot now, but for excused ones."""
-    return [
-        row.case_id
-        for row in comparison.case_regressions
-        if row.candidate_outcome is Outcome.ERROR
-        and row.baseline_outcome is not Outcome.ERROR
-        and row.case_id not in excuses.cases
-        and row.case_id not in excuses.quarantine
-    ]
 
 
 def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence]:

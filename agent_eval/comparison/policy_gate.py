@@ -13,12 +13,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.comparison import steps
-from agent_eval.comparison.excuses import excuse
+from agent_eval.comparison.evidence import gate_evidence
+from agent_eval.comparison.excuses import Excuses, excuse
 from agent_eval.comparison.explanation import explain
 from agent_eval.comparison.gate import decision_of, decision_time, parse_thresholds
-from agent_eval.comparison.pairs import gate_evidence
 from agent_eval.comparison.rules import apply_rules, measure
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, GateStep, Thresholds
+from agent_eval.contracts import (
+    Comparison,
+    GateDecision,
+    GateEvidence,
+    GateStatus,
+    GateStep,
+    RuleResult,
+    Thresholds,
+)
 from agent_eval.contracts.instants import instant
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
@@ -55,38 +63,60 @@ def decide_by_policy(
     counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids)
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = apply_rules(merged, counted)
-    taken = [
+    taken = _take_steps(comparison, policy, excuses, rules, evidence)
+    decision = decision_of(
+        merged,
+        rules,
+        counted,
+        status=status_of(taken),
+        generated_at=generated_at,
+        candidate=comparison.candidate,
+        baseline=comparison.baseline,
+        comparison_sha256=comparison_sha256,
+    )
+    return _in_full(decision, policy, taken, evidence, excuses)
+
+
+def _take_steps(
+    comparison: Comparison,
+    policy: GatePolicy,
+    excuses: Excuses,
+    rules: Sequence[RuleResult],
+    evidence: GateEvidence,
+) -> list[GateStep]:
+    """All steps, in the order in which they decide."""
+    return [
         steps.integrity(comparison, excuses, policy),
         steps.zero_tolerance(comparison, excuses, policy),
         steps.thresholds(rules),
         steps.regression(evidence, policy),
         steps.non_inferiority(evidence),
     ]
-    status = status_of(taken)
-    decision = decision_of(
-        merged,
-        rules,
-        counted,
-        status=status,
-        generated_at=generated_at,
-        candidate=comparison.candidate,
-        baseline=comparison.baseline,
-        comparison_sha256=comparison_sha256,
+
+
+def _in_full(
+    decision: GateDecision,
+    policy: GatePolicy,
+    taken: list[GateStep],
+    evidence: GateEvidence,
+    excuses: Excuses,
+) -> GateDecision:
+    """A decision by thresholds with what only a policy has to say."""
+    failed = [step.message for step in taken if step.status == "failed" and step.name != "thresholds"]
+    undecided = decision.gate_status is GateStatus.INCONCLUSIVE
+    told = decision.model_copy(
+        update={
+            "failures": [*decision.failures, *failed],
+            "blocks": decision.blocks or (undecided and policy.blocks_on_inconclusive),
+            "preset": policy.preset,
+            "steps": taken,
+            "evidence": evidence,
+            "waivers": excuses.applied,
+            "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
+            "quarantined_case_ids": sorted(excuses.quarantined),
+        }
     )
-    decision.failures += [
-        step.message for step in taken if step.status == "failed" and step.name != "thresholds"
-    ]
-    decision.blocks = status is GateStatus.FAILED or (
-        status is GateStatus.INCONCLUSIVE and policy.blocks_on_inconclusive
-    )
-    decision.preset = policy.preset
-    decision.steps = taken
-    decision.evidence = evidence
-    decision.waivers = excuses.applied
-    decision.waived_case_ids = sorted(excuses.waived)
-    decision.quarantined_case_ids = sorted(excuses.quarantined)
-    decision.explanation = explain(decision)
-    return decision
+    return told.model_copy(update={"explanation": explain(told)})
 
 
 def status_of(taken: Sequence[GateStep]) -> GateStatus:

@@ -92,6 +92,34 @@ def non_inferiority_cases(
     return max(1, ceil(z * z * discordant / (margin * margin)))
 
 
+def mean_power(drop: float, spread: float, total: int, alpha: float = 0.05) -> float:
+    """Chance that a one-sided test of the mean sees a true drop of the mean pass rate.
+
+    Args:
+        drop: The true drop.
+        spread: Standard deviation between cases of the change of their pass rate.
+        total: Cases.
+        alpha: One-sided level.
+
+    The normal approximation; E. Miller, Adding error bars to evals (2024), section 5.
+    """
+    return _NORMAL.cdf(drop * sqrt(total) / spread - _NORMAL.inv_cdf(1 - alpha)) if spread else 1.0
+
+
+def mean_cases_needed(drop: float, spread: float, alpha: float = 0.05, power: float = 0.8) -> int:
+    """Cases with which that test sees the drop with the given power."""
+    z = _NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)
+    return max(1, ceil((z * spread / drop) ** 2))
+
+
+def mean_non_inferiority_cases(
+    margin: float, spread: float, confidence: float = 0.95, power: float = 0.8
+) -> int:
+    """Cases with which the interval of the mean drop ends below `margin` when in truth nothing changed."""
+    z = z_two_sided(confidence) + _NORMAL.inv_cdf(power)
+    return max(1, ceil((z * spread / margin) ** 2))
+
+
 def cases_needed(
     difference: float,
     variance: float = 1 / 9,

@@ -96,6 +96,7 @@ def measure(comparison: Comparison) -> Measured:
     moved = sum(row.candidate_passed - row.baseline_passed for row in comparison.case_regressions)
     if passed[1] - passed[0] != moved:
         raise _contradiction("metrics.pass_rate")
+    _check_trials(comparison)
     return Measured(
         total=run.total,
         passed=run.passed,
@@ -108,6 +109,27 @@ def measure(comparison: Comparison) -> Measured:
         regressed=len(regressed),
         new_hard_fails=len(new_hard_fails),
     )
+
+
+def _check_trials(comparison: Comparison) -> None:
+    """Refuse trials whose rates do not follow from the cases that changed."""
+    trials = comparison.trials
+    if trials is None:
+        return
+    rows = [change for change in trials.changes if change.judge_id is None]
+    rise = sum(
+        (
+            Fraction(row.candidate.passed, row.candidate.judged)
+            - Fraction(row.baseline.passed, row.baseline.judged)
+            for row in rows
+            if row.candidate.judged and row.baseline.judged
+        ),
+        Fraction(0),
+    )
+    stated = (trials.candidate.pass_rate - trials.baseline.pass_rate) * comparison.cases.compared
+    cases = {row.case_id for row in rows}
+    if len(cases) != len(rows) or len(cases) > comparison.cases.compared or abs(float(rise) - stated) > 1e-6:
+        raise _contradiction("trials")
 
 
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:

@@ -53,13 +53,10 @@ def run_behaviour(
     before, now = _models(baseline, candidate, compared)
     shifts = [shift for name in FIGURES if (shift := _shift(name, baseline, candidate, compared))]
     model_changed = bool(before and now) and before != now
-    notices = [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
+    notices = _failed_checks(compatibility, "case_policy_match", "trial_count_match")
+    notices += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
     notices += [sentence for shift in shifts if (sentence := _sentence(shift))]
-    notices += [
-        f"{one.message[:1].upper()}{one.message[1:]}."
-        for one in compatibility.failures
-        if one.name in ("judges_match", "judge_config_match")
-    ]
+    notices += _failed_checks(compatibility, "judges_match", "judge_config_match")
     return RunBehaviour(
         cases_with_changed_calls=len(found.calls),
         cases_with_changed_output=len(found.output),
@@ -69,6 +66,13 @@ def run_behaviour(
         shifts=[shift.metric for shift in shifts],
         notices=notices,
     )
+
+
+def _failed_checks(compatibility: Compatibility, *names: str) -> list[str]:
+    """What two runs differ in that were compared all the same, each as a sentence."""
+    return [
+        f"{one.message[:1].upper()}{one.message[1:]}." for one in compatibility.failures if one.name in names
+    ]
 
 
 def _models(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> tuple[list[str], list[str]]:

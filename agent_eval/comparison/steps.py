@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from agent_eval.comparison.evidence import new_error_cases
 from agent_eval.comparison.excuses import Excuses
 from agent_eval.comparison.facts import FAILURES
-from agent_eval.comparison.pairs import CASES, new_error_cases
+from agent_eval.comparison.pairs import CASES
 from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import Comparison, GateEvidence, GateStep, RuleResult
 from agent_eval.contracts.policy import GatePolicy
@@ -46,15 +47,9 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
     if not judges:
         return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
     failing: dict[str, list[str]] = {}
-    for row in comparison.case_regressions:
-        for change in row.judges:
-            if (
-                change.judge_id in judges
-                and change.candidate in FAILURES
-                and change.baseline not in FAILURES
-                and (row.case_id, change.judge_id) not in excuses.explicitly
-            ):
-                failing.setdefault(change.judge_id, []).append(row.case_id)
+    for case_id, judge_id in _new_failures(comparison):
+        if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
+            failing.setdefault(judge_id, []).append(case_id)
     if failing:
         said = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
         return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(said)}.")
@@ -63,6 +58,19 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
         status="passed",
         message=f"No new failure of {', '.join(sorted(judges))}.",
     )
+
+
+def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Case and judge of what fails now and did not before: with several trials, in any of them."""
+    if comparison.trials is not None:
+        for trial in comparison.trials.changes:
+            if trial.judge_id is not None and trial.candidate.failed and not trial.baseline.failed:
+                yield trial.case_id, trial.judge_id
+        return
+    for row in comparison.case_regressions:
+        for change in row.judges:
+            if change.candidate in FAILURES and change.baseline not in FAILURES:
+                yield row.case_id, change.judge_id
 
 
 def thresholds(rules: Sequence[RuleResult]) -> GateStep:
@@ -84,22 +92,26 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     significant = [judge for judge in evidence.judges if judge.significant]
     if not evidence.compared:
         return GateStep(name="regression", status="not-applied", message="No case was compared.")
+    worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
     if significant:
         said = "; ".join(
-            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} regressed, "
-            f"{judge.fixed} fixed, p = {judge.p_value:.2g}"
+            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} {worse}, "
+            f"{judge.fixed} {better}, p = {judge.p_value:.2g}"
             for judge in significant
         )
         return GateStep(
             name="regression",
             status="failed",
-            message=f"More regressed than chance explains at {policy.alpha:g} (one-sided, Holm): {said}.",
+            message=f"More {'regressed' if evidence.trials is None else 'fell'} than chance explains at "
+            f"{policy.alpha:g} (one-sided, Holm): {said}.",
         )
+    found = f"{evidence.regressed} {worse} and {evidence.fixed} {better}"
+    if evidence.trials is not None:
+        found = f"A pass rate that is {worse} in {evidence.regressed} cases and {better} in {evidence.fixed}"
     return GateStep(
         name="regression",
         status="passed",
-        message=f"{evidence.regressed} regressed and {evidence.fixed} fixed is what chance explains "
-        f"(one-sided p = {evidence.p_value:.2g}).",
+        message=f"{found} is what chance explains (one-sided p = {evidence.p_value:.2g}).",
     )
 
 

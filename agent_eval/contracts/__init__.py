@@ -28,6 +28,10 @@ from agent_eval.contracts.comparison import (
     RunBehaviour,
     RunReference,
     Triage,
+    TrialChange,
+    TrialComparison,
+    TrialCount,
+    TrialSide,
 )
 from agent_eval.contracts.gate import (
     ABSOLUTE_RULES,
@@ -39,6 +43,7 @@ from agent_eval.contracts.gate import (
     JudgeEvidence,
     RuleResult,
     Thresholds,
+    TrialEvidence,
 )
 from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
 from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
@@ -120,7 +125,12 @@ __all__ = [
     "ToolContract",
     "Trace",
     "Triage",
+    "TrialChange",
+    "TrialComparison",
+    "TrialCount",
+    "TrialEvidence",
     "TrialResult",
+    "TrialSide",
     "Verdict",
     "VerdictRow",
     "canonical_json",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, StrictStr
+from pydantic import Field, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.run import RunSummary
@@ -199,6 +199,55 @@ class Overview(Contract):
     risk_level: Literal["low", "medium", "high"]
 
 
+class TrialCount(Contract):
+    """What became of the trials of a case, or of a judge's verdicts on them.
+
+    `judged` of them count: all trials of a case, and for a judge those it did not skip. `failed` says how
+    many failed or could not be judged; what is neither passed nor failed is inconclusive or skipped.
+    """
+
+    passed: int = Field(ge=0)
+    failed: int = Field(ge=0)
+    judged: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrialCount:
+        if self.passed + self.failed > self.judged:
+            raise ValueError("more trials passed and failed than were judged")
+        return self
+
+
+class TrialChange(Contract):
+    """A case whose trials went otherwise than before, or a judge's verdicts on them."""
+
+    case_id: StrictStr
+    judge_id: StrictStr | None = None
+    """Null: the results of the trials themselves."""
+    baseline: TrialCount
+    candidate: TrialCount
+
+
+class TrialSide(Contract):
+    """The trials of one run over the compared cases. `pass_rate` is the mean of the cases' pass rates."""
+
+    fewest: int
+    most: int
+    passed: int
+    errors: int
+    total: int
+    pass_rate: float = Field(ge=0, le=1, allow_inf_nan=False)
+    case_policies: list[StrictStr] = Field(default_factory=list)
+    """When a case with several trials passed; sorted."""
+
+
+class TrialComparison(Contract):
+    """How the trials of the compared cases went in both runs; `changes` are in order of case and judge."""
+
+    baseline: TrialSide
+    candidate: TrialSide
+    changes: list[TrialChange] = Field(default_factory=list)
+
+
 class Comparison(Contract):
     """Everything that changed from the baseline to the candidate.
 
@@ -230,6 +279,8 @@ class Comparison(Contract):
     behaviour: RunBehaviour = Field(default_factory=RunBehaviour)
     behaviour_changes: list[BehaviourChange] = Field(default_factory=list)
     """Cases whose behaviour changed: those whose result changed first, in full; the rest by calls only."""
+    trials: TrialComparison | None = None
+    """Null where no compared case has several trials in either run."""
 
     @property
     def regressed_case_ids(self) -> list[str]:

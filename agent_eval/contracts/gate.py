@@ -65,7 +65,8 @@ class GateStep(Contract):
 class JudgeEvidence(Contract):
     """How one judge's verdicts changed: cases that passed and do not now, the reverse, and its p value.
 
-    `judge_id` is `cases` for the case results themselves. `significant` is after Holm's correction.
+    With several trials: cases of which fewer trials pass than before, and more. `judge_id` is `cases` for the
+    case results themselves. `significant` is after Holm's correction.
     """
 
     judge_id: StrictStr
@@ -75,12 +76,40 @@ class JudgeEvidence(Contract):
     significant: bool = False
 
 
+Method = Literal["mcnemar-tango", "sign-flip-clustered", "relabel-clustered"]
+"""How regressing and being no worse were tested.
+
+`mcnemar-tango`: one trial of each case; exact McNemar test, Tango interval. `sign-flip-clustered`: several
+trials; permutation test that flips the sign of each case's change, interval from the standard error clustered
+by case. `relabel-clustered`: the same where runs have different numbers of trials, the test permuting the
+trials within each case.
+"""
+
+
+class TrialEvidence(Contract):
+    """The trials behind a decision. Rates are means of the compared cases' pass rates."""
+
+    baseline_fewest: int
+    baseline_most: int
+    candidate_fewest: int
+    candidate_most: int
+    baseline_rate: float
+    candidate_rate: float
+    errors: int
+    """Trials of the candidate that could not be judged; they count as not passed."""
+
+
 class GateEvidence(Contract):
     """What a decision by policy rests on. Rates, drops and intervals are shares.
 
     `paired` cases enter the statistics: those `compared` but for quarantined ones that changed. Waived
-    regressions count as unchanged there. `e_value` is null where it is too large for a number.
+    regressions count as unchanged there. `e_value` is null where it is too large for a number, and with
+    several trials, where `regressed` and `fixed` are cases of which fewer and more trials pass, and `drop` is
+    that of the mean of the cases' pass rates.
     """
+
+    method: Method = "mcnemar-tango"
+    trials: TrialEvidence | None = None
 
     compared: int
     paired: int

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent_eval.comparison.explanation import trial_numbers, trials_needed
 from agent_eval.contracts import AppliedWaiver, GateDecision, GateEvidence, GateStatus, RunSummary
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import count, percent
+from agent_eval.reports.figures import count, differing, percent
 from agent_eval.text.markdown import code_span, prose
 
 NBSP = "\u00a0"
 _CASES = "cases"
 _TRIALS_SHOWN = 8
+_METHODS = {
+    "mcnemar-tango": "McNemar, Tango",
+    "sign-flip-clustered": "sign flips by case",
+    "relabel-clustered": "permuted in cases",
+}
+"""Fit for a phone; the guide says what they are."""
 _STEP_ICONS = {"passed": "✅", "failed": "❌", "inconclusive": "⚠️", "not-applied": "➖"}
 
 
@@ -31,35 +38,57 @@ def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
 
 def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
     low, high = (_points(share) for share in (evidence.interval_low, evidence.interval_high))
+    worse, better = _directions(evidence)
     rows = [
         ("Passed", f"{evidence.baseline_passed:,} → {evidence.candidate_passed:,} of {evidence.compared:,}"),
+        *_trial_rows(evidence),
         ("Drop", f"{_points(evidence.drop)} pts"),
         (f"{evidence.confidence:.0%} range", f"{low} to {high} pts"),
         ("Margin", f"under {_points(evidence.margin)} pts"),
-        ("Cases", f"{evidence.regressed:,} worse, {evidence.fixed:,} better"),
+        ("Cases", f"{evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"),
         ("By chance", _probability(evidence.p_value)),
+        ("Method", _METHODS[evidence.method]),
         ("Power", f"{_power(evidence.power_for_ten_points)} (10-pt drop)"),
         ("Flaky", "unknown (1 trial)" if evidence.flaky is None else f"{evidence.flaky:,}"),
         ("Left out", f"{evidence.waived:,} waived, {evidence.quarantined:,} quarantined"),
         ("Errors", f"{evidence.errors:,}, unscored {evidence.unscored:,}"),
     ]
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        trials = -(-evidence.cases_needed // max(1, evidence.paired))
-        rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials:,} trials each"))
+        rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials_needed(evidence):,} trials each"))
     return [(label.replace(" ", NBSP), shown.replace(" ", NBSP)) for label, shown in rows]
+
+
+def _trial_rows(evidence: GateEvidence) -> list[tuple[str, str]]:
+    if evidence.trials is None:
+        return []
+    before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
+    decimals = differing(before, now)
+    shown = (percent(share, decimals=decimals) for share in (before, now))
+    rows = [
+        ("Trials", f"{trial_numbers(evidence.trials).replace('->', '→')} a case"),
+        ("Trials passed", " → ".join(shown)),
+    ]
+    return rows + [("Trial errors", f"{evidence.trials.errors:,}")] * bool(evidence.trials.errors)
 
 
 def _judges(evidence: GateEvidence, detail: Detail) -> str:
     found = [judge for judge in evidence.judges if judge.judge_id != _CASES]
     found.sort(key=lambda judge: (not judge.significant, judge.p_value, judge.judge_id))
+    worse, better = _directions(evidence)
     lines = [
-        f"{code_span(judge.judge_id, limit=detail.name)}: {judge.regressed:,} worse, {judge.fixed:,} better, "
-        f"{_probability(judge.p_value)}{', **more than chance**' if judge.significant else ''}"
+        f"{code_span(judge.judge_id, limit=detail.name)}: {judge.regressed:,} {worse}, "
+        f"{judge.fixed:,} {better}, {_probability(judge.p_value)}"
+        f"{', **more than chance**' if judge.significant else ''}"
         for judge in found[: detail.judges]
     ]
     if lines and len(found) > len(lines):
         lines.append(f"and {count(len(found) - len(lines), 'more judge')}")
     return bullets(lines)
+
+
+def _directions(evidence: GateEvidence) -> tuple[str, str]:
+    """With several trials it is pass rates that fell and rose."""
+    return ("worse", "better") if evidence.trials is None else ("lower", "higher")
 
 
 def left_out(decision: GateDecision | None, detail: Detail) -> str:

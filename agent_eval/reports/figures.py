@@ -11,6 +11,7 @@ __all__ = [
     "amount",
     "apart",
     "count",
+    "differing",
     "distance",
     "drop",
     "pair",

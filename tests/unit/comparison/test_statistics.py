@@ -13,6 +13,9 @@ from agent_eval.comparison.power import (
     EXACT_TOTAL,
     cases_needed,
     critical_regressions,
+    mean_cases_needed,
+    mean_non_inferiority_cases,
+    mean_power,
     non_inferiority_cases,
     paired_cases_needed,
     paired_power,
@@ -21,6 +24,7 @@ from agent_eval.comparison.power import (
 from agent_eval.comparison.statistics import (
     Interval,
     benjamini_hochberg,
+    clustered_interval,
     clustered_standard_error,
     e_value,
     entropy,
@@ -208,6 +212,40 @@ def test_repeating_a_trial_exactly_adds_no_information(scores: list[float], time
 
 def test_no_scores_have_no_error() -> None:
     assert clustered_standard_error([]) == 0.0
+
+
+@given(pairs)
+def test_on_whole_cases_the_clustered_interval_is_that_of_bonett_and_price(
+    counts: tuple[int, int, int],
+) -> None:
+    regressed, fixed, same = counts
+    total = regressed + fixed + same
+    found = clustered_interval([1.0] * regressed + [-1.0] * fixed, total)
+    if not total:
+        assert found == Interval(-1.0, 1.0)
+        return
+    # Their equation: one added to either discordant count, two to the cases.
+    worse, better = (regressed + 1) / (total + 2), (fixed + 1) / (total + 2)
+    error = sqrt((worse + better - (worse - better) ** 2) / (total + 2))
+    assert isclose(found.low, max(-1, worse - better - 1.959964 * error), abs_tol=1e-6)
+    assert isclose(found.high, min(1, worse - better + 1.959964 * error), abs_tol=1e-6)
+
+
+def test_more_trials_of_as_many_cases_narrow_the_clustered_interval() -> None:
+    few, many = (clustered_interval([size, -size] * 30, 100) for size in (0.5, 0.25))
+    assert few.low < many.low < 0 < many.high < few.high
+
+
+def test_cases_that_hardly_moved_are_no_proof_that_none_can() -> None:
+    assert clustered_interval([0.25], 50).high > 0.05
+    assert clustered_interval([0.25], 200).high < 0.05
+
+
+def test_the_power_of_a_mean_grows_with_cases_and_reaches_what_is_needed() -> None:
+    assert mean_power(0.1, 0.0, 5) == 1.0
+    needed = mean_cases_needed(0.1, 0.4)
+    assert mean_power(0.1, 0.4, needed - 1) < 0.8 <= mean_power(0.1, 0.4, needed)
+    assert mean_non_inferiority_cases(0.05, 0.2**0.5) == non_inferiority_cases(0.05, 0.2)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=10))

@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.comparison.view import RunView
-from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome, Verdict, case_result, digest, summarize
+from agent_eval.contracts import (
+    CaseIndexRow,
+    CaseResultRow,
+    Outcome,
+    Verdict,
+    case_policy,
+    case_result,
+    digest,
+    summarize,
+    trials_result,
+)
 from tests.factories import make_config
 
 Said = str | Mapping[str, str]
@@ -35,6 +45,17 @@ def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[s
             )
         )
     return case_result(case_id, verdicts)
+
+
+def tried(case_id: str, *trials: Said, policy: str = "all") -> Any:
+    """The result of a case from what judges said of each of its trials."""
+    return trials_result([result(case_id, said) for said in trials], case_policy(policy))
+
+
+def passing(case_id: str, passed: int, trials: int, *, judge: str = "policy", policy: str = "all") -> Any:
+    """The result of a case of which so many trials pass."""
+    said = ["passed"] * passed + ["failed"] * (trials - passed)
+    return tried(case_id, *({judge: one} for one in said), policy=policy)
 
 
 def index_row(case_id: str, **fields: Any) -> CaseIndexRow:

@@ -36,7 +36,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
-from tests.unit.comparison.views import Said, view
+from tests.unit.comparison.views import Said, passing, view
 
 NOW = "2026-11-21T08:00:00+00:00"
 HEAD = "9be1f04c55a1e1d2f3a4b5c6d7e8f90123456789"
@@ -562,6 +562,30 @@ def proven() -> EvaluationReport:
     return decided(3, 4, 400)
 
 
+def tried() -> EvaluationReport:
+    """Forty cases with four trials each; a newer run with another case policy and a fifth trial of each."""
+    before = [4] * 24 + [3, 2] * 5 + [0] * 6
+    now = [5] * 20 + [3] * 4 + [5, 1, 2, 3, 5] * 2 + [0] * 5 + [1]
+    runs = [
+        view(
+            {
+                f"order-{number:03}": passing(f"order-{number:03}", passed, trials, policy=policy)
+                for number, passed in enumerate(passes)
+            },
+            run_id=f"run-{name}",
+            dataset_id="support",
+            started_at=NOW,
+        )
+        for name, passes, trials, policy in (
+            ("baseline", before, 4, "all"),
+            ("candidate", now, 5, "majority"),
+        )
+    ]
+    found = compare(*runs, changed="exclude", generated_at=NOW)
+    decided_so = decide_by_policy(found, GatePolicy(), generated_at=NOW)
+    return report(suite(decision=decided_so, candidate=runs[1].reference(), comparison=found))
+
+
 def rules_changed() -> EvaluationReport:
     sentences = [
         "`gate.yml`: `margin` was `0.02` and is now `0.2`.",
@@ -576,6 +600,7 @@ SCENARIOS = {
     "cannot-tell": cannot_tell,
     "release-blocked": release_blocked,
     "proven": proven,
+    "trials": tried,
     "unchanged": unchanged,
     "first-run": first_run,
     "regressed": regressed,

@@ -22,6 +22,10 @@ def test_a_report_looks_as_agreed(golden):
     golden("markdown/regressed.md", rendered(replay=REPLAY))
 
 
+def test_a_report_of_several_trials_looks_as_agreed(golden):
+    golden("markdown/trials.md", rendered(scenarios.tried))
+
+
 def test_without_a_decision_none_is_claimed():
     text = rendered(decision=None)
     assert text.startswith("## Release Eval Report\n")

@@ -25,6 +25,14 @@ def test_commands_look_as_agreed(golden):
     golden("terminal/commands.txt", "\n\n".join(said) + "\n")
 
 
+@pytest.mark.parametrize("name", ["trials", "release-blocked", "proven", "cannot-tell"])
+def test_a_decision_by_policy_looks_as_agreed_in_at_most_ten_lines(name, golden):
+    decision = scenarios.SCENARIOS[name]().suites[0].decision
+    text = gate_text(decision, "runs/candidate/compare/gate_decision.json")
+    assert len(text.splitlines()) <= 10
+    golden(f"terminal/gate-{name}.txt", text + "\n")
+
+
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
 def test_lines_fit_eighty_columns(name):
     text = evaluation_text(replace(scenarios.SCENARIOS[name](), evidence_name="out"))
