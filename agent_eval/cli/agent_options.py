@@ -12,6 +12,7 @@ from agent_eval.cli.options import COUNT, TEXT
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
+    from agent_eval.agents.options import AgentOptions
     from agent_eval.runs.run import RunRequest
     from agent_eval.runs.run_loop import AgentRequest, RunLoopResult
 
@@ -94,22 +95,6 @@ def running(command: Command) -> Command:
         command = click.option(f"--{mode}", metavar="FILE", help=text)(command)
     options = (
         click.option(
-            "--agent-env",
-            multiple=True,
-            type=TEXT,
-            metavar="NAME",
-            help="Environment variable that the agent's program may see. Repeatable.",
-        ),
-        click.option(
-            "--agent-header",
-            multiple=True,
-            type=Assignment(),
-            metavar="NAME=VARIABLE",
-            help="Header for an http agent, its value from an environment variable. Repeatable.",
-        ),
-        click.option("--base-url", metavar="URL", help="Endpoint of a hosted model."),
-        click.option("--system-prompt", metavar="FILE", help="System prompt of a hosted model."),
-        click.option(
             "--max-repairs", type=COUNT, metavar="N", help="Attempts after a failed one, until one passes."
         ),
         click.option(
@@ -142,6 +127,31 @@ def running(command: Command) -> Command:
     )
     for option in reversed(options):
         command = option(command)
+    return connecting(command)
+
+
+def connecting(command: Command) -> Command:
+    """What an agent is given to work with: variables, headers, an endpoint, a prompt."""
+    options = (
+        click.option(
+            "--agent-env",
+            multiple=True,
+            type=TEXT,
+            metavar="NAME",
+            help="Environment variable that the agent's program may see. Repeatable.",
+        ),
+        click.option(
+            "--agent-header",
+            multiple=True,
+            type=Assignment(),
+            metavar="NAME=VARIABLE",
+            help="Header for an http agent, its value from an environment variable. Repeatable.",
+        ),
+        click.option("--base-url", metavar="URL", help="Endpoint of a hosted model."),
+        click.option("--system-prompt", metavar="FILE", help="System prompt of a hosted model."),
+    )
+    for option in reversed(options):
+        command = option(command)
     return command
 
 
@@ -164,10 +174,8 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
         UsageError: Options contradict each other; a variable is not set.
         InvalidInput: The system prompt cannot be read.
     """
-    import os
     from dataclasses import replace
 
-    from agent_eval.agents.options import AgentOptions
     from agent_eval.agents.protocol import AttemptLimits
     from agent_eval.engine.limits import RunLimits, TrialLimits
     from agent_eval.runs.run_loop import AgentRequest
@@ -181,18 +189,9 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
     ):
         value = take(key)
         each = each if value is None else replace(each, **{name: value})
-    prompt = take("system_prompt")
-    settings = AgentOptions(
-        environ=os.environ,
-        repair_command=repair,
-        pass_on=take("agent_env"),
-        headers={name: _variable(variable) for name, variable in take("agent_header")},
-        base_url=take("base_url"),
-        system=_text(prompt) if prompt else None,
-    )
     return AgentRequest(
         agent=agent,
-        options=settings,
+        options=agent_settings(options, repair=repair),
         trials=take("trials", 1),
         max_repairs=take("max_repairs") or 0,
         attempt=each,
@@ -209,23 +208,55 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
     )
 
 
+def agent_settings(options: dict[str, Any], *, repair: str | None = None) -> AgentOptions:
+    """Take what `connecting` declared out of a command's options.
+
+    Raises:
+        UsageError: A header's variable is not set.
+        InvalidInput: The system prompt cannot be read.
+    """
+    import os
+
+    from agent_eval.agents.options import AgentOptions
+
+    take = options.pop
+    prompt = take("system_prompt")
+    return AgentOptions(
+        environ=os.environ,
+        repair_command=repair,
+        pass_on=take("agent_env"),
+        headers={name: _variable(variable) for name, variable in take("agent_header")},
+        base_url=take("base_url"),
+        system=_text(prompt) if prompt else None,
+    )
+
+
 def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
     """Run an agent with progress on stderr, print what came of it, and give the exit code."""
     import os
 
+    from agent_eval.cli.interrupts import Interrupts
     from agent_eval.cli.printing import emit
     from agent_eval.cli.progress import ProgressPrinter
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
-    from agent_eval.runs.run_loop import resume_hint, run_agent
+    from agent_eval.runs.own_packs import remember_pack
+    from agent_eval.runs.run_loop import RunInterrupted, resume_hint, run_agent
 
+    hide_environment()
+    interrupts = Interrupts()
     try:
-        with ProgressPrinter() as progress:
-            result = run_agent(request, how, environ=os.environ, on_progress=progress)
+        with interrupts, ProgressPrinter() as progress:
+            result = run_agent(request, how, environ=os.environ, on_progress=progress, stop=interrupts.reason)
+    except RunInterrupted as ended:
+        click.echo(f"Stopped: {ended.message}. {resume_hint(request.out)}", err=True)
+        return int(interrupts.exit_code or ended.exit_code)
     except (KeyboardInterrupt, SystemExit):
         hint = resume_hint(request.out)
         if hint:
             click.echo(hint, err=True)
         raise
+    remember_pack(result.pack, os.environ)
     if result.stopped:
         click.echo(_stopped(result, resume_hint(request.out)), err=True)
     payload = {
@@ -239,13 +270,13 @@ def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
         "cases_with_unknown_cost": result.standing.unknown_cost,
     }
     emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
-    return int(ExitCode.NOT_EVALUABLE if result.stopped else ExitCode.OK)
+    return int((interrupts.exit_code or ExitCode.NOT_EVALUABLE) if result.stopped else ExitCode.OK)
 
 
 def _stopped(result: RunLoopResult, hint: str) -> str:
     standing = result.standing
     return (
-        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} cases were run, "
+        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} trials were run, "
         f"and the pack says that it is not complete. {hint}"
     )
 

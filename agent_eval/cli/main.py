@@ -37,6 +37,9 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run_loop:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
+    "replay-exec": Entry(
+        "agent_eval.cli.replay_exec:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
+    ),
     "merge": Entry("agent_eval.cli.merge:merge", "Join the packs of a divided run into one."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
     "gate": Entry("agent_eval.cli.gate:gate", "Decide on a comparison, by thresholds or by policy."),

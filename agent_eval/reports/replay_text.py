@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.contracts.replay import ReplayExecReport
+from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
 from agent_eval.reports.figures import count, verb
 from agent_eval.text.terminal import clean
 
@@ -29,7 +29,7 @@ def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool
         f"  {clean(one.case_id, limit=70)}: {clean(judge.judge_id, limit=40)} said {judge.saved}, "
         f"now {judge.replayed}"
         for one in report.case_mismatches[:_SHOWN]
-        for judge in one.judges[:1]
+        for judge in sorted(one.judges, key=_says_nothing_bad)[:1]
     ]
     lines += [
         f"  {clean(one.field, limit=70)} was {clean(str(one.saved), limit=60)}, "
@@ -41,3 +41,8 @@ def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool
     if path:
         lines.append(f"Report: {clean(path, limit=1000)}")
     return "\n".join(lines)
+
+
+def _says_nothing_bad(judge: ReplayedVerdict) -> bool:
+    """For sorting: who objects comes first."""
+    return judge.replayed in ("passed", "skipped", "absent")

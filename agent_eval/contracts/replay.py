@@ -1,0 +1,78 @@
+"""What running the agent of a pack again showed: `replay-exec`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, StrictStr
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.run import RunSummary
+
+
+class ReplayedVerdict(Contract):
+    """A judge that came to something else: outcome and, where there is one, the kind of failure."""
+
+    trial: int
+    judge_id: StrictStr
+    saved: StrictStr
+    replayed: StrictStr
+
+
+class CaseMismatch(Contract):
+    """A case whose verdicts differ."""
+
+    case_id: StrictStr
+    saved_passed: bool
+    replayed_passed: bool
+    saved_hard_failed: bool
+    replayed_hard_failed: bool
+    judges: list[ReplayedVerdict]
+
+
+class TraceMismatch(Contract):
+    """A case whose trajectory differs, in one trial or several; told of the first. Trials count from 0."""
+
+    case_id: StrictStr
+    trial: int
+    saved_selected_attempt: int | None
+    replayed_selected_attempt: int | None
+    saved_event_count: int
+    replayed_event_count: int
+    difference: StrictStr
+
+
+class EnvironmentMismatch(Contract):
+    """Something of where the run was recorded that is not the same here."""
+
+    field: StrictStr
+    saved: Any
+    current: Any
+
+
+class ReplayExecReport(Contract):
+    """Whether the agent did the same again, and judges said the same of it.
+
+    `replay_passed` is the same as `execution_replay_passed`, under the name that every report of a replay
+    has. `trusted_by` says why the agent could be run: `command line`, `made here`, `named digest`, or
+    `nothing run` for a recording.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    run_id: StrictStr
+    dataset_id: StrictStr
+    manifest_sha256: StrictStr
+    generated_at: StrictStr
+    agent: dict[str, Any]
+    trusted_by: StrictStr
+    cases: int
+    execution_replay_passed: bool
+    replay_passed: bool
+    summary_match: bool
+    saved_summary: RunSummary
+    replayed_summary: RunSummary
+    case_mismatches: list[CaseMismatch] = Field(default_factory=list)
+    trace_mismatches: list[TraceMismatch] = Field(default_factory=list)
+    env_mismatches: list[EnvironmentMismatch] = Field(default_factory=list)
+    environment_counts: bool = True
+    """Whether differences of the environment make the replay fail."""

@@ -1,0 +1,148 @@
+"""Whether two runs of the same agent did and got the same. Times, ids and reasons in words may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent_eval.contracts import CaseResultRow, canonical_json
+from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
+
+EVENT_FIELDS = ("idx", "actor", "type", "tool", "input", "output", "error")
+"""What must be the same of an event. `ts`, `latency_ms`, call ids and attributes never are."""
+
+_SHOWN = 200
+
+
+def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:
+    """How the verdicts on a case differ; None where they do not.
+
+    Compared are the outcome and the kind of failure of every judge in every trial, and what follows.
+    """
+    judges = [
+        ReplayedVerdict(trial=trial, judge_id=judge_id, saved=before, replayed=after)
+        for trial, (first, second) in enumerate(zip(_trials(saved), _trials(replayed), strict=False))
+        for judge_id, before, after in _judges(first, second)
+    ]
+    same = (saved["outcome"], saved["hard_failed"]) == (replayed["outcome"], replayed["hard_failed"])
+    if same and not judges and len(_trials(saved)) == len(_trials(replayed)):
+        return None
+    return CaseMismatch(
+        case_id=saved["case_id"],
+        saved_passed=saved["passed"],
+        replayed_passed=replayed["passed"],
+        saved_hard_failed=saved["hard_failed"],
+        replayed_hard_failed=replayed["hard_failed"],
+        judges=judges,
+    )
+
+
+def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:
+    """How two trajectories of a case differ; None where they do not.
+
+    Compared are every trial's events (`EVENT_FIELDS`), which attempt was selected, and what the agent
+    answered in each attempt.
+
+    Args:
+        saved: The case as it stands in a pack, as JSON.
+        replayed: The same case of another run.
+    """
+    before, after = _recordings(saved), _recordings(replayed)
+    for trial, (first, second) in enumerate(zip(before, after, strict=False)):
+        difference = _difference(first, second)
+        if difference:
+            return _trace_mismatch(saved, trial, first, second, difference)
+    if len(before) != len(after):
+        trial = min(len(before), len(after))
+        difference = f"has {len(before)} trials, now {len(after)}"
+        return _trace_mismatch(saved, trial, before[-1], after[-1], difference)
+    return None
+
+
+def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
+    """Everything that differs between two pinned environments."""
+    if isinstance(saved, dict) and isinstance(current, dict):
+        for name in sorted(saved.keys() | current.keys()):
+            inner = f"{place}.{name}" if place else name
+            yield from environment_mismatches(saved.get(name), current.get(name), inner)
+    elif saved != current:
+        yield EnvironmentMismatch(field=place, saved=saved, current=current)
+
+
+def _trials(row: CaseResultRow) -> Sequence[Mapping[str, Any]]:
+    return row.get("trials") or [row]
+
+
+def _judges(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    before, after = _said(first), _said(second)
+    for judge_id in dict.fromkeys([*before, *after]):
+        if before.get(judge_id) != after.get(judge_id):
+            yield judge_id, before.get(judge_id, "absent"), after.get(judge_id, "absent")
+
+
+def _said(trial: Mapping[str, Any]) -> dict[str, str]:
+    """By judge: its outcome, with the kind of failure."""
+    return {
+        verdict["judge_id"]: verdict["outcome"] + (f" ({verdict['failure']})" if verdict["failure"] else "")
+        for verdict in trial["verdicts"]
+    }
+
+
+def _recordings(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The trials of a case: each has `trace` and `metadata`."""
+    return [case, *(case.get("trials") or [])]
+
+
+def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    before, after = _events(first), _events(second)
+    for number, (one, other) in enumerate(zip(before, after, strict=False)):
+        for name in EVENT_FIELDS:
+            if canonical_json(one.get(name)) != canonical_json(other.get(name)):
+                return f"event {number}: {name} was {_short(one.get(name))}, now {_short(other.get(name))}"
+    if len(before) != len(after):
+        return f"had {len(before)} events, now {len(after)}"
+    if _selected(first) != _selected(second):
+        return f"attempt {_selected(first)} was selected, now {_selected(second)}"
+    answers, again = _answers(first), _answers(second)
+    for number, (answer, answer_again) in enumerate(zip(answers, again, strict=False)):
+        if answer != answer_again:
+            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_again)}"
+    return f"took {len(answers)} attempts, now {len(again)}" if len(answers) != len(again) else ""
+
+
+def _trace_mismatch(
+    case: Mapping[str, Any],
+    trial: int,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    difference: str,
+) -> TraceMismatch:
+    return TraceMismatch(
+        case_id=case["case_id"],
+        trial=trial,
+        saved_selected_attempt=_selected(first),
+        replayed_selected_attempt=_selected(second),
+        saved_event_count=len(_events(first)),
+        replayed_event_count=len(_events(second)),
+        difference=difference,
+    )
+
+
+def _events(recording: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(recording.get("trace") or [])
+
+
+def _selected(recording: Mapping[str, Any]) -> int | None:
+    selected = (recording.get("metadata") or {}).get("selected_attempt")
+    return selected if isinstance(selected, int) else None
+
+
+def _answers(recording: Mapping[str, Any]) -> list[Any]:
+    history = (recording.get("metadata") or {}).get("attempt_history")
+    attempts = history if isinstance(history, list) else []
+    return [attempt.get("response") if isinstance(attempt, dict) else None for attempt in attempts]
+
+
+def _short(value: Any) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
