@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from agent_eval.contracts import (
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.artifacts import ArtifactReader
+from agent_eval.evidence.kept import KeptIndex, KeptResult, KeptResults, LeanIndex, Rows, RowsById
 from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
@@ -108,7 +109,8 @@ class _Contents:
         self._layout = manifest.layout
         self.checker = ResultChecker(pack)
         self.small: dict[str, bytes] = {}
-        self.results: dict[str, list[CaseResultRow]] = {}
+        self.index: list[bytes] = []
+        self.results: dict[str, list[tuple[str, KeptResult]]] = {}
         self.line_counts: dict[str, int] = {}
 
     def wants(self, path: str) -> bool:
@@ -122,9 +124,13 @@ class _Contents:
             return not path.startswith(at.ARTIFACT_SHARDS)
         return len(parts) == 3 and parts[2] == at.VERDICTS
 
-    def take(self, path: str, data: bytes) -> None:
+    def take(self, path: str, pieces: list[bytes]) -> None:
         """See `verify.Keeper`."""
-        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
+        if path == at.INDEX:
+            self.index = pieces
+            return
+        data = b"".join(pieces)
+        if path in (at.CONFIG, at.SUMMARY):
             self.small[path] = data
         elif self._layout == "compact" and path.startswith(_TRAJECTORIES):
             if data and not data.endswith(b"\n"):
@@ -133,10 +139,10 @@ class _Contents:
         else:
             self.results[path] = self._rows(path, data)
 
-    def _rows(self, path: str, data: bytes) -> list[CaseResultRow]:
+    def _rows(self, path: str, data: bytes) -> list[tuple[str, KeptResult]]:
         if self._layout == "compact":
             return self.checker.read_lines(data, path)
-        return self.checker.check([parse_json(data, pack=self._pack, path=path)], path)
+        return [self.checker.check(parse_json(data, pack=self._pack, path=path), path)]
 
 
 _TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
@@ -164,22 +170,33 @@ class Pack:
         small = contents.small
         self.config = parse_contract(RunConfig, small[at.CONFIG], pack=self.name, path=at.CONFIG)
         self.summary = parse_contract(RunSummary, small[at.SUMMARY], pack=self.name, path=at.SUMMARY)
-        self._index = index_rows(small[at.INDEX], pack=self.name, path=at.INDEX)
+        self._index = KeptIndex(index_rows(contents.index, pack=self.name, path=at.INDEX))
         self._check_run()
-        self._positions = {row["case_id"]: number for number, row in enumerate(self._index)}
+        self._positions = {row.case_id: number for number, row in enumerate(self._index.rows)}
         self._shards = self._shard_starts(contents.line_counts)
-        self._results = self._ordered(contents)
+        self._results = KeptResults(self.case_ids(), self._ordered(contents))
         self._check_summary(contents.checker.tally())
         self._last_shard: tuple[str, list[bytes]] = ("", [])
         self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
 
-    def index(self) -> list[CaseIndexRow]:
-        """A row for every case, in suite order."""
-        return self._index
+    def index(self) -> Rows[CaseIndexRow]:
+        """A row for every case, in suite order; each is made when it is asked for."""
+        return Rows(self._index)
 
-    def results(self) -> list[CaseResultRow]:
-        """Every case's verdicts, in suite order: the same cases as `index`."""
-        return self._results
+    def results(self) -> Rows[CaseResultRow]:
+        """Every case's verdicts, in suite order: the same cases as `index`. Each is made when asked for."""
+        return Rows(self._results)
+
+    def index_by_id(self) -> Mapping[str, CaseIndexRow]:
+        """The rows of the index by the id of their case, for looking at a few fields of many of them.
+
+        They are read like dictionaries but are none: `dict(row)` makes one.
+        """
+        return RowsById(self._positions, LeanIndex(self._index))
+
+    def results_by_id(self) -> Mapping[str, CaseResultRow]:
+        """Every case's verdicts by the id of the case; each is made when it is asked for."""
+        return RowsById(self._positions, self._results)
 
     def case_ids(self) -> list[str]:
         """Ids of all cases, in suite order."""
@@ -213,7 +230,7 @@ class Pack:
             InvalidPack: The file changed since the pack was opened, or does not hold this case or trial.
         """
         raw, path = self._raw_trajectory(case_id)
-        trial = self._results[self._positions[case_id]]["trial"]
+        trial = self._results.row(self._positions[case_id])["trial"]
         try:
             return Case.model_validate(raw).of_trial(trial)
         except ValidationError as error:
@@ -297,46 +314,48 @@ class Pack:
             raise invalid_pack(self.name, shards[-1][0], what)
         return shards
 
-    def _ordered(self, contents: _Contents) -> list[CaseResultRow]:
+    def _ordered(self, contents: _Contents) -> list[KeptResult]:
         """All results in suite order, each checked to be of the case that the index has there."""
         if self.manifest.layout == "compact":
             return self._ordered_shards(contents)
         directories = self.manifest.case_directories
-        results = []
-        for row in self._index:
-            directory = directories.get(row["case_id"])
+        results: list[KeptResult] = []
+        for case_id in self._positions:
+            directory = directories.get(case_id)
             if directory is None:
-                what = f"has no directory for case {row['case_id'][:200]!r}"
+                what = f"has no directory for case {case_id[:200]!r}"
                 raise invalid_pack(self.name, at.MANIFEST, what)
             path = at.verdicts_file(directory)
-            result = contents.results[path][0]
-            self._check_id(path, result, row)
-            results.append(result)
+            results += self._of_cases(path, contents.results[path], [case_id])
         if len(directories) != len(results):
             raise invalid_pack(
                 self.name, at.MANIFEST, "has directories for cases that the index does not list"
             )
         return results
 
-    def _ordered_shards(self, contents: _Contents) -> list[CaseResultRow]:
-        results: list[CaseResultRow] = []
+    def _ordered_shards(self, contents: _Contents) -> list[KeptResult]:
+        results: list[KeptResult] = []
+        case_ids = self.case_ids()
         for number, (_, start, count) in enumerate(self._shards):
             path = at.verdicts_shard(number)
             rows = contents.results[path]
             if len(rows) != count:
                 what = f"has {len(rows)} cases, its trajectories have {count}"
                 raise invalid_pack(self.name, path, what)
-            for result, row in zip(rows, self._index[start : start + count], strict=True):
-                self._check_id(path, result, row)
-            results += rows
-        if len(results) != len(self._index):
+            results += self._of_cases(path, rows, case_ids[start : start + count])
+        if len(results) != len(case_ids):
             raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
         return results
 
-    def _check_id(self, path: str, result: CaseResultRow, row: CaseIndexRow) -> None:
-        if result["case_id"] != row["case_id"]:
-            what = f"has case {result['case_id'][:200]!r} where the index has {row['case_id'][:200]!r}"
-            raise invalid_pack(self.name, path, what)
+    def _of_cases(
+        self, path: str, rows: list[tuple[str, KeptResult]], case_ids: list[str]
+    ) -> Iterator[KeptResult]:
+        """What is kept of a file's case results, which must be those of these cases."""
+        for (found, kept), case_id in zip(rows, case_ids, strict=True):
+            if found != case_id:
+                what = f"has case {found[:200]!r} where the index has {case_id[:200]!r}"
+                raise invalid_pack(self.name, path, what)
+            yield kept
 
     def _check_summary(self, tally: Tally) -> None:
         expected = tally.summary(self.manifest.run_id, self.manifest.dataset_id)

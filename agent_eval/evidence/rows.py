@@ -17,18 +17,18 @@ from pydantic import TypeAdapter, ValidationError
 from agent_eval.contracts import REPLAY_CONTRACT, CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow
 from agent_eval.contracts.rows import TrialResultRow
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
-from agent_eval.evidence.alike import KnownLines
+from agent_eval.evidence.alike import KnownLines, PieceTable
+from agent_eval.evidence.kept import IndexRow, KeptResult
 from agent_eval.evidence.sources import invalid_pack
 from agent_eval.evidence.trials import contradiction
 from agent_eval.storage.json_reader import parse
+from agent_eval.storage.json_writer import dumps
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _FAILURES = frozenset(kind.value for kind in FailureKind)
 _NEEDS_FAILURE = frozenset((Outcome.FAILED.value, Outcome.ERROR.value))
 _DECISIVE = itemgetter("judge_id", "outcome", "passed", "hard", "failure", "score", "weight")
-_OFTEN_EQUAL = ("judge_id", "outcome", "reason")
-_BLOCK_BYTES = 1 << 20
-_MOST_COMBINATIONS = 10_000
+_MOST_COMBINATIONS = 1_000
 _PASSED, _SKIPPED = Outcome.PASSED.value, Outcome.SKIPPED.value
 _WORST_FIRST = (Outcome.ERROR.value, Outcome.FAILED.value, Outcome.INCONCLUSIVE.value)
 
@@ -116,36 +116,48 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def index_rows(data: bytes, *, pack: str, path: str) -> list[CaseIndexRow]:
-    """The rows of `run/index.jsonl`, checked; ids are unique, equal names of tools are one object."""
-    rows: list[CaseIndexRow] = []
-    tools: dict[str, str] = {}
-    for block in _blocks(data):
+def index_rows(pieces: list[bytes], *, pack: str, path: str) -> list[IndexRow]:
+    """The rows of `run/index.jsonl`, checked; ids are unique, equal lists of models are one object.
+
+    Args:
+        pieces: The file, cut anywhere; empty afterwards, so that file and rows are never there as a whole.
+        pack: What to call the pack.
+        path: What to call the file.
+    """
+    rows: list[IndexRow] = []
+    models: dict[tuple[str, ...], list[str]] = {}
+    for block in _blocks(pieces):
         some = parse_lines(block, pack=pack, path=path, first_line=len(rows) + 1)
         for number, row in enumerate(some, start=len(rows) + 1):
-            if problem := _INDEX.problem(row) or _index_problem(row, tools):
+            if problem := _INDEX.problem(row) or _index_problem(row):
                 raise invalid_pack(pack, path, f"line {number}: {problem}")
-        rows += some
-    if len({row["case_id"] for row in rows}) != len(rows):
+            row["models"] = models.setdefault(tuple(row["models"]), row["models"])
+            rows.append(IndexRow(row))
+    if len({row.case_id for row in rows}) != len(rows):
         raise invalid_pack(pack, path, "has a case twice")
     return rows
 
 
-def _blocks(data: bytes) -> Iterator[bytes]:
-    """Whole lines, about a mebibyte at a time."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start + _BLOCK_BYTES) + 1 or len(data)
-        yield data[start:end]
-        start = end
+def _blocks(pieces: list[bytes]) -> Iterator[bytes]:
+    """Whole lines, a few pieces at a time; the last block may end within a line."""
+    pieces.reverse()
+    begun: list[bytes] = []
+    while pieces:
+        piece = pieces.pop()
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join((*begun, piece[:end]))
+            begun = []
+        begun.append(piece[end:])
+    if rest := b"".join(begun):
+        yield rest
 
 
-def _index_problem(row: CaseIndexRow, tools: dict[str, str]) -> str | None:
-    """What is wrong within the lists of a row; `tools` collects the names of tools."""
+def _index_problem(row: CaseIndexRow) -> str | None:
+    """What is wrong within the lists of a row."""
     for call in row["calls"]:
         if type(call) is not list or len(call) != 2 or type(call[0]) is not str or type(call[1]) is not str:
             return "calls: must be pairs of strings"
-        call[0] = tools.setdefault(call[0], call[0])
     for model in row["models"]:
         if type(model) is not str:
             return "models: must be strings"
@@ -166,11 +178,11 @@ class ResultChecker:
         self._pack = pack
         self._tally = Tally()
         self._alike: dict[tuple[Any, ...], list[Any]] = {}
-        self._strings: dict[str, str] = {}
         self._known = KnownLines()
+        self._pieces = PieceTable()
 
-    def read_lines(self, data: bytes, path: str) -> list[CaseResultRow]:
-        """Every case result of a JSON Lines file, parsed and checked.
+    def read_lines(self, data: bytes, path: str) -> list[tuple[str, KeptResult]]:
+        """Every case result of a JSON Lines file, parsed and checked: the id of its case, and what is kept.
 
         Raises:
             InvalidPack: Not strict JSON, a line without its end; otherwise as `check`.
@@ -178,15 +190,19 @@ class ResultChecker:
         if data and not data.endswith(b"\n"):
             raise invalid_pack(self._pack, path, "does not end with a line feed")
         lines = data.split(b"\n")[:-1]
-        rows = [self._known.find(line) for line in lines]
-        unlike = [number for number, row in enumerate(rows) if row is None]
+        found: list[tuple[str, KeptResult] | None] = [self._known.find(line) for line in lines]
+        unlike = [number for number, kept in enumerate(found) if kept is None]
         parsed = self._parse_some(lines, unlike, path)
         for number, row in zip(unlike, parsed, strict=True):
             if problem := self._take(row):
                 raise invalid_pack(self._pack, path, f"case {number + 1} in it: {problem}")
-            self._known.remember(lines[number], row)
-            rows[number] = row
-        return cast(list[CaseResultRow], rows)
+            found[number] = self._keep(lines[number], row)
+        return cast(list[tuple[str, KeptResult]], found)
+
+    def _keep(self, line: bytes, row: CaseResultRow) -> tuple[str, KeptResult]:
+        case_id = row["case_id"]
+        pieces = self._pieces.take_apart(case_id, line)
+        return case_id, self._known.remember(line, row, pieces) or pieces
 
     def _parse_some(self, lines: list[bytes], numbers: list[int], path: str) -> list[Any]:
         some = b"".join(lines[number] + b"\n" for number in numbers)
@@ -199,17 +215,19 @@ class ResultChecker:
                 for number in numbers
             ]
 
-    def check(self, rows: list[Any], path: str) -> list[CaseResultRow]:
-        """Return the rows, checked; equal strings in them are one object afterwards.
+    def check(self, row: Any, path: str) -> tuple[str, KeptResult]:
+        """Check a parsed case result: the id of its case, and what is kept of it.
 
         Raises:
             InvalidPack: A field of the wrong type; a case's outcome, hard fail or score that does not
                 follow from its verdicts.
         """
-        for number, row in enumerate(rows, start=1):
-            if problem := self._take(row):
-                raise invalid_pack(self._pack, path, f"case {number} in it: {problem}")
-        return rows
+        line = dumps(row)
+        if known := self._known.find(line):
+            return known
+        if problem := self._take(row):
+            raise invalid_pack(self._pack, path, f"case 1 in it: {problem}")
+        return self._keep(line, row)
 
     def tally(self) -> Tally:
         """The count of everything checked so far."""
@@ -226,7 +244,6 @@ class ResultChecker:
         if problem := _RESULT.problem(row):
             return problem
         case_id = row["case_id"]
-        same = self._strings.setdefault
         key = [row["outcome"], row["passed"], row["hard_failed"], row["score"], row["trial"]]
         for verdict in row["verdicts"]:
             if problem := _VERDICT.problem(verdict):
@@ -237,9 +254,6 @@ class ResultChecker:
                 if type(reference) is not int:
                     return "verdicts: evidence_refs: must be integers"
             key.append(_DECISIVE(verdict))
-            verdict["case_id"] = case_id
-            for name in _OFTEN_EQUAL:
-                verdict[name] = same(verdict[name], verdict[name])
         if row.get("trials"):
             if problem := self._trials_problem(row):
                 return problem

@@ -54,8 +54,8 @@ class Keeper(Protocol):
         """Whether to hand over this file's bytes."""
         ...
 
-    def take(self, path: str, data: bytes) -> None:
-        """The verified bytes of a file that was wanted."""
+    def take(self, path: str, pieces: list[bytes]) -> None:
+        """The verified bytes of a file that was wanted, as they were read: up to some 1 MiB each."""
         ...
 
 
@@ -188,15 +188,15 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
         wanted = keeper is not None and keeper.wants(path)
-        data = _verified(content, entry, seal, source.name, keep=wanted)
-        if keeper is not None and data is not None:
-            keeper.take(path, data)
+        pieces = _verified(content, entry, seal, source.name, keep=wanted)
+        if keeper is not None and wanted:
+            keeper.take(path, pieces)
     for path in expected:
         if path not in seen:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
 
 
-def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes | None:
+def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> list[bytes]:
     if keep and entry.size > MAX_FILE_BYTES:
         raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     hasher = hashlib.sha256()
@@ -212,7 +212,7 @@ def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
-    return b"".join(kept) if keep else None
+    return kept
 
 
 def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
@@ -225,11 +225,9 @@ def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
     if content is None:
         raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
     try:
-        data = _verified(content, entry, seal, source.name, keep=True)
+        return b"".join(_verified(content, entry, seal, source.name, keep=True))
     finally:
         content.close()
-    assert data is not None
-    return data
 
 
 def _remedy(path: str, seal: Seal) -> dict[str, str]:

@@ -44,6 +44,6 @@ def view(pack: Pack) -> RunView:
         config=pack.config,
         summary=pack.summary,
         manifest_sha256=pack.manifest_sha256,
-        index={row["case_id"]: row for row in pack.index()},
-        results={row["case_id"]: row for row in pack.results()},
+        index=pack.index_by_id(),
+        results=pack.results_by_id(),
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import Outcome, case_result
 from agent_eval.errors import InvalidPack
+from agent_eval.evidence.kept import KeptResults, Rows
 from agent_eval.evidence.rows import ResultChecker, parse_lines
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.json_writer import dumps
@@ -33,14 +34,17 @@ def line(
 
 def plainly(data: bytes) -> tuple[list[Any], Any]:
     checker = ResultChecker("pack")
-    rows = checker.check(parse_lines(data, pack="pack", path=PATH), PATH)
+    rows = parse_lines(data, pack="pack", path=PATH)
+    for row in rows:
+        checker.check(row, PATH)
     return rows, checker.tally().summary("r", "d")
 
 
 def by_likeness(*files: bytes) -> tuple[list[Any], Any]:
     checker = ResultChecker("pack")
-    rows = [row for data in files for row in checker.read_lines(data, PATH)]
-    return rows, checker.tally().summary("r", "d")
+    found = [kept for data in files for kept in checker.read_lines(data, PATH)]
+    kept = KeptResults([case_id for case_id, _ in found], [result for _, result in found])
+    return list(Rows(kept)), checker.tally().summary("r", "d")
 
 
 COMPACT: dict[str, Any] = {"separators": (",", ":")}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
-from agent_eval.evidence import rows
+from agent_eval.evidence import sources
 from agent_eval.evidence.pack import open_pack
 from agent_eval.storage.archive import ZipArchive, write_zip
 from tests.factories import make_case, make_config, make_pack, make_result, seal
@@ -76,8 +76,11 @@ def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> N
     assert [entry.path for entry in packed.files()] == [entry.path for entry in plain.files()]
 
 
-def test_a_long_index_is_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_BLOCK_BYTES", 300)
+@pytest.mark.parametrize("piece", [1, 100, 300, 5000])
+def test_a_long_index_is_read_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(sources, "_CHUNK", piece)
     ids = [f"case-{number}" for number in range(40)]
     root = make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids])
     assert open_pack(root).case_ids() == ids
