@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agent_eval.comparison.facts import RunFacts
 from agent_eval.comparison.trial_rates import case_policies, has_trials, trials_of
 from agent_eval.comparison.view import RunView
-from agent_eval.contracts import CaseResultRow, CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 
 Changed = Literal["refuse", "exclude", "include"]
@@ -174,10 +174,13 @@ def _trials(
     baseline: RunView, candidate: RunView, parts: Partition, *, enforced: bool
 ) -> list[CompatibilityCheck]:
     """What several trials add: when a case passes, and how many trials that takes."""
-    before, now = ([run.results[case_id] for case_id in parts.common] for run in (baseline, candidate))
-    if not any(map(has_trials, before)) and not any(map(has_trials, now)):
+    runs = (baseline.results, candidate.results)
+    # Row by row: those of a large run are made when they are looked at; together they would fill the memory.
+    if not any(has_trials(run[case_id]) for case_id in parts.common for run in runs):
         return []
-    return [_case_policy(case_policies(before), case_policies(now), enforced), _trial_number(before, now)]
+    before, now = (case_policies(run[case_id] for case_id in parts.common) for run in runs)
+    numbers = [tuple(len(trials_of(run[case_id])) for run in runs) for case_id in parts.common]
+    return [_case_policy(before, now, enforced), _trial_number(numbers)]
 
 
 def _case_policy(before: list[str], now: list[str], enforced: bool) -> CompatibilityCheck:
@@ -195,8 +198,7 @@ def _case_policy(before: list[str], now: list[str], enforced: bool) -> Compatibi
     )
 
 
-def _trial_number(before: Sequence[CaseResultRow], now: Sequence[CaseResultRow]) -> CompatibilityCheck:
-    numbers = [(len(trials_of(one)), len(trials_of(other))) for one, other in zip(before, now, strict=True)]
+def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
     differ = sum(one != other for one, other in numbers)
     was, is_now = (_range([pair[side] for pair in numbers]) for side in (0, 1))
     return CompatibilityCheck(

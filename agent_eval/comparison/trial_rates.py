@@ -53,8 +53,8 @@ def compare_trials(
         change for case_id in compared for change in _changes(case_id, baseline[case_id], candidate[case_id])
     ]
     return TrialComparison(
-        baseline=_side([baseline[case_id] for case_id in compared]),
-        candidate=_side([candidate[case_id] for case_id in compared]),
+        baseline=_side(baseline[case_id] for case_id in compared),
+        candidate=_side(candidate[case_id] for case_id in compared),
         changes=changes,
     )
 
@@ -94,17 +94,24 @@ def _counts(row: CaseResultRow) -> dict[str, Counts]:
     return counts
 
 
-def _side(rows: Sequence[CaseResultRow]) -> TrialSide:
-    passed = [sum(trial["passed"] for trial in trials_of(row)) for row in rows]
-    numbers = [len(trials_of(row)) for row in rows]
+def _side(rows: Iterable[CaseResultRow]) -> TrialSide:
+    passed: list[int] = []
+    numbers: list[int] = []
+    errors = 0
+    policies: set[str] = set()
+    for row in rows:
+        trials = trials_of(row)
+        passed.append(sum(trial["passed"] for trial in trials))
+        numbers.append(len(trials))
+        errors += sum(trial["outcome"] == Outcome.ERROR.value for trial in trials)
+        policies.update(case_policies([row]))
     rates = (Fraction(*counts) for counts in zip(passed, numbers, strict=True))
-    errors = sum(trial["outcome"] == Outcome.ERROR.value for row in rows for trial in trials_of(row))
     return TrialSide(
         fewest=min(numbers),
         most=max(numbers),
         passed=sum(passed),
         errors=errors,
         total=sum(numbers),
-        pass_rate=float(sum(rates) / len(rows)),
-        case_policies=case_policies(rows),
+        pass_rate=float(sum(rates) / len(numbers)),
+        case_policies=sorted(policies)[:POLICIES_NAMED],
     )

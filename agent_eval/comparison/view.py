@@ -26,6 +26,8 @@ class RunView:
     index: Mapping[str, CaseIndexRow]
     results: Mapping[str, CaseResultRow]
 
+    # Both may make a row for each look-up: go through them, do not collect them.
+
     def reference(self) -> RunReference:
         """How a comparison and a decision name this run."""
         return RunReference(
