@@ -12,7 +12,8 @@ further repetitions. A row without `case_id` answers every case that has none of
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -47,13 +48,37 @@ class LiveTools(Protocol):
         ...
 
 
+class Recording:
+    """Calls, with the answers to each one's repetitions in order."""
+
+    def __init__(self) -> None:
+        self.by_call: dict[Key, list[Row]] = {}
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add the calls of one attempt. Later attempts make the same calls again; the first answers stay."""
+        made: Counter[Key] = Counter()
+        for row in rows:
+            key = _key(row)
+            made[key] += 1
+            kept = self.by_call.setdefault(key, [])
+            if made[key] > len(kept):
+                kept.append(row)
+
+    def rows(self) -> list[Row]:
+        """All of it, the repetitions of a call one after the other."""
+        return [row for rows in self.by_call.values() for row in rows]
+
+
 class Cassette:
     """Recorded answers, shared by all threads of a run.
 
+    What live tools answer is the caller's to keep (`CassetteTools.recorded`, `keep`): a trial that does not
+    come to its end leaves nothing.
+
     Args:
         mode: `replay` answers from the file only, and a call that is not in it fails the attempt. `record`
-            calls live tools and keeps what they answer. `update` does the same and keeps those rows of the
-            file whose calls did not happen again.
+            calls live tools. `update` does the same and keeps those rows of the file whose calls did not
+            happen again.
         rows: What the file holds.
         live: The tools to call; not needed for `replay`.
         name: What to call it in messages.
@@ -70,10 +95,9 @@ class Cassette:
         self.mode, self._live, self._name = mode, live, name
         self._lock = threading.Lock()
         self._recorded: dict[Key, list[Row]] = {}
-        self._fresh: dict[Key, list[Row]] = {}
+        self._fresh = Recording()
         for row in rows or []:
-            key = (row.get("case_id"), *call_key(row["tool"], row.get("arguments")))
-            self._recorded.setdefault(key, []).append(row)
+            self._recorded.setdefault(_key(row), []).append(row)
 
     def attempt(self, case_id: str) -> CassetteTools:
         """The tools of one attempt, at the beginning of every sequence."""
@@ -85,33 +109,24 @@ class Cassette:
         Raises:
             ToolFault: It is not recorded, with the nearest call that is; or the live tool cannot be called.
         """
+        if self.mode != "replay":
+            assert self._live is not None
+            return self._live.call(case_id, tool, arguments)
         call = call_key(tool, arguments)
-        if self.mode == "replay":
-            rows = self._recorded.get((case_id, *call)) or self._recorded.get((None, *call))
-            if rows is None:
-                raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._miss(case_id, tool, arguments))
-            row = rows[min(repetition, len(rows) - 1)]
-            return ToolAnswer(row.get("response"), row.get("error"), "cassette")
-        assert self._live is not None
-        answer = self._live.call(case_id, tool, arguments)
-        self._keep((case_id, *call), tool, arguments, answer, repetition)
-        return answer
+        rows = self._recorded.get((case_id, *call)) or self._recorded.get((None, *call))
+        if rows is None:
+            raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._miss(case_id, tool, arguments))
+        row = rows[min(repetition, len(rows) - 1)]
+        return ToolAnswer(row.get("response"), row.get("error"), "cassette")
 
-    def _keep(self, key: Key, tool: str, arguments: Any, answer: ToolAnswer, repetition: int) -> None:
-        row: Row = {"case_id": key[0], "tool": tool, "arguments": arguments}
-        if answer.error is None:
-            row["response"] = answer.output
-        else:
-            row["error"] = answer.error
+    def keep(self, rows: Iterable[Row]) -> None:
+        """Keep what live tools answered in a trial that has finished. Any thread may."""
         with self._lock:
-            rows = self._fresh.setdefault(key, [])
-            # A later attempt at the case makes the same calls again; the first answers stay.
-            if repetition >= len(rows):
-                rows.append(row)
+            self._fresh.add(rows)
 
     def to_bytes(self) -> bytes:
         """The file, the same whatever the order in which threads made the calls."""
-        rows = {**(self._recorded if self.mode == "update" else {}), **self._fresh}
+        rows = {**(self._recorded if self.mode == "update" else {}), **self._fresh.by_call}
         ordered = sorted(rows, key=lambda key: (key[0] is None, key[0] or "", key[1], key[2]))
         calls = [row for key in ordered for row in rows[key]]
         return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, "calls": calls}, indent=True)
@@ -142,13 +157,22 @@ class CassetteTools:
     def __init__(self, cassette: Cassette, case_id: str) -> None:
         self._cassette, self._case_id = cassette, case_id
         self._made: dict[tuple[str, str], int] = {}
+        self._rows: list[Row] = []
 
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
         """See `Tools.answer`."""
         key = call_key(tool, arguments)
         repetition = self._made.get(key, 0)
         self._made[key] = repetition + 1
-        return self._cassette.answer(self._case_id, tool, arguments, repetition)
+        answer = self._cassette.answer(self._case_id, tool, arguments, repetition)
+        if self._cassette.mode != "replay":
+            given = {"response": answer.output} if answer.error is None else {"error": answer.error}
+            self._rows.append({"case_id": self._case_id, "tool": tool, "arguments": arguments, **given})
+        return answer
+
+    def recorded(self) -> Sequence[Row]:
+        """See `Tools.recorded`."""
+        return self._rows
 
 
 def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cassette:
@@ -195,6 +219,10 @@ def read_cassette(value: Any, path: Path) -> list[Row]:
         if not isinstance(row.get("case_id"), str | None):
             raise _wrong(path, f"{place}.case_id", f"the case_id of {place} is no string")
     return calls
+
+
+def _key(row: Row) -> Key:
+    return row.get("case_id"), *call_key(row["tool"], row.get("arguments"))
 
 
 def _wrong(path: Path, field: str, what: str) -> InvalidInput:

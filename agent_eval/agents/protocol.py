@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from agent_eval.contracts import Case, Event
+from agent_eval.contracts import Case, Event, digest
 from agent_eval.errors import FailureKind
 
 Mode = Literal["propose", "repair"]
@@ -130,6 +130,10 @@ class Tools(Protocol):
         Raises:
             ToolFault: The attempt cannot go on.
         """
+        ...
+
+    def recorded(self) -> Sequence[dict[str, Any]]:
+        """The calls of the attempt that live tools answered, in order, as rows of a cassette."""
         ...
 
 
@@ -258,3 +262,30 @@ class Agent(Protocol):
     def close(self) -> None:
         """Let go of connections, once every attempt is done."""
         ...
+
+
+@runtime_checkable
+class HasAccount(Protocol):
+    """An agent whose requests a provider counts, together with all others of the same account.
+
+    Attributes:
+        account: From `account_name`.
+    """
+
+    account: str
+
+
+def account_name(address: str, *credentials: str) -> str:
+    """What stands for an account at a provider: the same for the same address and credentials.
+
+    Args:
+        address: Where requests go; what follows its host is left out.
+        credentials: Keys and the like; only their digest is kept.
+    """
+    origin = "/".join(address.split("/", 3)[:3]).lower()
+    return f"{origin} {digest(sorted(credentials))}"
+
+
+def account_of(agent: Agent) -> str | None:
+    """The account that an agent's requests are counted on; None where nobody counts."""
+    return agent.account if isinstance(agent, HasAccount) else None

@@ -10,7 +10,8 @@ from agent_eval.contracts import Event
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 
-_SOURCE = "agent_eval.tool_response.source"
+TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
+"""Attribute of a tool's result: where the answer was from; see `ToolAnswer.source`."""
 
 
 class LimitReached(Exception):
@@ -154,7 +155,7 @@ class Recorder:
             error=error,
             call_id=call_id,
             latency_ms=milliseconds(seconds),
-            attributes={_SOURCE: source},
+            attributes={TOOL_ANSWER_SOURCE: source},
         )
 
     def check_time(self) -> None:

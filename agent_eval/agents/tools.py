@@ -18,7 +18,7 @@ specification has it, a response that is an object with `error` is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent_eval.agents.arguments import call_key, canonical, key_of_fingerprint
@@ -70,6 +70,10 @@ class CaseTools:
                 f"called {tool} with {canonical(arguments)[:200]}, for which the case has no answer",
             )
         return ToolAnswer(error=UNKNOWN_TOOL)
+
+    def recorded(self) -> Sequence[dict[str, Any]]:
+        """See `Tools.recorded`."""
+        return () if self._beyond is None else self._beyond.recorded()
 
     def _next(self, key: CallKey | str, answers: list[ToolAnswer]) -> ToolAnswer:
         position = self._position.get(key, 0)

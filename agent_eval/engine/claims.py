@@ -18,12 +18,13 @@ class Claims:
 
     Args:
         count: How many shards there are.
+        first: Number of the first one that is to be claimed.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, first: int = 0) -> None:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
-        self._next, self._count = 0, count
+        self._next, self._count = first, count
         self.refill()
 
     def refill(self) -> None:

@@ -21,19 +21,23 @@ GRACE_SECONDS = 2.0
 
 
 class Limit(Protocol):
-    """How many may be at work."""
+    """How many may be at work. Any thread may ask."""
 
     def current(self) -> int:
         """The number now."""
         ...
 
-    def started(self, in_flight: int) -> None:
-        """Be told how many are at work."""
+    def take(self) -> bool:
+        """Take a place. Returns false when all are taken."""
+        ...
+
+    def give_back(self) -> None:
+        """Let go of a place."""
         ...
 
 
 class FixedLimit:
-    """Always the same number."""
+    """Always the same number. For one crew, which has no more threads than that: a place is always free."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -42,7 +46,11 @@ class FixedLimit:
         """That number."""
         return self._number
 
-    def started(self, in_flight: int) -> None:
+    def take(self) -> bool:
+        """There is one."""
+        return True
+
+    def give_back(self) -> None:
         """Nothing follows from it."""
 
 
@@ -53,7 +61,8 @@ class AdaptiveLimit:
     a clean round of as many successes as there are places until the first refusal, from then on add a
     twentieth; on a refusal take four fifths, once per wait that the provider asked for, and count no success
     meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
-    infrastructure begin the round anew. One controller serves one account at one provider.
+    infrastructure begin the round anew. One controller serves one account at one provider, whichever runs
+    ask it; see `limit_of`.
 
     Args:
         first: Places to begin with.
@@ -69,7 +78,7 @@ class AdaptiveLimit:
     ) -> None:
         self._places, self._most, self._clock = float(first), most, clock
         self._successes = 0
-        self._peak = 0
+        self._taken = self._peak = 0
         self._doubling = True
         self._cool_until = float("-inf")
         self._lock = threading.Lock()
@@ -78,10 +87,19 @@ class AdaptiveLimit:
         """Places now."""
         return int(self._places)
 
-    def started(self, in_flight: int) -> None:
-        """Remember how many places were taken at most in this round."""
+    def take(self) -> bool:
+        """Take a place, and remember how many were taken at most in this round."""
         with self._lock:
-            self._peak = max(self._peak, in_flight)
+            if self._taken >= self.current():
+                return False
+            self._taken += 1
+            self._peak = max(self._peak, self._taken)
+            return True
+
+    def give_back(self) -> None:
+        """Let go of a place."""
+        with self._lock:
+            self._taken -= 1
 
     def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
         """Be told how a request fared.
@@ -108,14 +126,34 @@ class AdaptiveLimit:
         self._places = max(1.0, int(self._places) * 0.8)
         self._doubling = False
         self._cool_until = now + (self.COOL_DOWN_SECONDS if asked_wait is None else asked_wait)
-        self._successes = self._peak = 0
+        self._begin_round()
 
     def _grow(self) -> None:
         saturated = self._peak >= 0.8 * self.current()
-        self._successes = self._peak = 0
+        self._begin_round()
         if saturated:
             grown = self._places * (2 if self._doubling else 1.05)
             self._places = min(float(self._most), grown)
+
+    def _begin_round(self) -> None:
+        self._successes, self._peak = 0, self._taken
+
+
+_limits: dict[str, AdaptiveLimit] = {}
+_limits_lock = threading.Lock()
+
+
+def limit_of(account: str | None) -> AdaptiveLimit:
+    """The controller of an account at a provider, the same for all runs of this process.
+
+    Args:
+        account: From `agents.protocol.account_of`; None for what has no account, and so a controller of its
+            own each time.
+    """
+    if account is None:
+        return AdaptiveLimit()
+    with _limits_lock:
+        return _limits.setdefault(account, AdaptiveLimit())
 
 
 class Crew(Generic[T]):
@@ -130,10 +168,12 @@ class Crew(Generic[T]):
     def __init__(self, work: Callable[[T], None], items: Iterator[T], limit: Limit) -> None:
         self._work, self._items, self._limit = work, items, limit
         self._threads: list[threading.Thread] = []
-        self._changed = threading.Condition()
         self._take = threading.Lock()
-        self._in_flight = 0
+        self._place_free = threading.Condition()
+        self._over = threading.Event()
+        self._in_flight = self._waiting = 0
         self._finished = False
+        self._deadline: float | None = None
         self._error: BaseException | None = None
 
     @property
@@ -152,36 +192,34 @@ class Crew(Generic[T]):
             BaseException: What `work` or `tick` raised first.
         """
         try:
-            while self._is_busy():
+            while not self._over.is_set() and not self._is_late():
                 self._hire()
-                with self._changed:
-                    if not self._done():
-                        self._changed.wait(TICK_SECONDS)
+                self._over.wait(TICK_SECONDS)
                 tick()
         except BaseException:
             self.stop()
             raise
-        self._join(None)
+        self._join(self._deadline)
         if self._error is not None:
             raise self._error
 
-    def stop(self) -> None:
-        """Begin nothing new."""
+    def stop(self, within: float | None = None) -> None:
+        """Begin nothing new.
+
+        Args:
+            within: Seconds after which what was begun is left behind, in threads that do not keep the
+                process alive; without it `run` waits for all of it.
+        """
+        if within is not None:
+            self._deadline = time.monotonic() + within
         self._stop_with(None)
 
     def settle(self) -> None:
-        """After `run` raised: give what was begun a moment to end.
+        """After `run` raised: give what was begun a moment to end, and leave the rest behind."""
+        self._join(time.monotonic() + GRACE_SECONDS)
 
-        What has not ended then is left behind, in threads that do not keep the process alive.
-        """
-        self._join(GRACE_SECONDS)
-
-    def _is_busy(self) -> bool:
-        with self._changed:
-            return not self._done()
-
-    def _done(self) -> bool:
-        return self._finished and self._in_flight == 0
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _hire(self) -> None:
         while len(self._threads) < self._limit.current() and not self._finished:
@@ -205,28 +243,35 @@ class Crew(Generic[T]):
                 self._leave()
 
     def _enter(self) -> bool:
-        with self._changed:
-            while not self._finished and self._in_flight >= self._limit.current():
-                self._changed.wait(TICK_SECONDS)
-            if self._finished:
-                return False
-            self._in_flight += 1
-            self._limit.started(self._in_flight)
-            return True
+        """Wait for a place. Returns false when nothing new is begun any more."""
+        with self._place_free:
+            while not self._finished:
+                if self._limit.take():
+                    self._in_flight += 1
+                    return True
+                self._waiting += 1
+                # Not for ever: places are also let go of by other crews, or are there when the limit grows.
+                self._place_free.wait(TICK_SECONDS)
+                self._waiting -= 1
+            return False
 
     def _leave(self) -> None:
-        with self._changed:
+        with self._place_free:
             self._in_flight -= 1
-            if self._done() or self._in_flight + 1 >= self._limit.current():
-                self._changed.notify_all()
+            self._limit.give_back()
+            if self._waiting:
+                self._place_free.notify()
+            if self._finished and not self._in_flight:
+                self._over.set()
 
     def _stop_with(self, error: BaseException | None) -> None:
-        with self._changed:
+        with self._place_free:
             self._finished = True
             self._error = self._error or error
-            self._changed.notify_all()
+            self._place_free.notify_all()
+            if not self._in_flight:
+                self._over.set()
 
-    def _join(self, seconds: float | None) -> None:
-        deadline = None if seconds is None else time.monotonic() + seconds
+    def _join(self, deadline: float | None) -> None:
         for thread in self._threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))

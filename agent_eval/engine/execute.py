@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any, NamedTuple
 
+from agent_eval.agents.protocol import account_of
 from agent_eval.agents.tools import check_tools
-from agent_eval.contracts import canonical_json
 from agent_eval.contracts.trials import ALL, CasePolicy
-from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit
+from agent_eval.engine import concurrency
+from agent_eval.engine.ahead import Ahead, ScoreShard
+from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit, limit_of
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.limits import RunLimits, RunUse
 from agent_eval.engine.progress import Counter, Standing
@@ -28,7 +30,8 @@ from agent_eval.engine.retries import Retries
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.writer import result_row
-from agent_eval.storage.journal import Journal, JournalReader
+from agent_eval.storage.background import BackgroundWriter
+from agent_eval.storage.journal import Journal, JournalReader, encode
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.cases import RawCase
@@ -47,6 +50,10 @@ class ExecutionPlan:
         limits: What the whole run may use.
         retries: When requests are sent again.
         redactor: Knows the secrets that must not be written.
+        keep_calls: Told of the calls that live tools answered in each trial that has finished, those in the
+            journal included; from several threads.
+        score_ahead: Scores the next shard of the suite as it was executed, while other cases are still
+            being run; None leaves all scoring for later.
     """
 
     trial: TrialPlan
@@ -56,6 +63,8 @@ class ExecutionPlan:
     limits: RunLimits = field(default_factory=RunLimits)
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    keep_calls: Callable[[list[dict[str, Any]]], None] = lambda _: None
+    score_ahead: ScoreShard | None = None
 
 
 @dataclass(frozen=True)
@@ -66,11 +75,13 @@ class Execution:
         suite: The cases that have been run, as recorded traces.
         stopped: Why it ended before its end, in words; empty when every case has been run.
         standing: Its counts.
+        interrupted: Whether it ended because somebody asked it to.
     """
 
     suite: SuiteSource
     stopped: str
     standing: Standing
+    interrupted: bool = False
 
     @property
     def complete(self) -> bool:
@@ -84,12 +95,21 @@ class _Work(NamedTuple):
     found: RawCase
 
 
+class _Done(NamedTuple):
+    """A trial that has finished and is being written."""
+
+    work: _Work
+    outcome: TrialOutcome
+    calls: list[dict[str, Any]]
+
+
 def execute(
     suite: SuiteSource,
     plan: ExecutionPlan,
     journal: Journal,
     *,
     on_progress: Callable[[Standing], None] = lambda _: None,
+    stop: Callable[[], str] = lambda: "",
 ) -> Execution:
     """Run what the journal does not have yet.
 
@@ -99,6 +119,8 @@ def execute(
         journal: Where finished trials are, and go.
         on_progress: Called in this thread several times a second. It may raise, as Ctrl-C does: what was
             begun then gets a moment to finish, and what has finished stays in the journal.
+        stop: Asked several times a second why the run shall end, in words; empty while it shall not. What was
+            begun then gets a moment to finish.
 
     Raises:
         InvalidInput: A case cannot be judged or run; nothing has been run then. Or the journal is of
@@ -109,7 +131,7 @@ def execute(
     _check(suite, plan)
     run = _Run(suite, plan, journal)
     run.recall()
-    run.go(on_progress)
+    run.go(on_progress, stop)
     return run.result()
 
 
@@ -146,13 +168,30 @@ class _Run:
         self._counter = Counter(len(self._slots))
         self._use = RunUse(plan.limits, time.monotonic)
         self._began = time.monotonic()
-        self._interrupted = Flag()
-        self._limit = FixedLimit(plan.parallel) if plan.parallel else AdaptiveLimit()
+        self._interrupted, self._abandoned = Flag(), Flag()
+        agent = plan.trial.agent
+        self._limit = FixedLimit(plan.parallel) if plan.parallel else limit_of(account_of(agent))
         plan.retries.stopping = self._interrupted
         if isinstance(self._limit, AdaptiveLimit):
             plan.retries.limit = self._limit
-        self._trial = replace(plan.trial, retry=plan.retries, interrupted=self._interrupted.is_set)
+        self._trial = replace(
+            plan.trial,
+            retry=plan.retries,
+            interrupted=self._interrupted.is_set,
+            abandoned=self._abandoned.is_set,
+        )
         self._stopped = ""
+        self._ahead = self._scoring_ahead()
+
+    def _scoring_ahead(self) -> Ahead | None:
+        if self._plan.score_ahead is None:
+            return None
+        every = range(self._slots.cases)
+        return Ahead(self._executed(positions=every), self._slots, self._plan.score_ahead)
+
+    def _executed(self, positions: range | None = None) -> SuiteSource:
+        reader = JournalReader(self._journal.path)
+        return executed(self._suite, self._slots, reader, self._plan.policy, positions=positions)
 
     def recall(self) -> None:
         """Count what the journal has."""
@@ -169,25 +208,41 @@ class _Run:
                 self._use.add(record["cost_usd"])
                 outcome = record["result"]["outcome"]
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
+                self._plan.keep_calls(record.get("calls", []))
 
-    def go(self, on_progress: Callable[[Standing], None]) -> None:
+    def go(self, on_progress: Callable[[Standing], None], stop: Callable[[], str]) -> None:
         """Run what is missing."""
-        crew: Crew[_Work] = Crew(self._one, self._missing(), self._limit)
+        with BackgroundWriter(self._journal, self._keep) as writer:
+            crew = Crew(lambda work: self._one(work, writer), self._missing(), self._limit)
 
-        def tick() -> None:
-            on_progress(self._standing(crew.in_flight))
-            if not self._stopped:
-                self._stopped = self._use.reached()
-                if self._stopped:
-                    crew.stop()
+            def tick() -> None:
+                writer.check()
+                on_progress(self._standing(crew.in_flight))
+                self._look_around(crew, stop)
 
-        try:
-            crew.run(tick)
-        except BaseException:
-            self._interrupted.set()
-            crew.settle()
-            raise
+            try:
+                crew.run(tick)
+            except BaseException:
+                if not self._interrupted.is_set():  # else what was begun had its moment
+                    self._interrupted.set()
+                    crew.settle()
+                raise
+            finally:
+                self._abandoned.set()
         on_progress(self._standing(0))
+
+    def _look_around(self, crew: Crew[_Work], stop: Callable[[], str]) -> None:
+        if not self._stopped and (reached := self._use.reached()):
+            self._stopped = reached
+            crew.stop()
+        if self._interrupted.is_set():
+            return
+        if why := stop():
+            self._stopped = why
+            self._interrupted.set()
+            crew.stop(within=concurrency.GRACE_SECONDS)
+        elif self._ahead is not None:
+            self._ahead.look()
 
     def _standing(self, in_flight: int) -> Standing:
         return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
@@ -200,29 +255,36 @@ class _Run:
                     continue
                 cases = self._suite.document.read(shard)
                 for position, found in zip(positions, cases, strict=True):
+                    if self._use.is_spent():
+                        return
                     if not self._slots.has(trial, position):
                         yield _Work(trial, position, found)
 
-    def _one(self, work: _Work) -> None:
+    def _one(self, work: _Work, writer: BackgroundWriter[_Done]) -> None:
         try:
             outcome = run_trial(work.found.raw, self._trial)
         except Interrupted:
             return
-        record = _record(work, outcome, self._plan.redactor)
-        self._slots.put(work.trial, work.position, self._journal.append(record))
         self._use.add(outcome.use.cost_usd)
+        line, calls = _line(work, outcome, self._plan.redactor)
+        writer.put(_Done(work, outcome, calls), line)
+
+    def _keep(self, done: _Done, offset: int) -> None:
+        """A trial is on disk, so it counts."""
+        work, outcome = done.work, done.outcome
+        self._plan.keep_calls(done.calls)
         self._counter.add(outcome.result.outcome.value, outcome.use.cost_usd, outcome.retries)
+        self._slots.put(work.trial, work.position, offset)
 
     def result(self) -> Execution:
         """What there is."""
-        stopped = self._stopped if self._slots.missing() else ""
-        reader = JournalReader(self._journal.path)
-        suite = executed(self._suite, self._slots, reader, self._plan.policy)
+        stopped = (self._stopped or self._use.reached()) if self._slots.missing() else ""
+        suite = self._executed()
         if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        return Execution(suite, stopped, self._standing(0))
+        return Execution(suite, stopped, self._standing(0), bool(stopped) and self._interrupted.is_set())
 
 
 def _place(record: Any) -> tuple[int, int]:
@@ -233,20 +295,24 @@ def _place(record: Any) -> tuple[int, int]:
     return (trial, position) if isinstance(trial, int) and isinstance(position, int) else (-1, -1)
 
 
-def _record(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> dict[str, Any]:
-    """A trial as the journal keeps it, without secrets."""
-    result = outcome.result
-    line = dumps(result_row(result))
-    recorded: dict[str, Any] = {**outcome.recorded}
-    if redactor.finds(line) or redactor.finds(canonical_json(recorded)):
-        result = written_result(result, line, redactor)
-        recorded = redactor.redact_value(recorded)
-    return {
+def _line(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> tuple[bytes, list[dict[str, Any]]]:
+    """A trial as the journal keeps it, and the calls of live tools in it; both without secrets."""
+    row, calls = result_row(outcome.result), outcome.calls
+    record = {
         "position": work.position,
         "trial": work.trial,
         "case_id": work.found.raw["case_id"],
-        **recorded,
-        "result": result_row(result),
+        **outcome.recorded,
+        "result": row,
         "cost_usd": outcome.use.cost_usd,
         "retries": outcome.retries,
     }
+    if calls:
+        record["calls"] = calls
+    line = encode(record)
+    if redactor.finds(line):
+        calls = redactor.redact_value(calls)
+        record.update(redactor.redact_value(outcome.recorded))
+        record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
+        line = encode({**record, "calls": calls} if calls else record)
+    return line, calls

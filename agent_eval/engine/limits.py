@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import Case, Trace
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
@@ -41,6 +42,10 @@ class TrialLimits:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+_SAYS_NOTHING_OF_USE = frozenset({TOOL_ANSWER_SOURCE})
+"""Attributes that most events of tools have. Looking for tokens and cost takes longer than all the rest."""
+
+
 @dataclass(slots=True)
 class TrialUse:
     """What a trial has used so far. Tokens and cost are None while nothing says."""
@@ -62,7 +67,7 @@ class TrialUse:
         self.seconds += seconds
         self.steps += sum(event.is_agent and event.type != TOOL_RESULT for event in trace.events)
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
-        if any(event.attributes for event in trace.events):
+        if any(not _SAYS_NOTHING_OF_USE.issuperset(event.attributes) for event in trace.events):
             used = spent(case, trace, published_price)
             tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
             if tokens:
@@ -134,11 +139,15 @@ class RunUse:
             else:
                 self.cost_usd += cost_usd
 
+    def is_spent(self) -> bool:
+        """Whether the limit of cost is reached."""
+        return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
+
     def reached(self) -> str:
         """Which limit was reached, in words; empty while within both."""
         seconds, cost = self.limits.seconds, self.limits.cost_usd
         if seconds is not None and self.clock() - self._began >= seconds:
             return f"the run's time limit of {seconds:g} s is reached"
-        if cost is not None and self.cost_usd >= cost:
+        if self.is_spent():
             return f"the run's cost limit of {cost:g} US dollars is reached ({self.cost_usd:.4g} spent)"
         return ""

@@ -7,7 +7,7 @@ trials added to it. So a run that was resumed, or divided, gives the bytes of on
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from agent_eval.contracts import CaseResult, definition_of
@@ -61,20 +61,25 @@ class Slots:
 
 
 class ExecutedDocument(Document):
-    """A suite whose cases have been run. Those of which a trial is missing are left out.
+    """A suite whose cases have been run.
 
     Args:
         suite: What was run.
         slots: The trials.
         reader: The journal.
         policy: When a case with several trials passes.
+        positions: The cases to take. All their trials must be there when they are read.
     """
 
     def __init__(
-        self, suite: Document, slots: Slots, reader: JournalReader, policy: CasePolicy = ALL
+        self,
+        suite: Document,
+        slots: Slots,
+        reader: JournalReader,
+        policy: CasePolicy,
+        positions: Iterable[int],
     ) -> None:
-        done = (position for position in range(slots.cases) if MISSING not in slots.of_case(position))
-        self._cases = Selection(suite, done)
+        self._cases = Selection(suite, positions)
         self._slots, self._reader, self._policy = slots, reader, policy
         self.path, self.digest = suite.path, suite.digest
         self.raw_header, self.header_line, self.problems = suite.raw_header, suite.header_line, suite.problems
@@ -90,10 +95,25 @@ class ExecutedDocument(Document):
 
 
 def executed(
-    suite: SuiteSource, slots: Slots, reader: JournalReader, policy: CasePolicy = ALL
+    suite: SuiteSource,
+    slots: Slots,
+    reader: JournalReader,
+    policy: CasePolicy = ALL,
+    *,
+    positions: Iterable[int] | None = None,
 ) -> SuiteSource:
-    """The suite as it was executed."""
-    return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy), suite.header)
+    """The suite as it was executed.
+
+    Args:
+        suite: What was run.
+        slots: The trials.
+        reader: The journal.
+        policy: When a case with several trials passes.
+        positions: The cases to take; by default those whose trials are all there now.
+    """
+    if positions is None:
+        positions = (position for position in range(slots.cases) if MISSING not in slots.of_case(position))
+    return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
 
 
 def executed_case(found: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:

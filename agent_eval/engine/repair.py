@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
+from agent_eval.agents.cassette import Recording
 from agent_eval.agents.protocol import (
     SHARE_EXPECTED_OUTPUT,
     Agent,
@@ -53,7 +54,8 @@ class TrialPlan:
         share_expected_output: Whether the agent is handed the expected output.
         retry: How requests are repeated.
         clocks: Time.
-        interrupted: Whether the run is being ended.
+        interrupted: Whether the run is being ended: no attempt is begun any more.
+        abandoned: Whether it has ended: what is still going on was cut off and does not count.
     """
 
     agent: Agent
@@ -66,6 +68,7 @@ class TrialPlan:
     retry: Retry = once
     clocks: Clocks = field(default_factory=Clocks)
     interrupted: Callable[[], bool] = lambda: False
+    abandoned: Callable[[], bool] = lambda: False
 
 
 class Recorded(TypedDict):
@@ -77,12 +80,16 @@ class Recorded(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What became of a trial: what it adds to the case, what judges say of it, what it used."""
+    """What became of a trial: what it adds to the case, what judges say of it, what it used.
+
+    `calls` are those of live tools, for a cassette.
+    """
 
     recorded: Recorded
     result: CaseResult
     use: TrialUse
     retries: int
+    calls: list[dict[str, Any]] = field(default_factory=list)
 
 
 def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
@@ -100,7 +107,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
     definition = definition_of(dict(raw))
     case = Case.model_validate({**definition, "trace": raw.get("trace", [])})
     history: list[dict[str, Any]] = []
-    use, retries = TrialUse(), 0
+    calls, use, retries = Recording(), TrialUse(), 0
     while True:
         attempt = len(history)
         task = Task(
@@ -111,14 +118,16 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
             share_expected_output=plan.share_expected_output,
             limits=remaining(plan.attempt_limits, plan.limits, use),
         )
-        given = plan.agent.attempt(task, Surroundings(plan.tools(case), plan.retry, plan.clocks))
-        if plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE:
+        tools = plan.tools(case)
+        given = plan.agent.attempt(task, Surroundings(tools, plan.retry, plan.clocks))
+        if plan.abandoned() or (plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
+        calls.add(tools.recorded())
         retries += given.retries
         trace = Trace(given.events)
         use.add(case, trace, given.seconds)
         history.append(_entry(task, given, use.reached(plan.limits)))
-        result = _judged(definition, history, given.events, plan)
+        result = _judged(case, history, given.events, plan)
         _add_verdicts(history[-1], result)
         if _is_last(result, given, use, attempt, plan):
             break
@@ -126,7 +135,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
             raise Interrupted
     metadata = {**_loop_metadata(history, plan), "loop_passed": result.passed}
     recorded = Recorded(trace=[event_json(event) for event in given.events], metadata=metadata)
-    return TrialOutcome(recorded, result, use, retries)
+    return TrialOutcome(recorded, result, use, retries, calls.rows())
 
 
 def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> AttemptLimits:
@@ -169,14 +178,11 @@ def _end_of(data: bytes) -> str:
     return f"[{left_out} bytes left out]\n{text}" if left_out > 0 else text
 
 
-def _judged(
-    definition: Mapping[str, Any], history: list[dict[str, Any]], events: list[Event], plan: TrialPlan
-) -> CaseResult:
+def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan) -> CaseResult:
     """The verdicts on an attempt, as judges will see the case in the evidence."""
-    metadata = {**(definition.get("metadata") or {}), **_loop_metadata(history, plan)}
-    case = Case.model_validate({**definition, "metadata": metadata})
-    case.trace = events
-    return judge(plan.judges, case, Trace(events))
+    metadata = {**case.metadata, **_loop_metadata(history, plan)}
+    shown = case.model_copy(update={"metadata": metadata, "trace": events})
+    return judge(plan.judges, shown, Trace(events))
 
 
 def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, Any]:

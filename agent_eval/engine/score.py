@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,7 @@ from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.protocol import Judge
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.document import Shard
 from agent_eval.suites.reader import SuiteSource
 
 Progress = Callable[[int, int], None]
@@ -70,6 +71,25 @@ def score_suite(
         NotEvaluable: A worker died, or the suite changed meanwhile.
         StorageError: The pack cannot be written.
     """
+    with open_scoring(suite, plan, config, out, layout=layout, redactor=redactor) as scoring:
+        return scoring.finish(suite, workers=workers, complete=complete, on_progress=on_progress)
+
+
+@contextmanager
+def open_scoring(
+    suite: SuiteSource,
+    plan: JudgePlan,
+    config: RunConfig,
+    out: Path,
+    *,
+    layout: Literal["auto", "files", "compact"] = "auto",
+    redactor: Redactor | None = None,
+) -> Iterator[Scoring]:
+    """A pack that is being written, for a suite whose cases are still being run.
+
+    It appears at `out` when the block ends; where the block raises or `Scoring.finish` was not called,
+    nothing changes there. Arguments and errors are those of `score_suite`.
+    """
     if not suite.case_count:
         raise NothingMeasured(
             f"{suite.path}: the suite has no cases, so nothing would be measured",
@@ -79,17 +99,69 @@ def score_suite(
     judges = plan.load()
     redactor = redactor or Redactor(())
     config = written_config(config, redactor)
-    replace = may_be_replaced(out)
-    with new_directory(out, replace=replace) as root:
+    with suppress(_Abandoned), new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
-        job = ScoringJob(suite, plan, target, redactor)
-        with PackSealer(target) as sealer, closing(_outcomes(job, judges, workers)) as outcomes:
-            joined = _join(suite, outcomes, sealer, on_progress)
-            summary = joined.tally.summary(config.run_id, config.dataset_id)
-            stated = _with_redactions(config, joined.redacted_cases)
-            sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
-    return summary
+        with PackSealer(target) as sealer:
+            scoring = Scoring(ScoringJob(suite, plan, target, redactor), judges, config, sealer)
+            yield scoring
+            if not scoring.is_finished:
+                raise _Abandoned
+
+
+class _Abandoned(Exception):
+    """A pack that nobody wants any more."""
+
+
+class Scoring:
+    """Scores shards of a suite into a pack. Made by `open_scoring`.
+
+    Attributes:
+        is_finished: Whether the pack is sealed.
+    """
+
+    def __init__(
+        self, job: ScoringJob, judges: Sequence[Judge], config: RunConfig, sealer: PackSealer
+    ) -> None:
+        self._job, self._judges, self._config, self._sealer = job, judges, config, sealer
+        self._joined = _Joined()
+        self.is_finished = False
+
+    def score(self, suite: SuiteSource, shard: Shard) -> None:
+        """Score the next shard in this process, before the rest of the suite is there.
+
+        Raises:
+            AgentEvalError: It cannot be scored, and so neither can the suite.
+        """
+        outcome = score_shard(replace(self._job, suite=suite), self._judges, shard)
+        if outcome.error is not None:
+            raise outcome.error
+        self._joined.add(outcome, self._sealer)
+
+    def finish(
+        self,
+        suite: SuiteSource,
+        *,
+        workers: int | None = None,
+        complete: bool = True,
+        on_progress: Progress | None = None,
+    ) -> RunSummary:
+        """Score what is left, and seal the pack.
+
+        Args:
+            suite: All that the pack shall have; its first shards are those that `score` has had.
+            workers: As in `score_suite`.
+            complete: As in `score_suite`.
+            on_progress: As in `score_suite`.
+        """
+        job, joined = replace(self._job, suite=suite), self._joined
+        with closing(_outcomes(job, self._judges, workers, joined.shards)) as outcomes:
+            _join(joined, suite, outcomes, self._sealer, on_progress)
+        summary = joined.tally.summary(self._config.run_id, self._config.dataset_id)
+        stated = _with_redactions(self._config, joined.redacted_cases)
+        self._sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
+        self.is_finished = True
+        return summary
 
 
 def _with_redactions(config: RunConfig, count: int) -> RunConfig:
@@ -99,14 +171,15 @@ def _with_redactions(config: RunConfig, count: int) -> RunConfig:
 
 
 def _outcomes(
-    job: ScoringJob, judges: Sequence[Judge], workers: int | None
+    job: ScoringJob, judges: Sequence[Judge], workers: int | None, first: int
 ) -> Generator[ShardOutcome, None, None]:
-    shards = job.suite.shards
+    """The outcomes of the shards from number `first` on, in any order."""
+    shards = job.suite.shards[first:]
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
     if processes > 1:
         from agent_eval.engine.workers import score_in_parallel  # not needed for small suites
 
-        yield from score_in_parallel(job, judges, processes)
+        yield from score_in_parallel(job, judges, processes, first=first)
         return
     for shard in shards:
         outcome = score_shard(job, judges, shard)
@@ -122,34 +195,41 @@ def _default_processes(shards: int) -> int:
 
 @dataclass(slots=True)
 class _Joined:
+    """What the shards so far amount to; shards are added in suite order."""
+
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    shards: int = 0
+
+    def add(self, outcome: ShardOutcome, sealer: PackSealer) -> None:
+        assert outcome.written is not None
+        self.shards += 1
+        self.ids.extend(outcome.ids)
+        self.tally.merge(outcome.tally)
+        self.redacted_cases += outcome.redacted_cases
+        sealer.append(outcome.written)
 
 
 def _join(
-    suite: SuiteSource, outcomes: Iterator[ShardOutcome], sealer: PackSealer, on_progress: Progress | None
-) -> _Joined:
+    result: _Joined,
+    suite: SuiteSource,
+    outcomes: Iterator[ShardOutcome],
+    sealer: PackSealer,
+    on_progress: Progress | None,
+) -> None:
     """Take outcomes in suite order, whichever order they come in."""
-    result = _Joined()
-    ids = array("Q")
     waiting: dict[int, ShardOutcome] = {}
-    joined = 0
     for outcome in outcomes:
         waiting[outcome.index] = outcome
-        while joined in waiting and (written := waiting[joined].written) is not None:
-            ready = waiting.pop(joined)
-            joined += 1
-            ids.extend(ready.ids)
-            result.tally.merge(ready.tally)
-            result.redacted_cases += ready.redacted_cases
-            sealer.append(written)
+        while result.shards in waiting and waiting[result.shards].written is not None:
+            result.add(waiting.pop(result.shards), sealer)
         if on_progress is not None:
-            on_progress(len(ids), suite.case_count)
-    failed = waiting.get(joined)
+            on_progress(len(result.ids), suite.case_count)
+    failed = waiting.get(result.shards)
     if failed is not None:
-        ids.extend(failed.ids)
+        result.ids.extend(failed.ids)
     # An id that stands twice before the failing case comes first.
-    refuse_duplicates(suite, ids)
+    refuse_duplicates(suite, result.ids)
     if failed is not None and failed.error is not None:
         raise failed.error
-    return result

@@ -42,9 +42,9 @@ def can_fork() -> bool:
 
 
 def score_in_parallel(
-    job: ScoringJob, judges: Sequence[Judge], processes: int
+    job: ScoringJob, judges: Sequence[Judge], processes: int, *, first: int = 0
 ) -> Generator[ShardOutcome, None, None]:
-    """Score every shard, and yield outcomes as they come. After a failed one, no further shard is begun.
+    """Score shards, and yield outcomes as they come. After a failed one, no further shard is begun.
 
     Shards are begun in suite order, so every shard before a failed one is yielded too. Closing the
     iterator stops the workers.
@@ -53,11 +53,12 @@ def score_in_parallel(
         job: What to score.
         judges: The plan's judges, for this process and those forked from it.
         processes: How many processes, this one included.
+        first: Number of the first shard that is to be scored; those before it have been.
 
     Raises:
         NotEvaluable: A worker died.
     """
-    claims = Claims(len(job.suite.shards))
+    claims = Claims(len(job.suite.shards), first)
     workers: list[Worker] = []
     fork = can_fork()
     try:

@@ -52,6 +52,14 @@ def may_be_replaced(out: Path) -> bool:
     return True
 
 
+def is_complete_pack(out: Path) -> bool:
+    """Whether the pack of a run that came to its end is at `out`."""
+    try:
+        return Manifest.model_validate(read_json(out / MANIFEST)).complete
+    except (InvalidInput, ValidationError):
+        return False
+
+
 def _derived_names(out: Path) -> set[str]:
     """First path components of what was written into the pack after it was sealed."""
     try:

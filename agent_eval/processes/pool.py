@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -121,6 +122,8 @@ class Supervisors:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[SupervisorLink] = []
+        self._taken: weakref.WeakSet[SupervisorLink] = weakref.WeakSet()
+        self._closing = False
         self._requests: socket.socket | None = None
         self._nursery: subprocess.Popen[bytes] | None = None
 
@@ -132,17 +135,33 @@ class Supervisors:
             OSError: There are no descriptors, processes or memory left.
         """
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return self._new()
+            link = self._idle.pop() if self._idle else None
+        link = link or self._new()
+        with self._lock:
+            self._taken.add(link)
+        return link
 
     def give_back(self, link: SupervisorLink) -> None:
         """Return one whose child has ended with all its descendants."""
         with self._lock:
-            self._idle.append(link)
+            self._taken.discard(link)
+            if not self._closing:
+                self._idle.append(link)
+                return
+        link.close()
+
+    def end_children(self) -> None:
+        """End every child that is running now, with its descendants; `run_child` returns with that."""
+        with self._lock:
+            taken = list(self._taken)
+        for link in taken:
+            link.kill()
 
     def close(self) -> None:
         """End the nursery and every supervisor, and wait until they are gone."""
+        with self._lock:
+            self._closing = True
+        self.end_children()
         with self._lock:
             idle, self._idle = self._idle, []
             requests, self._requests = self._requests, None
@@ -153,6 +172,7 @@ class Supervisors:
             requests.close()
         if nursery is not None:
             _wait_for(nursery)
+        self._closing = False
 
     def forget(self) -> None:
         """For a forked copy of this program: the supervisors are its parent's."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,20 @@ from agent_eval.engine.progress import Standing
 from agent_eval.engine.redacted import written_config
 from agent_eval.engine.repair import TrialPlan
 from agent_eval.engine.retries import Retries
-from agent_eval.engine.score import score_suite
+from agent_eval.engine.score import Scoring, open_scoring
+from agent_eval.errors import NotEvaluable, NothingMeasured
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.destination import may_be_replaced
+from agent_eval.evidence.destination import is_complete_pack, may_be_replaced
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.execution import EXECUTION
+from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.runs import clock
 from agent_eval.runs.resume import journal_path, open_journal
 from agent_eval.runs.run import RunRequest, read_judge_configs, run_config, stated_policy
 from agent_eval.runs.secrets import redactor_for
 from agent_eval.runs.select import choose
 from agent_eval.storage.atomic import write_file
+from agent_eval.storage.journal import Journal
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
@@ -103,6 +106,7 @@ def run_agent(
     redactor: Redactor | None = None,
     source: SuiteSource | None = None,
     on_progress: Callable[[Standing], None] = lambda _: None,
+    stop: Callable[[], str] = lambda: "",
 ) -> RunLoopResult:
     """Run an agent over a suite and write the pack, sealed.
 
@@ -115,12 +119,15 @@ def run_agent(
         redactor: Knows the secrets; those of `environ` by default.
         source: The suite, where it is open already.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
+        stop: Asked several times a second why the run shall end, in words; empty while it shall not. What has
+            finished by then is in the pack.
 
     Raises:
         InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
         UsageError: There is no such agent; `out` is no pack of ours; an earlier start was of something else,
             or is not to be resumed.
         NothingMeasured: There is no case, or a limit was reached before one was done.
+        RunInterrupted: `stop` ended it, and there is no pack to show for it.
         NotEvaluable: The agent cannot be run at all; the disk is full.
     """
     redactor = redactor or redactor_for(environ)
@@ -129,58 +136,107 @@ def run_agent(
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     policy = case_policy(request.case_policy)
     plan = JudgePlan(names=names, configs=configs, case_policy=policy)
-    agent = open_agent(how.agent, how.options)
-    stated = {**chosen, **stated_policy(policy), **execution_config(how, agent)}
-    config = run_config(request, source, names, configs, environ, execution_config=stated)
-    config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
-    may_be_replaced(request.out)
-    named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-    journal, config = open_journal(request.out, config, resume=how.resume, run_id=named)
-    with journal:
-        with _tools(how) as tools:
+    with closing(open_agent(how.agent, how.options)) as agent:
+        stated = {**chosen, **stated_policy(policy), **execution_config(how, agent)}
+        config = run_config(request, source, names, configs, environ, execution_config=stated)
+        config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
+        may_be_replaced(request.out)
+        named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+        journal, config = open_journal(request.out, config, resume=how.resume, run_id=named)
+        with journal:
+            cassette = _cassette(how, is_resumed=not journal.is_empty)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
-                tools=tools,
+                tools=_tools(how, cassette),
                 max_repairs=how.max_repairs,
                 attempt_limits=how.attempt,
                 limits=how.trial,
                 share_expected_output=how.share_expected_output,
                 clocks=clock.clocks(environ),
             )
-            done = execute(
-                source,
-                ExecutionPlan(
-                    trial=trial,
-                    trials=how.trials,
-                    policy=plan.case_policy,
-                    parallel=how.parallel,
-                    limits=how.run,
-                    retries=Retries(),
-                    redactor=redactor,
-                ),
-                journal,
-                on_progress=on_progress,
-            )
-        summary = score_suite(
-            done.suite,
-            plan,
-            config,
-            request.out,
-            layout=request.layout,
-            workers=request.workers,
-            redactor=redactor,
-            complete=done.complete,
-        )
+            run = _Run(request, how, plan, config, redactor, journal, cassette)
+            return run.go(source, trial, on_progress, stop)
+
+
+class RunInterrupted(NotEvaluable):
+    """A run was ended by somebody before there was a pack to show for it."""
+
+    code = "interrupted"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that is about to begin."""
+
+    request: RunRequest
+    how: AgentRequest
+    plan: JudgePlan
+    config: RunConfig
+    redactor: Redactor
+    journal: Journal
+    cassette: Cassette | None
+
+    def go(
+        self,
+        source: SuiteSource,
+        trial: TrialPlan,
+        on_progress: Callable[[Standing], None],
+        stop: Callable[[], str],
+    ) -> RunLoopResult:
+        """Execute and score, the one during the other as far as there is time for it."""
+        request = self.request
+        with open_scoring(
+            source, self.plan, self.config, request.out, layout=request.layout, redactor=self.redactor
+        ) as scoring:
+            plan = self._execution(trial, scoring)
+            try:
+                done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
+            except NothingMeasured as nothing:
+                if why := stop():
+                    SUPERVISORS.end_children()
+                    raise RunInterrupted(f"{why} before any case was done") from nothing
+                raise
+            self._end_interrupted(done)
+            self._write_cassette()
+            summary = scoring.finish(done.suite, workers=request.workers, complete=done.complete)
         if request.summary_json is not None:
             write_output(request.summary_json, dumps(summary.to_json(), indent=True))
         if done.complete:
-            journal.remove()
-    return _result(config, summary, request, done)
+            self.journal.remove()
+        return RunLoopResult(self.config, summary, request.out, done.stopped, done.standing)
 
+    def _execution(self, trial: TrialPlan, scoring: Scoring) -> ExecutionPlan:
+        return ExecutionPlan(
+            trial=trial,
+            trials=self.how.trials,
+            policy=self.plan.case_policy,
+            parallel=self.how.parallel,
+            limits=self.how.run,
+            retries=Retries(),
+            redactor=self.redactor,
+            keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
+            score_ahead=scoring.score,
+        )
 
-def _result(config: RunConfig, summary: RunSummary, request: RunRequest, done: Execution) -> RunLoopResult:
-    return RunLoopResult(config, summary, request.out, done.stopped, done.standing)
+    def _end_interrupted(self, done: Execution) -> None:
+        """After an interruption: end what was begun, and see that no better pack is lost.
+
+        Raises:
+            RunInterrupted: The pack of an earlier run that is complete stays where it is.
+        """
+        if not done.interrupted:
+            return
+        SUPERVISORS.end_children()
+        if is_complete_pack(self.request.out):
+            raise RunInterrupted(
+                f"{done.stopped}; {done.standing.done:,} of {done.standing.total:,} trials were run, and the "
+                f"complete pack of an earlier run at {self.request.out} was left as it is"
+            )
+
+    def _write_cassette(self) -> None:
+        if self.how.cassette is not None and self.cassette is not None and self.cassette.mode != "replay":
+            write_file(self.how.cassette[1], self.cassette.to_bytes())
 
 
 def judge_names(request: RunRequest) -> tuple[str, ...]:
@@ -210,28 +266,28 @@ def execution_config(how: AgentRequest, agent: Agent) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _tools(how: AgentRequest) -> Iterator[Callable[[Case], Tools]]:
-    """What answers tool calls; what was recorded is written in the end, also of a run that was ended."""
+def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:
+    """What live tools answered, or answer now; None where there are none.
+
+    What trials of an earlier start recorded is in the journal, whatever became of the file.
+    """
     live = open_tool_server(how.tool_server, headers=how.options.headers) if how.tool_server else None
-    cassette: Cassette | None = None
-    if how.cassette is not None:
-        mode, path = how.cassette
-        if mode == "record" and how.resume and path.exists():
-            mode = "update"
-        cassette = open_cassette(path, mode, live)
-    elif live is not None:
-        cassette = Cassette("record", live=live)
+    if how.cassette is None:
+        return None if live is None else Cassette("record", live=live)
+    mode, path = how.cassette
+    if mode == "record" and is_resumed and live is not None:
+        return Cassette(mode, live=live)
+    return open_cassette(path, mode, live)
+
+
+def _tools(how: AgentRequest, cassette: Cassette | None) -> Callable[[Case], Tools]:
+    """What answers the tool calls of an attempt."""
 
     def tools(case: Case) -> Tools:
         beyond = cassette.attempt(case.case_id) if cassette is not None else None
         return CaseTools(case, strict=how.strict_side_effects, beyond=beyond)
 
-    try:
-        yield tools
-    finally:
-        if how.cassette is not None and cassette is not None and how.cassette[0] != "replay":
-            write_file(how.cassette[1], cassette.to_bytes())
+    return tools
 
 
 def resume_hint(out: Path) -> str:

@@ -1,18 +1,19 @@
 """A log of finished work that survives whatever ends its writer.
 
 One record a line: the CRC-32 of the JSON in eight hexadecimal digits, a space, the JSON, a line feed. The
-first record is the header. `Journal.append` returns when the record is on disk; threads that append at
-the same moment share one sync. What a killed writer left half-written at the end is cut off by the next
-one; a broken record anywhere else is told, never skipped.
+first record is the header. What `Journal.append` took is on disk when it returns; `BackgroundWriter` has many
+records share one sync. What a killed writer left half-written at the end is cut off by the next one; a
+broken record anywhere else is told, never skipped.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -114,12 +115,14 @@ class Journal:
     def __init__(self, path: Path, descriptor: int, header: Any, end: int) -> None:
         self.path, self.header = path, header
         self._descriptor = descriptor
-        self._end = self._durable = end
-        self._first = len(encode(header))
-        self._queue: list[bytes] = []
-        self._writing = False
+        self._end = end
         self._failed: OSError | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no record but the header."""
+        return self._end <= len(encode(self.header))
 
     @classmethod
     def create(cls, path: Path, header: Any) -> Journal:
@@ -194,45 +197,36 @@ class Journal:
         Raises:
             StorageError: Disk full or the like; nothing more can be written then.
         """
-        line = encode(record)
-        with self._changed:
-            offset = self._end
-            self._end += len(line)
-            self._queue.append(line)
-            while self._durable < offset + len(line):
-                if self._failed is not None:
-                    raise writing_failed(self.path, self._failed) from self._failed
-                if self._writing:
-                    self._changed.wait()
-                else:
-                    self._write_queue()
-        return offset
+        return self.append_lines([encode(record)])
 
-    def _write_queue(self) -> None:
-        """Write and sync everything that waits, letting others queue meanwhile. Called with the lock held."""
-        batch, self._queue = b"".join(self._queue), []
-        start, self._writing = self._durable, True
-        self._changed.release()
-        failed = None
-        try:
-            _write(self._descriptor, batch, start)
-            _sync(self._descriptor)
-        except OSError as error:
-            failed = error
-            # So that a full disk leaves whole records only; resuming would cut the rest as well.
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, start)
-        finally:
-            self._changed.acquire()
-            self._writing = False
-            self._failed = self._failed or failed
-            if failed is None:
-                self._durable = start + len(batch)
-            self._changed.notify_all()
+    def append_lines(self, lines: Sequence[bytes]) -> int:
+        """Add records that `encode` has encoded, with one sync. Returns the first one's offset.
+
+        Raises:
+            StorageError: As `append`.
+        """
+        data = b"".join(lines)
+        with self._lock:
+            start = self._end
+            if self._descriptor < 0:
+                self._failed = self._failed or OSError(errno.EBADF, "the journal is closed")
+            if self._failed is not None:
+                raise writing_failed(self.path, self._failed) from self._failed
+            try:
+                _write(self._descriptor, data, start)
+                _sync(self._descriptor)
+            except OSError as error:
+                self._failed = error
+                # So that a full disk leaves whole records only; resuming would cut the rest as well.
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, start)
+                raise writing_failed(self.path, error) from error
+            self._end = start + len(data)
+        return start
 
     def close(self) -> None:
         """Let go of the file. Harmless when done twice."""
-        with self._changed:
+        with self._lock:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1

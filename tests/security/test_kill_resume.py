@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -115,21 +116,30 @@ def _until_done(place: Path, chance: random.Random) -> int:
         assert set(journalled(place)) >= set(done) or (place / "out" / "manifest.json").exists(), "lost"
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_it_ends_soon_and_says_how_to_go_on(place: Path, sent: int, code: int) -> None:
-    process = start(place, "out")
+def until_something_is_done(place: Path) -> None:
     deadline = time.monotonic() + 60
     while not journalled(place) and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_it_leaves_what_is_done_and_says_how_to_go_on(
+    place: Path, sent: signal.Signals, code: int
+) -> None:
+    process = start(place, "out")
+    until_something_is_done(place)
     process.send_signal(sent)
-    _, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
     assert process.returncode == code
     assert b"out.journal" in err
     assert b"--resume" in err
+    assert b"not complete" in err
     assert b"Traceback" not in err
-    assert not (place / "out").exists()
     done = journalled(place)
     assert done
+    manifest = json.loads((place / "out" / "manifest.json").read_text())
+    assert manifest["complete"] is False
+    assert manifest["case_count"] == json.loads(out)["summary"]["total_cases"] == len(done)
     refused = start(place, "out")
     _, err = refused.communicate(timeout=60)
     assert refused.returncode == 2
@@ -137,3 +147,97 @@ def test_interrupted_it_ends_soon_and_says_how_to_go_on(place: Path, sent: int, 
     resumed = start(place, "out", "--resume")
     out, _ = resumed.communicate(timeout=60)
     assert json.loads(out)["resumed_cases"] == len(done)
+    assert json.loads((place / "out" / "manifest.json").read_text())["complete"] is True
+
+
+def children_of_agent(place: Path) -> list[int]:
+    """Processes that run the agent of this test."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if str(place / "marker").encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def stuck(place: Path) -> Path:
+    """One case is done at once; the agent does not come back from any other for an hour."""
+    (place / "agent.py").write_text(
+        "import json, sys, time\n"
+        "if json.load(sys.stdin)['case_id'] != '0':\n    time.sleep(3600)\n"
+        "json.dump({'assistant_output': 'x'}, sys.stdout)\n"
+    )
+    return place
+
+
+def start_stuck(place: Path, out: str = "out") -> subprocess.Popen[bytes]:
+    agent = f"{sys.executable} -S -E agent.py {place / 'marker'}"
+    return start(place, out, "--propose-command", agent, "--command-timeout-seconds", "3600")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.Signals) -> None:
+    process = start_stuck(stuck)
+    until_something_is_done(stuck)
+    assert children_of_agent(stuck)
+    began = time.monotonic()
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert time.monotonic() - began < 30, "waited for what would not end"
+    assert process.returncode == 128 + sent
+    assert children_of_agent(stuck) == []
+    assert journalled(stuck) == ["0"], "what was cut off counts"
+    assert json.loads((stuck / "out" / "manifest.json").read_text())["case_count"] == 1
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_told_twice_it_stops_at_once(stuck: Path, sent: signal.Signals) -> None:
+    process = start_stuck(stuck)
+    until_something_is_done(stuck)
+    assert process.stderr is not None
+    process.send_signal(sent)
+    said = process.stderr.readline() + process.stderr.readline()
+    assert b"Once more to stop at once" in said
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + sent
+    assert b"--resume goes on" in err
+    assert b"Traceback" not in err
+    assert not (stuck / "out").exists()
+    assert children_of_agent(stuck) == []
+
+
+def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Path) -> None:
+    suite = {"dataset_id": "d", "cases": [{"case_id": "0"}]}
+    whole = (stuck / "suite.json").read_text()
+    (stuck / "suite.json").write_text(json.dumps(suite))
+    complete = start_stuck(stuck)
+    complete.communicate(timeout=60)
+    assert complete.returncode == 0
+    before = tree(stuck / "out")
+    (stuck / "suite.json").write_text(whole)
+    process = start_stuck(stuck)
+    until_something_is_done(stuck)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"was left as it is" in err
+    assert b"--resume goes on" in err
+    assert tree(stuck / "out") == before
+
+
+def test_interrupted_before_anything_is_done_there_is_nothing_to_show(stuck: Path) -> None:
+    (stuck / "agent.py").write_text("import time\ntime.sleep(3600)\n")
+    process = start_stuck(stuck)
+    deadline = time.monotonic() + 60
+    while not children_of_agent(stuck) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"before any case was done" in err
+    assert out == b""
+    assert not (stuck / "out").exists()
+    assert children_of_agent(stuck) == []

@@ -35,6 +35,7 @@ def record(path: Path, mode: Any = "record", live: Any = None) -> Cassette:
         tools.answer("poll", {"id": 1})
         tools.answer("poll", {"id": 1.0})
         tools.answer("broken", {})
+        cassette.keep(tools.recorded())
     path.write_bytes(cassette.to_bytes())
     return cassette
 
@@ -67,8 +68,24 @@ def test_file_does_not_depend_on_the_order_of_cases(tmp_path: Path) -> None:
 def test_second_attempt_at_a_case_does_not_lengthen_its_sequences(tmp_path: Path) -> None:
     cassette = open_cassette(tmp_path / "c.json", "record", Live())
     for _ in range(2):
-        assert cassette.attempt("a").answer("poll", {}).source == "live"
+        tools = cassette.attempt("a")
+        assert tools.answer("poll", {}).source == "live"
+        cassette.keep(tools.recorded())
     assert len(json.loads(cassette.to_bytes())["calls"]) == 1
+
+
+def test_what_is_not_kept_leaves_nothing(tmp_path: Path) -> None:
+    cassette = open_cassette(tmp_path / "c.json", "record", Live())
+    cassette.attempt("a").answer("poll", {})
+    assert json.loads(cassette.to_bytes())["calls"] == []
+
+
+def test_what_is_played_back_is_not_recorded_again(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    record(path)
+    tools = replay(path).attempt("a")
+    tools.answer("poll", {"id": 1})
+    assert tools.recorded() == []
 
 
 def test_miss_names_the_nearest_recorded_call(tmp_path: Path) -> None:
@@ -113,7 +130,9 @@ def test_update_replaces_what_was_called_and_keeps_the_rest(tmp_path: Path) -> N
     record(path, "update")
     live = Live()
     cassette = open_cassette(path, "update", live)
-    assert cassette.attempt("a").answer("poll", {"id": 1}).output == 1
+    tools = cassette.attempt("a")
+    assert tools.answer("poll", {"id": 1}).output == 1
+    cassette.keep(tools.recorded())
     rows = json.loads(cassette.to_bytes())["calls"]
     assert [(row["case_id"], row["tool"], row.get("response")) for row in rows] == [
         ("a", "broken", None),

@@ -280,6 +280,9 @@ def test_clocks_that_are_not_pinned_give_real_times() -> None:
         def answer(self, tool: str, arguments: Any) -> ToolAnswer:
             return ToolAnswer(output=tool)
 
+        def recorded(self) -> list[dict[str, Any]]:
+            return []
+
     task = make_task("hi")
     result = open_agent("python:agent_functions_b:hello").attempt(
         task, around(task, clocks=Clocks(), beyond=Nothing())

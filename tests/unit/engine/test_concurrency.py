@@ -107,8 +107,12 @@ def rounds(limit: AdaptiveLimit, count: int, *, taken: float = 1.0) -> list[int]
     """Places after each clean round, of whose places this share was taken."""
     found = []
     for _ in range(count):
-        limit.started(max(1, round(limit.current() * taken)))
-        for _ in range(max(limit.current(), AdaptiveLimit.SHORTEST_ROUND)):
+        places = max(1, round(limit.current() * taken))
+        assert all(limit.take() for _ in range(places))
+        for _ in range(max(limit.current(), AdaptiveLimit.SHORTEST_ROUND) - places):
+            limit.report(failed=False)
+        for _ in range(places):
+            limit.give_back()
             limit.report(failed=False)
         found.append(limit.current())
     return found
@@ -152,7 +156,8 @@ def test_one_place_is_left_whatever_happens() -> None:
 
 def test_other_failures_only_delay_growth() -> None:
     limit = AdaptiveLimit(4)
-    limit.started(4)
+    for _ in range(4):
+        assert limit.take()
     for failed in (False, False, False, True, False, False, False):
         limit.report(failed=failed)
     assert limit.current() == 4
