@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from agent_eval.comparison.stability import TrialOutcome, stability
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from tests.real import agentdojo, taubench
-from tests.unit.comparison.views import view
+from tests.unit.comparison.views import passing, view
 
 NOW = "2026-01-01T00:00:00+00:00"
 
@@ -58,6 +58,46 @@ def test_the_release_preset_says_that_fifty_cases_do_not_settle_it() -> None:
         assert (decision.evidence.cases_needed or 0) > 50
 
 
+def splits() -> list[tuple[list[int], list[int]]]:
+    """Every way to give the four trials to two runs, two and two or one and three."""
+    every = set(range(taubench.TRIALS))
+    return [
+        (list(chosen), sorted(every - set(chosen)))
+        for number in (1, 2, 3)
+        for chosen in combinations(sorted(every), number)
+    ]
+
+
+def test_with_trials_the_default_gate_never_blocks_the_same_agent() -> None:
+    trials = taubench.passes_by_trial()
+    decisions = []
+    for policy in ("all", "majority"):
+        for chosen in splits():
+            sides = [
+                {task: [trials[number][task] for number in numbers] for task in trials[0]}
+                for numbers in chosen
+            ]
+            runs = [
+                view(
+                    {
+                        task: passing(task, sum(passes), len(passes), judge="task", policy=policy)
+                        for task, passes in side.items()
+                    }
+                )
+                for side in sides
+            ]
+            decisions.append(gate(compare(*runs, changed="refuse", generated_at=NOW)))
+    assert len(decisions) == 28
+    assert sum(decision.blocks for decision in decisions) == 0
+    found = [decision.evidence for decision in decisions if decision.evidence]
+    # A candidate with a single trial cannot tell which cases are flaky.
+    assert all(
+        (one.flaky is None) == (one.trials is not None and one.trials.candidate_most == 1) for one in found
+    )
+    methods = {decision.evidence.method for decision in decisions if decision.evidence}
+    assert methods == {"sign-flip-clustered", "relabel-clustered"}
+
+
 def test_flaky_tasks_of_tau_bench() -> None:
     trials = taubench.passes_by_trial()
     outcomes = {task: [TrialOutcome(passed=trial[task]) for trial in trials] for task in trials[0]}
@@ -91,7 +131,7 @@ def test_an_agent_that_resists_fewer_attacks_blocks_and_the_other_way_round_pass
     decision = gate(found)
     assert decision.gate_status is status
     assert decision.blocks is (status is GateStatus.FAILED)
-    assert "95% interval [" in decision.explanation[1]
+    assert "95% Tango interval [" in decision.explanation[1]
 
 
 def test_one_benign_task_fewer_of_97_does_not_block() -> None:

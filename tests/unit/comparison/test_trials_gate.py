@@ -173,7 +173,7 @@ def test_a_decision_on_trials_explains_itself_in_at_most_ten_lines() -> None:
     decision = gate(moved([4] * 30 + [2] * 20, [4] * 24 + [3] * 6 + [1] * 12 + [3] * 8))
     assert decision.explanation[1:3] == [
         "passed 30 -> 24 of 50, trials 80.0% -> 75.0%, drop 5.0 points, 95% interval, standard error "
-        "clustered by case, [-2.2, 11.9], margin 5.0",
+        "clustered by case, [-2.2, 12.1], margin 5.0",
         "trials: 4 a case; 18 cases pass less often, 8 more; sign-flip permutation test, one-sided p=0.0378",
     ]
     assert "flaky 26, quarantined 0, waived 0, errors 0 (0 new), unscored 0" in decision.explanation
