@@ -15,7 +15,7 @@ from agent_eval.cli.printing import emit
 @click.option("--force", is_flag=True, help="Overwrite files that are already there.")
 @output_format
 def init(out: str, force: bool, output: str) -> None:
-    """Write a starter suite, judge and gate configuration and a GitHub workflow.
+    """Write a starter suite, judge configuration, a gate policy and thresholds, and a GitHub workflow.
 
     Nothing is written when a file is already there, unless --force is given.
     """

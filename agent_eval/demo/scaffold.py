@@ -12,6 +12,7 @@ SCAFFOLD = {
     "suites/starter_suite.json": "starter_suite.json",
     "config/judges.json": "judges.json",
     "config/gate.json": "gate.json",
+    "config/gate.yml": "gate.yml",
     ".github/workflows/agent-eval.yml": "workflow.yml",
 }
 """Where each file is written, and its name among the bundled ones."""

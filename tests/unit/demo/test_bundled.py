@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from agent_eval.contracts import Thresholds, definition_digest
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.demo.scaffold import SCAFFOLD, scaffold
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
+from agent_eval.runs.policy import read_policy
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 
@@ -61,6 +64,31 @@ def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
     limits = json.loads((tmp_path / "config/gate.json").read_text())
     assert set(limits) == set(Thresholds.model_fields)
     assert Thresholds.model_validate(limits).any_set
+
+
+def test_scaffold__its_policy_is_that_of_pull_requests_and_shows_every_key(tmp_path: Path) -> None:
+    scaffold(tmp_path)
+    path = tmp_path / "config/gate.yml"
+    stated, preset = read_policy(path), GatePolicy(preset="pull-request")
+    assert stated.effective_margin == preset.effective_margin
+    assert stated.blocks_on_inconclusive == preset.blocks_on_inconclusive
+    plain = {"margin": None, "on_inconclusive": None}
+    assert stated.model_copy(update=plain) == preset
+    text = path.read_text()
+    keys = [*set(GatePolicy.model_fields) - {"schema_version"}, *Thresholds.model_fields]
+    assert [key for key in keys if f"{key}:" not in text] == []
+
+
+def test_scaffold__the_examples_in_its_policy_load_when_they_are_uncommented(tmp_path: Path) -> None:
+    scaffold(tmp_path)
+    path = tmp_path / "config/gate.yml"
+    text = re.sub(
+        r"^#  ", "  ", path.read_text().replace("thresholds: {}", "thresholds:"), flags=re.MULTILINE
+    )
+    path.write_text(text.replace("quarantine: []", "quarantine:"))
+    policy = read_policy(path)
+    assert all(getattr(policy.thresholds, name) is not None for name in Thresholds.model_fields)
+    assert [held.case_id for held in policy.quarantine] == ["refund-7"]
 
 
 def test_scaffold__refuses_what_is_there_and_writes_nothing(tmp_path: Path) -> None:
