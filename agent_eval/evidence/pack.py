@@ -82,7 +82,8 @@ def refuse_incomplete(pack: str, manifest: Manifest) -> None:
     """
     if not manifest.complete:
         what = "belongs to a run that is not complete, so nothing can be decided on it"
-        raise invalid_pack(pack, at.MANIFEST, what, remedy="Run the suite to its end.")
+        remedy = "Finish the run with the command that began it and --resume, or run the suite to its end."
+        raise invalid_pack(pack, at.MANIFEST, what, remedy=remedy)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from agent_eval.engine.redacted import REDACTED_CASES
 from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured
 from agent_eval.evidence.destination import may_be_replaced
 from agent_eval.evidence.layout import choose_layout
-from agent_eval.evidence.pack import Pack
+from agent_eval.evidence.pack import Pack, refuse_incomplete
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.runs.packs import open_run
 from agent_eval.runs.run import Layout, RunResult
@@ -51,7 +51,7 @@ def merge_packs(
 
     Raises:
         IncompatibleRuns: They are not shards of one run: other settings, a shard twice, a shard missing.
-        InvalidPack: A pack does not verify.
+        InvalidPack: A pack does not verify, or its run is not complete.
         UsageError: There is something else at `out`.
         StorageError: It cannot be written.
     """
@@ -72,6 +72,7 @@ def merge_packs(
 
 
 def _part(pack: Pack) -> _Part:
+    refuse_incomplete(pack.name, pack.manifest)
     shard = pack.config.execution_config.get(SHARD)
     if shard is None:
         raise IncompatibleRuns(
@@ -83,12 +84,6 @@ def _part(pack: Pack) -> _Part:
         number, positions = int(shard["number"]), decode_positions(shard["positions"], shard["total"])
     except (TypeError, KeyError, ValueError) as error:
         raise _wrong(pack, f"its shard cannot be read: {error}") from None
-    if not pack.manifest.complete:
-        raise IncompatibleRuns(
-            f"{pack.name} is not complete: its run was stopped",
-            remedy="Finish it with --resume, then merge.",
-            file=pack.name,
-        )
     if len(positions) != pack.manifest.case_count:
         raise _wrong(pack, f"it has {pack.manifest.case_count} cases and says that it has {len(positions)}")
     return _Part(pack, number, positions)

@@ -14,7 +14,7 @@ from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.score import score_suite
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.pack import Pack
+from agent_eval.evidence.pack import Pack, refuse_incomplete
 from agent_eval.runs import clock
 from agent_eval.runs.environment import pinned_environment
 from agent_eval.runs.packs import open_run
@@ -90,7 +90,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
             are not written.
 
     Raises:
-        InvalidPack: The pack does not verify.
+        InvalidPack: The pack does not verify, or its run is not complete.
         InvalidInput: A judge or its configuration is wrong; nothing has been written.
         UsageError: `out` is the pack itself, or a directory that is not a pack of ours; or no judge is named.
         StorageError: The new pack could not be written.
@@ -108,6 +108,8 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
             file=str(request.out),
         )
     pack = open_run(request.run)
+    # The new pack would say that it holds every case.
+    refuse_incomplete(pack.name, pack.manifest)
     configs = read_judge_configs(request.judge_config, request.judges) if request.judge_config else {}
     document = PackDocument(request.run, pack)
     policy = case_policy(request.case_policy)

@@ -17,7 +17,7 @@ from agent_eval.engine.progress import Standing
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.pack import open_pack, refuse_incomplete
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.protocol import Judge
 from agent_eval.runs.run import RunRequest, read_judge_configs
@@ -142,7 +142,9 @@ def check_agent(
                     remedy="Raise the limit, or ask for fewer runs.",
                 )
             dataset_id = done.config.dataset_id
-            for row in open_pack(done.pack).results():
+            pack = open_pack(done.pack)
+            refuse_incomplete(pack.name, pack.manifest)
+            for row in pack.results():
                 trials.setdefault(row["case_id"], []).append(_outcome(row))
     report = stability(
         trials,

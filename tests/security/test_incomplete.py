@@ -65,6 +65,28 @@ def test_gate_refuses_a_comparison_in_it(place: Path) -> None:
     assert "not complete" in ended.error["message"]
 
 
+def test_rejudge_makes_no_whole_run_of_it(place: Path) -> None:
+    broken_off(place / "baseline")
+    before = tree(place)
+    ended = agent_eval("rejudge", "--run", "baseline", "--judge", "policy", "--out", "anew", cwd=place)
+    assert ended.code == 2
+    assert "not complete" in ended.error["message"]
+    assert "--resume" in ended.error["details"]["remedy"]
+    assert tree(place) == before
+
+
+def test_merge_refuses_a_shard_of_it(place: Path) -> None:
+    options = ("--suite", "suite.json", "--shard", "1/1", "--run-id", "r")
+    assert agent_eval("run", *options, "--out", "shard", cwd=place).code == 0
+    broken_off(place / "shard")
+    before = tree(place)
+    ended = agent_eval("merge", "shard", "--out", "whole", cwd=place)
+    assert ended.code == 2
+    assert "not complete" in ended.error["message"]
+    assert "--resume" in ended.error["details"]["remedy"]
+    assert tree(place) == before
+
+
 def test_it_is_registered_as_no_baseline(place: Path) -> None:
     broken_off(place / "baseline")
     options = ("--registry-path", "registry.json", "--name", "main", "--run", "baseline")
