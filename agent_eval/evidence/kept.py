@@ -79,7 +79,7 @@ class RowsById(Mapping[str, Row]):
         return iter(self._positions)
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self._kept)
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._positions

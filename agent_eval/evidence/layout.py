@@ -7,11 +7,9 @@ trajectories and verdicts by the functions here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Literal
 
-from agent_eval.contracts import REPLAY_CONTRACT
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.names import safe_name
 
@@ -100,11 +98,6 @@ def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[
             yield dumps({**event, **owner, "trial": number}) + b"\n"
 
 
-def judge_order(judge_ids: Iterable[str]) -> list[str]:
-    """Judges in the order in which a pack's files of verdicts are made; any order gives the same bytes."""
-    return sorted(judge_ids, key=lambda judge_id: (judge_id != REPLAY_CONTRACT, judge_id))
-
-
 class IndentedList:
     """The bytes of `dumps(list, indent=True)`, produced item by item.
 
@@ -134,9 +127,3 @@ def indented_item(value: Any) -> bytes:
     JSON strings hold no raw line feed, so every line feed is one between lines.
     """
     return b"  " + dumps(value, indent=True)[:-1].replace(b"\n", b"\n  ")
-
-
-def parent_directories(paths: Iterable[str]) -> list[Path]:
-    """Every directory that holds one of the paths, parents first."""
-    found = {parent for path in paths for parent in Path(path).parents if parent != Path()}
-    return sorted(found)

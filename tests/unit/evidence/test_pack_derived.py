@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import InvalidPack, StorageError, UsageError
+from agent_eval.evidence import derived
 from agent_eval.evidence.derived import enclosing_pack, is_pack, write_output
 from agent_eval.evidence.pack import open_pack
 from tests.factories import make_pack, make_result
@@ -172,3 +173,14 @@ def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     write_output(root / "compare/x", b"1")
     assert open_pack(root).read("compare/x") == b"1"
+
+
+def test_a_pack_that_vanishes_while_something_is_written_into_it_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_pack(tmp_path / "p")
+    monkeypatch.setattr(derived, "enclosing_pack", lambda _: (root.rename(tmp_path / "moved"), root)[1])
+    with pytest.raises(StorageError, match="No such file") as caught:
+        derived.write_output(root / "compare/delta.json", b"{}")
+    assert caught.value.details["file"] == str(root)
+    assert not root.exists()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_eval.errors import ExitCode, StorageError, UsageError
-from agent_eval.storage import atomic, system_calls
+from agent_eval.storage import atomic
 from agent_eval.storage.atomic import new_directory, new_file, write_file
 
 
@@ -278,21 +281,6 @@ def test_directories_of_many_files_are_put_in_place(
     assert len(content(tmp_path)) == 450
 
 
-def test_systems_without_the_calls_get_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_calls, "_function", lambda name: None)
-    assert system_calls.exchange(tmp_path, tmp_path) is False
-    assert system_calls.sync_file_system(tmp_path) is False
-
-
-def test_exchange_says_when_it_could_not(tmp_path: Path) -> None:
-    assert system_calls.exchange(tmp_path / "missing", tmp_path) is False
-
-
-def test_sync_failures_are_not_swallowed(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No such file"):
-        system_calls.sync_file_system(tmp_path / "missing")
-
-
 WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
@@ -330,3 +318,42 @@ def test_a_killed_process_leaves_whole_files_and_directories(tmp_path: Path, del
 def make_directory(final: Path, data: bytes, *, replace: bool = False) -> None:
     with new_directory(final, replace=replace) as root, open(root / "x", "wb") as file:
         file.write(data)
+
+
+def test_a_directory_that_is_swept_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+    swept: list[Path] = []
+
+    def after_a_sweep(path: Path, *args: Any, **options: Any) -> int:
+        if "partial" in str(path) and not swept:
+            swept.append(Path(path))
+            Path(path).rmdir()
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", after_a_sweep)
+    with new_directory(tmp_path / "out") as root:
+        (root / "x").write_bytes(b"1")
+    assert swept
+    assert content(tmp_path) == {"out/x": b"1"}
+
+
+@pytest.mark.parametrize(("code", "done"), [(errno.EINVAL, True), (errno.ENOTSUP, True), (errno.EIO, False)])
+def test_directories_that_cannot_be_synced_are_no_error_but_broken_disks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, done: bool
+) -> None:
+    sync = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if done:
+        write_file(tmp_path / "x", b"1")
+    else:
+        with pytest.raises(StorageError):
+            write_file(tmp_path / "x", b"1")
+    assert (tmp_path / "x").read_bytes() == b"1"

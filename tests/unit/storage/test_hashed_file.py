@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,3 +76,12 @@ def test_small_file_replaces_what_is_there(tmp_path: Path) -> None:
 def test_small_file_on_a_full_disk_is_an_error() -> None:
     with pytest.raises(OSError, match="No space left"):
         write_unsynced(Path("/dev/full"), b"x")
+
+
+def test_small_file_is_whole_though_the_system_takes_it_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    write_unsynced(tmp_path / "x", b"all of it")
+    assert (tmp_path / "x").read_bytes() == b"all of it"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.errors import ExitCode, InvalidInput
+from agent_eval.errors import ExitCode, InvalidInput, StorageError
 from agent_eval.storage.json_reader import (
     DEFAULT_LIMITS,
     Limits,
@@ -285,6 +285,19 @@ def test_files_without_read_permission_are_refused(unprivileged: Path) -> None:
 def test_devices_are_no_input() -> None:
     with pytest.raises(InvalidInput, match="not a regular file"):
         read_json(Path("/dev/zero"))
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_input() -> None:
+    # Nothing is mapped at address 0, so the kernel answers as a broken disk would.
+    with pytest.raises(StorageError, match="put/output error") as caught:
+        read_bytes(Path("/proc/self/mem"), max_bytes=100)
+    assert caught.value.exit_code is ExitCode.NOT_EVALUABLE
+
+
+def test_digits_within_a_text_are_no_number_wherever_they_stand() -> None:
+    for text in ("a" + "1" * 30, "ref:" + "2" * 25 + "x" + "3" * 25, "-" * 3 + "4" * 20):
+        data = json.dumps({"pad": "x" * 5000, "id": [text, text]}).encode()
+        assert parse(data, source="x")["id"] == [text, text]
 
 
 def test_size_limit_holds_for_files_and_pipes(tmp_path: Path) -> None:

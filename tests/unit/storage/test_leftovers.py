@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.storage.atomic import new_directory, write_file
-from agent_eval.storage.leftovers import hold
+from agent_eval.storage.leftovers import hold, sweep
 
 _WRITER = """
 import sys
@@ -117,3 +118,35 @@ def test_what_is_locked_by_somebody_else_is_not_ours(tmp_path: Path) -> None:
     with path.open("wb") as one, path.open("rb") as other:
         assert hold(path, one.fileno())
         assert not hold(path, other.fileno())
+
+
+def test_a_directory_that_cannot_be_read_is_not_swept(tmp_path: Path) -> None:
+    sweep(tmp_path / "nothing", ".out.partial-")
+    (tmp_path / "file").write_text("x")
+    sweep(tmp_path / "file", ".out.partial-")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = tmp_path / f".out.partial-{'0' * 16}"
+    partial.write_text("left by a killed writer")
+    lock = fcntl.flock
+
+    def replaced_meanwhile(descriptor: int, how: int) -> None:
+        lock(descriptor, how)
+        partial.rename(tmp_path / "finished")
+        partial.write_text("of somebody else")
+
+    monkeypatch.setattr(fcntl, "flock", replaced_meanwhile)
+    sweep(tmp_path, ".out.partial-")
+    assert partial.read_text() == "of somebody else"
+    assert (tmp_path / "finished").exists()
+
+
+def test_what_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = tmp_path / f".out.partial-{'0' * 16}"
+    partial.write_text("x")
+    lock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: (lock(descriptor, how), partial.unlink())[0])
+    sweep(tmp_path, ".out.partial-")
+    assert not partial.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import pickle
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -141,3 +142,12 @@ def test_the_environment_gives_its_secrets() -> None:
 )
 def test_names_say_what_is_secret(name: str, secret: bool) -> None:
     assert is_secret_name(name) is secret
+
+
+def test_it_can_be_sent_to_another_process_and_does_not_show_what_it_knows() -> None:
+    redactor = Redactor(["hunter2hunter2"])
+    assert "hunter2" not in repr(redactor)
+    assert redactor.redact(b"it is hunter2hunter2") == b"it is [redacted]"
+    sent = pickle.loads(pickle.dumps(redactor))
+    assert sent.redact(b"it is hunter2hunter2") == b"it is [redacted]"
+    assert (bool(sent), bool(Redactor([]))) == (True, False)
