@@ -31,6 +31,16 @@ from agent_eval.errors import ExitCode
 @judging
 @trials
 @written
+@click.option(
+    "--executor",
+    type=click.Choice(["local", "dask"]),
+    default="local",
+    show_default=True,
+    help="Where recorded traces are judged: on this machine, or on a Dask cluster.",
+)
+@click.option(
+    "--dask-scheduler", type=TEXT, metavar="ADDRESS", help="Scheduler of the cluster: tcp://host:8786."
+)
 @output_format
 def run(
     suite: str,
@@ -39,6 +49,8 @@ def run(
     agent_command: str | None,
     summary_json: str | None,
     judge_config: str | None,
+    executor: str,
+    dask_scheduler: str | None,
     output: str,
     **options: object,
 ) -> int:
@@ -49,12 +61,14 @@ def run(
     import os
     from pathlib import Path
 
+    from agent_eval.cli.progress import ProgressPrinter
     from agent_eval.reports.terminal import run_text
     from agent_eval.runs.run import RunRequest, run_suite
 
     if agent is not None and agent_command is not None:
         raise click.UsageError("Give --agent or --agent-command.")
     spec = agent or (f"command:{agent_command}" if agent_command else None)
+    _check_executor(executor, dask_scheduler, spec)
     if spec is None:
         _drop_agent_options(options)
     how = take_agent(spec, options) if spec is not None else None
@@ -63,14 +77,25 @@ def run(
         out=Path(out),
         judge_config=Path(judge_config) if judge_config else None,
         summary_json=Path(summary_json) if summary_json else None,
+        dask_scheduler=dask_scheduler,
         **options,  # type: ignore[arg-type]
     )
     if how is not None:
         return run_and_report(request, how, output)
-    result = run_suite(request, environ=os.environ)
+    with ProgressPrinter() as progress:
+        result = run_suite(request, environ=os.environ, on_progress=progress)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
     return int(ExitCode.OK)
+
+
+def _check_executor(executor: str, scheduler: str | None, agent: str | None) -> None:
+    if executor == "dask" and scheduler is None:
+        raise click.UsageError("--executor dask needs --dask-scheduler.")
+    if executor != "dask" and scheduler is not None:
+        raise click.UsageError("--dask-scheduler goes with --executor dask.")
+    if executor == "dask" and agent is not None:
+        raise click.UsageError("--executor dask is for recorded traces; --parallel is for an agent.")
 
 
 def _drop_agent_options(options: dict[str, object]) -> None:

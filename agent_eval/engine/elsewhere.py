@@ -136,6 +136,9 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         target = replace(job.target, root=root)
         target.prepare()
         outcome = score_shard(replace(job, target=target), job.plan.load(), shard)
+        if outcome.error is not None:
+            # Dask sends what an exception was raised from along, which may be one that cannot be sent.
+            outcome.error.__cause__ = outcome.error.__context__ = None
         written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
         return Delivery(outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written})
 

@@ -23,6 +23,7 @@ class Standing:
         cost_usd: What is known to have been spent, in US dollars.
         unknown_cost: Finished trials whose cost nothing tells.
         seconds: Since this start.
+        unit: What is counted; recorded traces are judged case by case.
     """
 
     total: int
@@ -35,6 +36,7 @@ class Standing:
     cost_usd: float = 0.0
     unknown_cost: int = 0
     seconds: float = 0.0
+    unit: str = "trials"
 
     @property
     def failed(self) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from agent_eval.contracts import RunConfig, RunSummary, Tally
+from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.plan import JudgePlan, ScoringJob
+from agent_eval.engine.progress import Standing
 from agent_eval.engine.redacted import REDACTED_CASES, written_config
 from agent_eval.engine.shard import ShardOutcome, score_shard
 from agent_eval.errors import NothingMeasured
@@ -25,8 +27,11 @@ from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Shard
 from agent_eval.suites.reader import SuiteSource
 
-Progress = Callable[[int, int], None]
-"""Called now and then with the number of cases done and the number of all."""
+if TYPE_CHECKING:
+    from agent_eval.engine.elsewhere import Elsewhere
+
+Progress = Callable[[Standing], None]
+"""Called now and then with how many cases are done and how they fared."""
 
 MOST_PROCESSES = 3
 """Processes used unless the caller says otherwise: each takes some 45 MB."""
@@ -46,6 +51,7 @@ def score_suite(
     redactor: Redactor | None = None,
     complete: bool = True,
     on_progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> RunSummary:
     """Judge every case of a suite by its recorded trace, and seal the evidence.
 
@@ -62,6 +68,7 @@ def score_suite(
         redactor: Knows the secrets that must not be written; none by default.
         complete: False where cases are missing that the run should have.
         on_progress: Called in this process.
+        elsewhere: Who scores the shards instead of this machine; then `workers` means nothing.
 
     Raises:
         InvalidInput: The first thing that is wrong with the suite, in suite order, or a judge's name or
@@ -72,7 +79,9 @@ def score_suite(
         StorageError: The pack cannot be written.
     """
     with open_scoring(suite, plan, config, out, layout=layout, redactor=redactor) as scoring:
-        return scoring.finish(suite, workers=workers, complete=complete, on_progress=on_progress)
+        return scoring.finish(
+            suite, workers=workers, complete=complete, on_progress=on_progress, elsewhere=elsewhere
+        )
 
 
 @contextmanager
@@ -145,6 +154,7 @@ class Scoring:
         workers: int | None = None,
         complete: bool = True,
         on_progress: Progress | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> RunSummary:
         """Score what is left, and seal the pack.
 
@@ -153,9 +163,10 @@ class Scoring:
             workers: As in `score_suite`.
             complete: As in `score_suite`.
             on_progress: As in `score_suite`.
+            elsewhere: As in `score_suite`.
         """
         job, joined = replace(self._job, suite=suite), self._joined
-        with closing(_outcomes(job, self._judges, workers, joined.shards)) as outcomes:
+        with closing(_outcomes(job, self._judges, workers, joined.shards, elsewhere)) as outcomes:
             _join(joined, suite, outcomes, self._sealer, on_progress)
         summary = joined.tally.summary(self._config.run_id, self._config.dataset_id)
         stated = _with_redactions(self._config, joined.redacted_cases)
@@ -171,9 +182,14 @@ def _with_redactions(config: RunConfig, count: int) -> RunConfig:
 
 
 def _outcomes(
-    job: ScoringJob, judges: Sequence[Judge], workers: int | None, first: int
+    job: ScoringJob, judges: Sequence[Judge], workers: int | None, first: int, elsewhere: Elsewhere | None
 ) -> Generator[ShardOutcome, None, None]:
     """The outcomes of the shards from number `first` on, in any order."""
+    if elsewhere is not None:
+        from agent_eval.engine.elsewhere import score_elsewhere  # not needed on one machine
+
+        yield from score_elsewhere(job, judges, elsewhere, first=first)
+        return
     shards = job.suite.shards[first:]
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
     if processes > 1:
@@ -201,6 +217,18 @@ class _Joined:
     redacted_cases: int = 0
     ids: array[int] = field(default_factory=lambda: array("Q"))
     shards: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def standing(self, total: int) -> Standing:
+        cases = self.tally.cases
+        return Standing(
+            total=total,
+            done=len(self.ids),
+            passed=cases[Outcome.PASSED.value],
+            errors=cases[Outcome.ERROR.value],
+            seconds=time.monotonic() - self.began,
+            unit="cases",
+        )
 
     def add(self, outcome: ShardOutcome, sealer: PackSealer) -> None:
         assert outcome.written is not None
@@ -225,7 +253,7 @@ def _join(
         while result.shards in waiting and waiting[result.shards].written is not None:
             result.add(waiting.pop(result.shards), sealer)
         if on_progress is not None:
-            on_progress(len(result.ids), suite.case_count)
+            on_progress(result.standing(suite.case_count))
     failed = waiting.get(result.shards)
     if failed is not None:
         result.ids.extend(failed.ids)

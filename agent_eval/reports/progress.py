@@ -14,7 +14,7 @@ def progress_text(standing: Standing) -> str:
     """One line: how many are done and how they fared, what it cost, how long the rest may take."""
     share = 100 * standing.done // standing.total if standing.total else 100
     parts = [
-        f"{standing.done:,} of {standing.total:,} trials ({share} %)",
+        f"{standing.done:,} of {standing.total:,} {standing.unit} ({share} %)",
         f"{standing.passed:,} passed",
         f"{standing.failed:,} failed",
         f"{standing.errors:,} errors",

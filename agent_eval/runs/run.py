@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_eval.contracts import RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
-from agent_eval.engine.score import score_suite
+from agent_eval.engine.score import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.runs import clock
-from agent_eval.runs.environment import git_commit, pinned_environment
+from agent_eval.runs.environment import JUDGING_PACKAGES, git_commit, pinned_environment
 from agent_eval.runs.secrets import redactor_for
 from agent_eval.runs.select import choose
 from agent_eval.storage.json_reader import read_json
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
+
+if TYPE_CHECKING:
+    from agent_eval.engine.elsewhere import Elsewhere
 
 Layout = Literal["auto", "files", "compact"]
 
@@ -31,7 +35,8 @@ class RunRequest:
     """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all.
 
     `shard` is one of several parts of the suite, such as `3/8`. `case_policy` says when a case with several
-    trials passes; see `contracts.trials.case_policy`.
+    trials passes; see `contracts.trials.case_policy`. `dask_scheduler` is the address of a cluster that
+    judges recorded traces; None for this machine.
     """
 
     suite: Path
@@ -53,6 +58,7 @@ class RunRequest:
     summary_json: Path | None = None
     layout: Layout = "auto"
     workers: int | None = None
+    dask_scheduler: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def run_suite(
     environ: Mapping[str, str],
     redactor: Redactor | None = None,
     source: SuiteSource | None = None,
+    on_progress: Progress | None = None,
 ) -> RunResult:
     """Judge every case and write the pack, sealed.
 
@@ -84,11 +91,13 @@ def run_suite(
             those that look secret are not written.
         redactor: Knows the secrets instead.
         source: The suite, where it is open already.
+        on_progress: Called after every few hundred cases.
 
     Raises:
         InvalidInput: Suite, judge or judge configuration is wrong; nothing has been written.
         UsageError: `out` is a directory that is not a pack of ours.
         NothingMeasured: There is no case to judge.
+        NotEvaluable: The cluster cannot be reached, or does not do the work.
         StorageError: The pack could not be written; what was at `out` is still there.
     """
     source = source or open_suite(request.suite)
@@ -99,18 +108,32 @@ def run_suite(
     chosen = {**chosen, **stated_policy(policy)}
     config = run_config(request, source, names, configs, environ, execution_config=chosen)
     plan = JudgePlan(names=names, configs=configs, case_policy=policy)
-    summary = score_suite(
-        source,
-        plan,
-        config,
-        request.out,
-        layout=request.layout,
-        workers=request.workers,
-        redactor=redactor or redactor_for(environ),
-    )
+    with _elsewhere(request) as elsewhere:
+        summary = score_suite(
+            source,
+            plan,
+            config,
+            request.out,
+            layout=request.layout,
+            workers=request.workers,
+            redactor=redactor or redactor_for(environ),
+            on_progress=on_progress,
+            elsewhere=elsewhere,
+        )
     if request.summary_json is not None:
         write_output(request.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, request.out)
+
+
+@contextmanager
+def _elsewhere(request: RunRequest) -> Iterator[Elsewhere | None]:
+    if request.dask_scheduler is None:
+        yield None
+        return
+    from agent_eval.engine.dask_cluster import dask_cluster  # an extra
+
+    with dask_cluster(request.dask_scheduler, JUDGING_PACKAGES) as cluster:
+        yield cluster
 
 
 def stated_policy(policy: CasePolicy) -> dict[str, str]:

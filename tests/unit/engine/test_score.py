@@ -11,6 +11,7 @@ import pytest
 
 from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
 from agent_eval.engine import JudgePlan, score_suite, shard
+from agent_eval.engine.progress import Standing
 from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
@@ -328,7 +329,7 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
 def test_progress_counts_up_to_all(
     make_suite: MakeSuite, config: RunConfig, out: Path, workers: int | None
 ) -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[Standing] = []
     suite = make_suite(4 * SHARD_CASES + 1)
     score_suite(
         suite,
@@ -337,11 +338,13 @@ def test_progress_counts_up_to_all(
         out,
         layout="compact",
         workers=workers,
-        on_progress=lambda *now: seen.append(now),
+        on_progress=seen.append,
     )
-    done = [count for count, _ in seen]
+    done = [standing.done for standing in seen]
     assert done == sorted(done)
-    assert seen[-1] == (4 * SHARD_CASES + 1, 4 * SHARD_CASES + 1)
+    last, total = seen[-1], 4 * SHARD_CASES + 1
+    assert (last.done, last.total, last.unit, last.errors) == (total, total, "cases", 0)
+    assert last.failed == len(range(3, total, 7))
 
 
 def test_suite_that_changes_meanwhile_is_not_evaluated(
