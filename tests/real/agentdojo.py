@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,12 @@ Record = dict[str, Any]
 
 def records(model: str) -> list[Record]:
     """Every recorded run of a model; skips the test where the data set is absent."""
-    path = shared_path(f"data/datasets/agentdojo-{model}.jsonl.gz")
+    return read(shared_path(f"data/datasets/agentdojo-{model}.jsonl.gz"))
+
+
+@lru_cache(maxsize=2)
+def read(path: Path) -> list[Record]:
+    """Every recorded run in a file. Nobody changes them: they are shared."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

@@ -7,6 +7,7 @@ suite are those that the agents used in its benign runs.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import lru_cache
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.real.agentdojo import (
 Table = Counter[tuple[bool, str]]
 
 
+@lru_cache(maxsize=1)
 def allowed_tools() -> dict[str, list[str]]:
     """The tools that benign runs of each suite used."""
     used: defaultdict[str, set[str]] = defaultdict(set)
