@@ -138,6 +138,7 @@ def test_init_refuses_to_overwrite_and_writes_nothing(workplace: Path) -> None:
         "suites/starter_suite.json",
         "config/judges.json",
         "config/gate.json",
+        "config/gate.yml",
         ".github/workflows/agent-eval.yml",
     ]
     assert (workplace / "config" / "gate.json").read_text() != "mine"

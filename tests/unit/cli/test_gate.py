@@ -72,7 +72,7 @@ def test_what_cannot_be_told_warns_in_one_preset_and_blocks_in_the_other(
     assert len(lines) <= 10
     assert lines[0].startswith("INCONCLUSIVE")
     for said in (
-        "passed 46 -> 43 of 50, drop 6.0 points, 95% interval [-7.8, 20.0]",
+        "passed 46 -> 43 of 50, drop 6.0 points, 95% Tango interval [-7.8, 20.0]",
         "7 regressed, 4 fixed; McNemar one-sided exact p=0.274",
         "power: 50 cases see a 10-point drop 33% of the time",
         "would settle it",
