@@ -81,6 +81,14 @@ tests: venv
 coverage: venv
 	@$(MAKE) --no-print-directory tests MEASURE=true
 
+# The official JSON-Schema-Test-Suite, which lies in the source of jsonschema. Its tests skip without it, on CI
+# they fail.
+json-schema-suite: .cache/json-schema-suite/README.md
+
+.cache/json-schema-suite/README.md: requirements/runtime.lock requirements/json-schema-suite.lock | venv
+	$(BIN)/python -m tests.real.fetch_json_schema_suite $(@D)
+	touch $@
+
 venv: $(VENV)/.installed
 
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
@@ -102,6 +110,8 @@ lock: venv
 		--output-file requirements/dev.lock pyproject.toml
 	$(PIP_COMPILE) $(UPGRADE) --only-build-deps --build-deps-for wheel --constraint requirements/dev.lock \
 		--output-file requirements/build.lock pyproject.toml
+	printf '%s\n' hatchling hatch-vcs hatch-fancy-pypi-readme | $(PIP_COMPILE) $(UPGRADE) \
+		--constraint requirements/dev.lock --output-file requirements/json-schema-suite.lock -
 
 # The JSON Schemas and action.yml, from the contracts and from the table of inputs.
 schemas generated: venv
@@ -109,5 +119,5 @@ schemas generated: venv
 		tests/contract/test_action_guide.py
 
 clean:
-	rm -rf $(VENV) $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

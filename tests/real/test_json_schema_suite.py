@@ -1,9 +1,7 @@
 """The official JSON-Schema-Test-Suite, on every draft that is read, with patterns on RE2.
 
-It lies in the source distribution of the `jsonschema` package, in the folder `json`; unpack that and
-name the folder in AGENT_EVAL_JSON_SCHEMA_SUITE:
-
-    pip download jsonschema==4.26.0 --no-binary jsonschema --no-deps
+`make json-schema-suite` fetches it; AGENT_EVAL_JSON_SCHEMA_SUITE names another copy. Without one these tests
+skip, and fail on CI.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from referencing import Resource
 from agent_eval.judges.schema_keywords import DRAFTS as VALIDATORS
 from agent_eval.judges.schema_keywords import REGISTRY, specification_of
 from agent_eval.judges.schemas import UnusableSchema, apply, inspect, make_validator
-from tests.shared_data import shared_path
 
+FETCHED = Path(__file__).parents[2] / ".cache" / "json-schema-suite"
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
     "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
@@ -34,7 +32,11 @@ DRAFTS = {
 
 def suite() -> Path:
     named = os.environ.get("AGENT_EVAL_JSON_SCHEMA_SUITE")
-    return Path(named) if named else shared_path("data/JSON-Schema-Test-Suite")
+    path = Path(named) if named else FETCHED
+    if not (path / "tests").is_dir():
+        reason = f"there is no JSON-Schema-Test-Suite in {path.name}: run make json-schema-suite"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    return path
 
 
 def registry_with_remotes(root: Path, draft: str) -> Any:
