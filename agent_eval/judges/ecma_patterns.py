@@ -92,7 +92,8 @@ _PIECE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u\{[0-9a-fA-F]{1,6}\}|\\u[0-9a-fA-F]{4}"
     r"|\\c[A-Za-z]|\\0(?![0-9])"
-    r"|\\[pP]\{[^}]*\}"
+    # Bounded: without end, a pattern of nothing but openings would be read through once for each.
+    r"|\\[pP]\{[^}]{0,100}\}"
     r"|\\.|\[\^\]|\[\]|.",
     re.DOTALL,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent_eval.judges.matching import Rules
-from agent_eval.judges.patterns import InvalidPattern, compile_pattern
+from agent_eval.judges.patterns import InvalidPattern, compile_glob, compile_pattern
+from agent_eval.judges.wording import quoted
 
 Mode = Literal["exact", "in_order", "any_order", "subset", "superset"]
 
@@ -36,12 +38,24 @@ class ArgumentRules(_Strict):
     @field_validator("patterns")
     @classmethod
     def _usable(cls, patterns: dict[str, str]) -> dict[str, str]:
-        for pattern in patterns.values():
-            try:
-                compile_pattern(pattern)
-            except InvalidPattern as problem:
-                raise ValueError(f"{problem}; {problem.remedy}") from None
+        for glob, pattern in patterns.items():
+            _refuse_unusable(compile_glob, glob)
+            _refuse_unusable(compile_pattern, pattern)
         return patterns
+
+    @field_validator("ignore")
+    @classmethod
+    def _usable_globs(cls, globs: list[str]) -> list[str]:
+        for glob in globs:
+            _refuse_unusable(compile_glob, glob)
+        return globs
+
+
+def _refuse_unusable(compiled: Callable[[str], Any], text: str) -> None:
+    try:
+        compiled(text)
+    except InvalidPattern as problem:
+        raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
 
 
 class ExpectedCall(ArgumentRules):

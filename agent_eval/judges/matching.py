@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import orjson
 
-from agent_eval.judges.patterns import compile_pattern
+from agent_eval.judges.patterns import compile_glob, compile_pattern
 from agent_eval.judges.wording import clipped, quoted
 
 
@@ -32,11 +31,16 @@ class Rules:
 
     def ignored(self, place: str) -> bool:
         """Whether a place is not compared."""
-        return any(fnmatchcase(place, glob) for glob in self.ignore)
+        return any(_is_at(glob, place) for glob in self.ignore)
 
     def pattern_at(self, place: str) -> str | None:
         """The pattern for a place, if there is one."""
-        return next((text for glob, text in self.patterns.items() if fnmatchcase(place, glob)), None)
+        return next((text for glob, text in self.patterns.items() if _is_at(glob, place)), None)
+
+
+def _is_at(glob: str, place: str) -> bool:
+    # Names of members may hold lone surrogates, which RE2 cannot read and no glob asks for.
+    return glob == place or compile_glob(glob).search(place.encode("utf-8", "replace")) is not None
 
 
 def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> Iterator[str]:

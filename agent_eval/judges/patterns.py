@@ -61,6 +61,41 @@ def compile_pattern(pattern: str) -> Any:
         raise InvalidPattern(_explanation(problem), _remedy(pattern, problem)) from None
 
 
+@lru_cache(maxsize=512)
+def compile_glob(glob: str) -> Any:
+    """Compile a glob for RE2: `*` is any text, `?` any character, `[abc]` and `[!abc]` one of a set or none.
+
+    `.search(text)` finds it when it is the whole text. Everything else stands for itself.
+
+    Raises:
+        InvalidPattern: A set that makes no sense, such as `[z-a]`, or too long.
+    """
+    parts, place = [], 0
+    while place < len(glob):
+        character = glob[place]
+        place += 1
+        end = glob.find("]", place + 1 + glob.startswith("!", place)) if character == "[" else -1
+        if end >= 0:
+            parts.append(_class_of(glob[place:end]))
+            place = end + 1
+        else:
+            parts.append(_WILD.get(character) or _itself(character))
+    return compile_pattern(rf"(?s)\A(?:{''.join(parts)})\z")
+
+
+_WILD = {"*": ".*", "?": "."}
+
+
+def _itself(character: str) -> str:
+    return f"\\{character}" if character in _SPECIAL else character
+
+
+def _class_of(members: str) -> str:
+    negated = members.startswith("!")
+    escaped = "".join(f"\\{one}" if one in "\\[]^" else one for one in members[negated:])
+    return f"[{'^' * negated}{escaped}]"
+
+
 def is_found(pattern: str, text: bytes) -> bool:
     """Whether a pattern is found anywhere in UTF-8 text.
 

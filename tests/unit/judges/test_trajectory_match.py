@@ -199,3 +199,9 @@ def test_a_malformed_expectation_is_refused_before_anything_runs(
     assert caught.value.details["field"] == field
     assert caught.value.details["case_id"] == "case-1"
     assert words in caught.value.message + caught.value.remedy
+
+
+@pytest.mark.parametrize("rules", [{"ignore": ["[z-a]"]}, {"patterns": {"[z-a]": "x"}}])
+def test_a_glob_that_cannot_be_used_is_refused_before_anything_runs(rules: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"\[z-a\]"):
+        match(A, calls=[tool("a", **rules)])
