@@ -18,7 +18,7 @@ from agent_eval.agents.protocol import account_of
 from agent_eval.agents.tools import check_tools
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import concurrency
-from agent_eval.engine.ahead import Ahead, ScoreShard
+from agent_eval.engine.ahead import Ahead, ScoreNext
 from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit, limit_of
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.limits import RunLimits, RunUse
@@ -52,8 +52,8 @@ class ExecutionPlan:
         redactor: Knows the secrets that must not be written.
         keep_calls: Told of the calls that live tools answered in each trial that has finished, those in the
             journal included; from several threads.
-        score_ahead: Scores the next shard of the suite as it was executed, while other cases are still
-            being run; None leaves all scoring for later.
+        score_ahead: Scores the next case of the suite as it was executed, while others are still being run;
+            None leaves all scoring for later.
     """
 
     trial: TrialPlan
@@ -64,7 +64,7 @@ class ExecutionPlan:
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     keep_calls: Callable[[list[dict[str, Any]]], None] = lambda _: None
-    score_ahead: ScoreShard | None = None
+    score_ahead: ScoreNext | None = None
 
 
 @dataclass(frozen=True)

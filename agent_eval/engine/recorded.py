@@ -51,6 +51,10 @@ class Slots:
         first = trial * self.cases
         return MISSING not in self._offsets[first + positions.start : first + positions.stop]
 
+    def is_done(self, position: int) -> bool:
+        """Whether all trials of a case have finished."""
+        return MISSING not in self.of_case(position)
+
     def missing(self) -> int:
         """How many trials have not finished."""
         return self._offsets.count(MISSING)
@@ -112,7 +116,7 @@ def executed(
         positions: The cases to take; by default those whose trials are all there now.
     """
     if positions is None:
-        positions = (position for position in range(slots.cases) if MISSING not in slots.of_case(position))
+        positions = filter(slots.is_done, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
 
 

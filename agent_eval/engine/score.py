@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
+from agent_eval.engine.begun_shard import BegunShard
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import Standing
@@ -24,7 +25,6 @@ from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.protocol import Judge
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.document import Shard
 from agent_eval.suites.reader import SuiteSource
 
 if TYPE_CHECKING:
@@ -112,8 +112,10 @@ def open_scoring(
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
         with PackSealer(target) as sealer:
-            scoring = Scoring(ScoringJob(suite, plan, target, redactor), judges, config, sealer)
-            yield scoring
+            with closing(
+                Scoring(ScoringJob(suite, plan, target, redactor), judges, config, sealer)
+            ) as scoring:
+                yield scoring
             if not scoring.is_finished:
                 raise _Abandoned
 
@@ -134,18 +136,35 @@ class Scoring:
     ) -> None:
         self._job, self._judges, self._config, self._sealer = job, judges, config, sealer
         self._joined = _Joined()
+        self._begun: BegunShard | None = None
         self.is_finished = False
 
-    def score(self, suite: SuiteSource, shard: Shard) -> None:
-        """Score the next shard in this process, before the rest of the suite is there.
+    def score_next(self, suite: SuiteSource) -> None:
+        """Score the next case in this process, before those after it are there.
+
+        Args:
+            suite: The suite as if all its cases were there.
 
         Raises:
             AgentEvalError: It cannot be scored, and so neither can the suite.
         """
-        outcome = score_shard(replace(self._job, suite=suite), self._judges, shard)
+        if self._begun is None:
+            job = replace(self._job, suite=suite)
+            self._begun = BegunShard(job, self._judges, suite.shards[self._joined.shards])
+        if self._begun.score_next():
+            self._join_begun(self._begun)
+
+    def _join_begun(self, begun: BegunShard) -> None:
+        outcome = begun.finish()
+        self._begun = None
         if outcome.error is not None:
             raise outcome.error
         self._joined.add(outcome, self._sealer)
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._begun is not None:
+            self._begun.close()
 
     def finish(
         self,
@@ -159,13 +178,16 @@ class Scoring:
         """Score what is left, and seal the pack.
 
         Args:
-            suite: All that the pack shall have; its first shards are those that `score` has had.
+            suite: All that the pack shall have; its first cases are those that `score_next` has had.
             workers: As in `score_suite`.
             complete: As in `score_suite`.
             on_progress: As in `score_suite`.
             elsewhere: As in `score_suite`.
         """
         job, joined = replace(self._job, suite=suite), self._joined
+        if self._begun is not None:
+            self._begun.go_on_with(suite)
+            self._join_begun(self._begun)
         with closing(_outcomes(job, self._judges, workers, joined.shards, elsewhere)) as outcomes:
             _join(joined, suite, outcomes, self._sealer, on_progress)
         summary = joined.tally.summary(self._config.run_id, self._config.dataset_id)

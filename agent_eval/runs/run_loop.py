@@ -216,7 +216,7 @@ class _Run:
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
-            score_ahead=scoring.score,
+            score_ahead=scoring.score_next,
         )
 
     def _end_interrupted(self, done: Execution) -> None:

@@ -40,7 +40,16 @@ Run = Callable[..., Execution]
 def plan_for(agent: FakeAgent, **more: Any) -> ExecutionPlan:
     of_run = {
         name: more.pop(name)
-        for name in ("parallel", "limits", "retries", "redactor", "trials", "policy")
+        for name in (
+            "parallel",
+            "limits",
+            "retries",
+            "redactor",
+            "trials",
+            "policy",
+            "score_ahead",
+            "keep_calls",
+        )
         if name in more
     }
     judges = JudgePlan(more.pop("judges", JUDGES)).load()
