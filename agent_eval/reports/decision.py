@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.comparison.explanation import trial_numbers, trials_needed
-from agent_eval.contracts import AppliedWaiver, GateDecision, GateEvidence, GateStatus, RunSummary
+from agent_eval.contracts import AppliedWaiver, GateDecision, GateEvidence, GateStatus
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count, differing, percent
@@ -13,7 +13,6 @@ from agent_eval.text.markdown import code_span, prose
 
 NBSP = "\u00a0"
 _CASES = "cases"
-_TRIALS_SHOWN = 8
 _METHODS = {
     "mcnemar-tango": "McNemar, Tango",
     "sign-flip-clustered": "sign flips by case",
@@ -127,19 +126,6 @@ def steps(decision: GateDecision | None, detail: Detail) -> str:
         for step in decision.steps
     ]
     return folded("Steps of the decision", [bullets(lines)])
-
-
-def trials(summary: RunSummary) -> str:
-    """How often all of k trials of a case pass, and how often one of them does; empty with single trials."""
-    if summary.flaky_cases is None:
-        return ""
-    rows = [
-        (f"{point.k}", percent(point.pass_hat_k), percent(point.pass_at_k))
-        for point in summary.pass_curve[:_TRIALS_SHOWN]
-    ]
-    header = ("k", "All pass", "One passes")
-    flaky = f"{count(summary.flaky_cases, 'case')} gave different results in different trials."
-    return "\n\n".join(filter(None, [flaky, table(header, ("--:", "--:", "--:"), rows) if rows else ""]))
 
 
 def gate_reasons(decision: GateDecision) -> Sequence[str]:

@@ -14,10 +14,11 @@ from agent_eval.contracts import (
 )
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names, table
-from agent_eval.reports.decision import steps, trials
+from agent_eval.reports.decision import steps
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.trials import curve, less_often
 from agent_eval.reports.wording import passing
 from agent_eval.text.markdown import code_span, link, plain, prose
 
@@ -200,10 +201,11 @@ def behind_a_click(
     if comparison is not None:
         clusters = comparison.triage.top_clusters[: detail.clusters]
         blocks.append(folded("Where to look first", [bullets(_cluster(item, detail) for item in clusters)]))
+        blocks.append(less_often(comparison, detail))
         better = [row for row in comparison.case_regressions if row.improved]
         blocks.append(_improved(better, comparison, detail))
     if detail.folded:
-        blocks.append(folded("Trials", [trials(candidate.summary)]))
+        blocks.append(folded("Trials", [curve(candidate.summary)]))
         blocks.append(folded("Judges", [_judges(candidate, detail)]))
         blocks.append(steps(decision, detail))
         blocks.append(folded("Rules", [_rules(decision, detail)]))

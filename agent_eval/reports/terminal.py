@@ -9,6 +9,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, R
 from agent_eval.contracts.stability import PassCurve, StabilityReport
 from agent_eval.reports.figures import count, pair, percent, verb
 from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.trials import fallen, rates
 from agent_eval.reports.wording import (
     WORDS,
     broken_rules,
@@ -102,6 +103,7 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
         *_rates(comparison),
         *_case_set(comparison),
         *_regressed(comparison, _CASES_SHOWN),
+        *_less_often(comparison, _CASES_SHOWN),
         f"Comparison: {_name(path, 1000)}",
     ]
     return _text(lines)
@@ -171,6 +173,7 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
             *_rates(suite.comparison),
             *_case_set(suite.comparison),
             *_regressed(suite.comparison, _CASES_SHOWN),
+            *_less_often(suite.comparison, _CASES_SHOWN),
         ]
         lines += [f"  {line}" for line in inside]
     else:
@@ -233,6 +236,14 @@ def _regressed(comparison: Comparison, shown: int) -> list[str]:
     if len(rows) > shown:
         lines.append(f"  and {len(rows) - shown:,} more")
     return ["Regressed:", *lines] if lines else []
+
+
+def _less_often(comparison: Comparison, shown: int) -> list[str]:
+    rows = fallen(comparison)
+    lines = [f"  {_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:shown]]
+    if len(rows) > shown:
+        lines.append(f"  and {len(rows) - shown:,} more")
+    return ["Pass less often:", *lines] if lines else []
 
 
 def _wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:

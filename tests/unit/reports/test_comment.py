@@ -413,3 +413,21 @@ def test_waivers_beyond_the_room_are_counted():
     text = comment_on(scenarios.decided(3, 0, 50, waivers=waivers))
     assert text.count("- Waiver ") == 10
     assert "- and 4 more waivers, see the job summary" in text
+
+
+def test_cases_that_pass_less_often_are_named_although_they_still_pass():
+    text = comment_on(scenarios.tried())
+    assert "<summary>9 cases pass less often</summary>" in text
+    assert "- `order-025`: 2 of 4 → 1 of 5 trials" in text
+    assert "- `order-020`: 4 of 4 → 3 of 5 trials" in text
+    assert text.index("`order-020`: 4 of 4") < text.index("`order-025`: 2 of 4")
+
+
+def test_cases_that_pass_less_often_beyond_the_room_are_counted():
+    from agent_eval.reports.detail import COMMENT
+    from agent_eval.reports.trials import less_often
+
+    comparison = scenarios.tried().suites[0].comparison
+    detail = replace(COMMENT[0], cases=2, listed=1)
+    assert "- and 6 more" in less_often(comparison, detail)
+    assert less_often(comparison, replace(detail, cases=0, listed=0)) == ""
