@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
 from agent_eval.ci.governance import JudgingRules
-from agent_eval.ci.live import agent_request, refuse_unreachable, run_live
+from agent_eval.ci.live import ProgressLines, agent_request, refuse_unreachable, run_live
 from agent_eval.ci.platform import Platform
 from agent_eval.ci.settings import Settings
 from agent_eval.ci.setup import set_up
@@ -108,7 +108,13 @@ def _score(
         model=(settings.agent.agent_model if settings.agent else "") or "unknown",
     )
     if how is None:
-        run_suite(request, environ=environ, redactor=redactor, source=target.source)
+        run_suite(
+            request,
+            environ=environ,
+            redactor=redactor,
+            source=target.source,
+            on_progress=ProgressLines(target.path.name, platform.say),
+        )
         return open_pack(request.out)
     run_live(request, how, environ=environ, redactor=redactor, source=target.source, say=platform.say)
     pack = open_pack(request.out)

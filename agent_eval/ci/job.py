@@ -71,6 +71,7 @@ def run_job(
     except AgentEvalError as error:
         teller = teller_for(environ, stream)
         if teller is None:
+            error.message = redactor.redact_text(error.message)
             raise
         _tell_wrong_settings(error, teller, redactor)
         return error.exit_code

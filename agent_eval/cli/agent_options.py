@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agent_eval.cli.options import COUNT, TEXT
+from agent_eval.cli.options import COUNT, TEXT, declared
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Amount(click.FloatRange):
 SECONDS = Amount(min=0.001, max=7 * 24 * 3600)
 DOLLARS = Amount(min=0, min_open=True, max=1e9)
 POSITIVE = click.IntRange(min=1)
+DEFAULT_REPAIRS = 2
+"""Of the commands that are about repairing."""
 CASSETTE_MODES = ("record", "replay", "update")
 
 
@@ -115,14 +117,7 @@ def running(command: Command) -> Command:
             help="Hand the expected output to the agent; one that gets the answer is not evaluated.",
         ),
         click.option("--tools", metavar="TOOLS", help="Live tools: an address, or module:function."),
-        click.option(
-            "--parallel",
-            type=Parallel(),
-            default="1",
-            show_default=True,
-            metavar="N|auto",
-            help="Cases at once; auto adapts to what a hosted model takes.",
-        ),
+        parallel,
         click.option("--resume", is_flag=True, help="Go on with what an ended run has finished."),
     )
     for option in reversed(options):
@@ -155,6 +150,44 @@ def connecting(command: Command) -> Command:
     return command
 
 
+def proposing(command: Command) -> Command:
+    """Which agent: a program and another one for repairs, or another kind of agent."""
+    options = (
+        click.option(
+            "--propose-command",
+            type=TEXT,
+            metavar="COMMAND",
+            help="The agent: a program that reads a task as JSON and writes its answer as JSON.",
+        ),
+        click.option(
+            "--repair-command",
+            type=TEXT,
+            metavar="COMMAND",
+            help="What is run after a failed attempt; the same program when not given.",
+        ),
+        click.option(
+            "--agent",
+            type=TEXT,
+            help="Another kind of agent: an address, openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def parallel(command: Command) -> Command:
+    """`--parallel`."""
+    return click.option(
+        "--parallel",
+        type=Parallel(),
+        default="1",
+        show_default=True,
+        metavar="N|auto",
+        help="Cases at once; auto adapts to what a hosted model takes.",
+    )(command)
+
+
 def repeated(command: Command) -> Command:
     """`--trials`, for commands whose pack holds them."""
     return click.option(
@@ -165,6 +198,38 @@ def repeated(command: Command) -> Command:
         metavar="N",
         help="How often each case is run by the agent.",
     )(command)
+
+
+def proposed(propose: str | None, repair: str | None, agent: str | None) -> str | None:
+    """The agent that `proposing` names, as `--agent` would; None where it names none.
+
+    Raises:
+        UsageError: It names two, or repairs for one that is no program.
+    """
+    if propose is not None and agent is not None:
+        raise click.UsageError("Give --propose-command or --agent.")
+    if repair is not None and propose is None:
+        raise click.UsageError("--repair-command goes with --propose-command.")
+    return agent or (f"command:{propose}" if propose else None)
+
+
+def take_proposed(
+    propose: str | None, repair: str | None, agent: str | None, options: dict[str, Any]
+) -> AgentRequest | None:
+    """Take what `proposing`, `running` and `repeated` declared; None, with all of it taken, without an agent.
+
+    Raises:
+        UsageError: As `proposed` and `take_agent`.
+        InvalidInput: As `take_agent`.
+    """
+    spec = proposed(propose, repair, agent)
+    if spec is None:
+        for param in [*declared(running), *declared(repeated)]:
+            options.pop(param.name or "", None)
+        return None
+    if options["max_repairs"] is None:
+        options["max_repairs"] = DEFAULT_REPAIRS
+    return take_agent(spec, options, repair=repair)
 
 
 def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None) -> AgentRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -31,11 +31,12 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         error: What was raised: one of ours, one of click's, or something nobody expected.
         arguments: The command line; `--format` in it chooses JSON or prose.
     """
-    known = _as_ours(error)
+    clean = _without_secrets()
+    known = _redacted(_as_ours(error), clean)
     if os.environ.get(DEBUG_SWITCH) == "1":
         import traceback
 
-        traceback.print_exception(error)
+        click.echo(clean("".join(traceback.format_exception(error))), err=True, nl=False)
     if wants_json(arguments):
         import json
 
@@ -77,6 +78,32 @@ def prose(error: AgentEvalError) -> str:
     if error.remedy:
         lines.append(f"  {clean(error.remedy)}")
     return "\n".join(lines)
+
+
+def _without_secrets() -> Callable[[str], str]:
+    """Replaces the values of environment variables whose names say that they are secret."""
+    from agent_eval.storage.secret_names import SHORTEST, is_secret_name
+
+    if not any(is_secret_name(name) and len(value.strip()) >= SHORTEST for name, value in os.environ.items()):
+        return lambda text: text
+    from agent_eval.storage.redaction import Redactor  # takes as long to import as all the rest
+
+    return Redactor.from_environment(os.environ).redact_text
+
+
+def _redacted(error: AgentEvalError, clean: Callable[[str], str]) -> AgentEvalError:
+    """The error without secrets: an agent, a path or a setting that is wrong may have brought one along."""
+    error.message = clean(error.message)
+    error.details = {name: _redacted_value(value, clean) for name, value in error.details.items()}
+    return error
+
+
+def _redacted_value(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {clean(str(name)): _redacted_value(inner, clean) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_redacted_value(inner, clean) for inner in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else clean(str(value))
 
 
 class _InternalError(AgentEvalError):

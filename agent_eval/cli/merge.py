@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agent_eval.cli.options import TEXT, output_format
+from agent_eval.cli.options import TEXT, output_format, pack_layout
 from agent_eval.cli.printing import emit
 
 
@@ -14,13 +14,7 @@ from agent_eval.cli.printing import emit
 @click.argument("packs", metavar="PACK...", nargs=-1, required=True)
 @click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
 @click.option("--run-id", type=TEXT, help="Name of the merged run, where shards have different ones.")
-@click.option(
-    "--layout",
-    type=click.Choice(["auto", "files", "compact"]),
-    default="auto",
-    show_default=True,
-    help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-)
+@pack_layout
 @output_format
 def merge(packs: tuple[str, ...], out: str, run_id: str | None, layout: Any, output: str) -> None:
     """Join the packs of a divided run into one, as if it had not been divided.

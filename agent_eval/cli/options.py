@@ -150,16 +150,20 @@ def written(command: Command) -> Command:
             metavar="K/N",
             help="Only the cases of shard K of N, which `merge` joins with the others; such as 3/8.",
         ),
+    )
+    command = sealed(command)
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def sealed(command: Command) -> Command:
+    """How a pack is judged and written."""
+    options = (
         click.option(
             "--summary-json", metavar="FILE", help="Also write the summary to this file, outside the pack."
         ),
-        click.option(
-            "--layout",
-            type=click.Choice(["auto", "files", "compact"]),
-            default="auto",
-            show_default=True,
-            help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-        ),
+        pack_layout,
         click.option(
             "--workers",
             type=click.IntRange(min=1),
@@ -170,6 +174,17 @@ def written(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def pack_layout(command: Command) -> Command:
+    """`--layout`."""
+    return click.option(
+        "--layout",
+        type=click.Choice(["auto", "files", "compact"]),
+        default="auto",
+        show_default=True,
+        help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
+    )(command)
 
 
 def declared(options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> list[click.Parameter]:

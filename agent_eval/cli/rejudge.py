@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.options import TEXT, output_format, trials
+from agent_eval.cli.options import TEXT, output_format, sealed, trials
 from agent_eval.cli.printing import emit
 
 
@@ -27,20 +27,7 @@ from agent_eval.cli.printing import emit
 )
 @trials
 @click.option("--run-id", type=TEXT, help="Name of the new run; made from the time when not given.")
-@click.option("--summary-json", metavar="FILE", help="Also write the summary to this file, outside the pack.")
-@click.option(
-    "--layout",
-    type=click.Choice(["auto", "files", "compact"]),
-    default="auto",
-    show_default=True,
-    help="A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that judge; as many as help when not given.",
-)
+@sealed
 @output_format
 def rejudge(
     pack: str,

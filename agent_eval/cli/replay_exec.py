@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import Parallel, agent_settings, connecting
+from agent_eval.cli.agent_options import agent_settings, connecting, parallel, proposed, proposing
 from agent_eval.cli.options import TEXT, judging, output_format
 from agent_eval.cli.printing import emit
 
@@ -14,11 +14,7 @@ from agent_eval.cli.printing import emit
 @click.option(
     "--out", metavar="FILE", help="The report; compare/replay_exec_report.json in the pack when not given."
 )
-@click.option(
-    "--propose-command", type=TEXT, metavar="COMMAND", help="Run this program, whatever the pack names."
-)
-@click.option("--repair-command", type=TEXT, metavar="COMMAND", help="Run this after a failed attempt.")
-@click.option("--agent", type=TEXT, help="Run this agent, whatever the pack names; as for `run`.")
+@proposing
 @click.option(
     "--trust-pack",
     type=TEXT,
@@ -28,14 +24,7 @@ from agent_eval.cli.printing import emit
 @connecting
 @click.option("--tools", metavar="TOOLS", help="Live tools: an address, or module:function.")
 @click.option("--replay", metavar="FILE", help="Answer tool calls from this file of recorded answers.")
-@click.option(
-    "--parallel",
-    type=Parallel(),
-    default="1",
-    show_default=True,
-    metavar="N|auto",
-    help="Cases at once; auto adapts to what a hosted model takes.",
-)
+@parallel
 @judging
 @click.option("--case", "cases", multiple=True, metavar="ID", help="Only this case. Repeatable.")
 @click.option(
@@ -59,6 +48,7 @@ def replay_exec(
 ) -> int:
     """Run the agent of a pack again: exit 0 only when it does the same and is judged the same.
 
+    The agent is the one that the pack names, where it was made here, or the one that is given.
     Compared are every event of every trial but for times and ids, the agent's answer in every attempt, and
     every judge's outcome. What a pack from elsewhere names as its agent is not run unless you say so.
     """
@@ -71,13 +61,11 @@ def replay_exec(
     from agent_eval.runs.replay_exec import ReplayExecRequest
     from agent_eval.runs.replay_exec import replay_exec as run_again
 
-    if propose_command is not None and agent is not None:
-        raise click.UsageError("Give --propose-command or --agent.")
     hide_environment()
     request = ReplayExecRequest(
         run=Path(pack),
         out=Path(out) if out else None,
-        agent=f"command:{propose_command}" if propose_command else agent,
+        agent=proposed(propose_command, repair_command, agent),
         options=agent_settings(options, repair=repair_command),
         trusted_digest=trust_pack,
         judge_config=Path(judge_config) if judge_config else None,

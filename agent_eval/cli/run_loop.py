@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import repeated, run_and_report, running, take_agent
-from agent_eval.cli.options import TEXT, judging, output_format, run_identity, trials, written
-
-DEFAULT_REPAIRS = 2
+from agent_eval.cli.agent_options import proposing, repeated, run_and_report, running, take_proposed
+from agent_eval.cli.options import judging, output_format, run_identity, trials, written
 
 
 @click.command("run-loop")
 @click.option("--suite", required=True, metavar="FILE", help="The suite: .json, .jsonl or .yaml.")
 @click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
-@click.option(
-    "--propose-command",
-    type=TEXT,
-    metavar="COMMAND",
-    help="The agent: a program that reads a task as JSON and writes its answer as JSON.",
-)
-@click.option(
-    "--repair-command",
-    type=TEXT,
-    metavar="COMMAND",
-    help="What is run after a failed attempt; the same program when not given.",
-)
-@click.option(
-    "--agent",
-    type=TEXT,
-    help="Another kind of agent: an address, openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION.",
-)
+@proposing
 @running
 @repeated
 @trials
@@ -57,13 +39,9 @@ def run_loop(
 
     from agent_eval.runs.run import RunRequest
 
-    if (propose_command is None) == (agent is None):
+    how = take_proposed(propose_command, repair_command, agent, options)
+    if how is None:
         raise click.UsageError("Give --propose-command, or --agent for another kind of agent.")
-    if repair_command is not None and propose_command is None:
-        raise click.UsageError("--repair-command goes with --propose-command.")
-    if options["max_repairs"] is None:
-        options["max_repairs"] = DEFAULT_REPAIRS
-    how = take_agent(agent or f"command:{propose_command}", options, repair=repair_command)
     request = RunRequest(
         suite=Path(suite),
         out=Path(out),

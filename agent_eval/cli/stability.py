@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent_eval.cli.agent_options import running, take_agent
-from agent_eval.cli.options import SHARE, TEXT, declared, judging, output_format
+from agent_eval.cli.agent_options import proposing, running, take_proposed
+from agent_eval.cli.options import SHARE, judging, output_format
 from agent_eval.cli.printing import emit
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from agent_eval.runs.stability import StabilityRequest, StabilityResult
 
 RECORDED, AGENT = "trace_score", "propose_execute_repair"
-DEFAULT_REPAIRS = 2
 
 
 @click.command("stability-check")
@@ -33,23 +32,7 @@ DEFAULT_REPAIRS = 2
     type=click.Choice([RECORDED, AGENT]),
     help="Judge recorded trials, or run an agent; follows from whether one is given.",
 )
-@click.option(
-    "--propose-command",
-    type=TEXT,
-    metavar="COMMAND",
-    help="The agent: a program that reads a task as JSON and writes its answer as JSON.",
-)
-@click.option(
-    "--repair-command",
-    type=TEXT,
-    metavar="COMMAND",
-    help="What is run after a failed attempt; the same program when not given.",
-)
-@click.option(
-    "--agent",
-    type=TEXT,
-    help="Another kind of agent: an address, openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION.",
-)
+@proposing
 @running
 @click.option(
     "--quarantine-min-pass-rate",
@@ -97,22 +80,12 @@ def stability_check(
 def _agent(
     mode: str | None, propose: str | None, repair: str | None, agent: str | None, options: dict[str, object]
 ) -> AgentRequest | None:
-    if propose is not None and agent is not None:
-        raise click.UsageError("Give --propose-command or --agent.")
-    if repair is not None and propose is None:
-        raise click.UsageError("--repair-command goes with --propose-command.")
-    spec = agent or (f"command:{propose}" if propose else None)
-    if mode == AGENT and spec is None:
+    how = take_proposed(propose, repair, agent, options)
+    if mode == AGENT and how is None:
         raise click.UsageError(f"--execution-mode {AGENT} needs --propose-command or --agent.")
-    if mode == RECORDED and spec is not None:
+    if mode == RECORDED and how is not None:
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
-    if spec is None:
-        for param in declared(running):
-            options.pop(param.name or "")
-        return None
-    if options["max_repairs"] is None:
-        options["max_repairs"] = DEFAULT_REPAIRS
-    return take_agent(spec, options, repair=repair)
+    return how
 
 
 def _check(request: StabilityRequest, how: AgentRequest | None) -> StabilityResult:

@@ -13,20 +13,11 @@ from urllib.parse import quote, quote_plus
 
 import orjson
 
+from agent_eval.storage.secret_names import SHORTEST, is_secret_name
+
 REDACTED = "[redacted]"
-_SHORTEST = 8
 _SHORTEST_LINE = 16
-_SECRET_WORDS = frozenset(
-    (
-        *("TOKEN", "TOKENS", "SECRET", "SECRETS", "KEY", "KEYS", "APIKEY", "PAT", "JWT", "BEARER", "DSN"),
-        *("PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASS", "PWD", "PW", "CREDENTIAL", "CREDENTIALS"),
-        *("CREDS", "AUTH", "AUTHORIZATION", "COOKIE", "SIGNATURE", "PRIVATE", "WEBHOOK"),
-    )
-)
-_NOT_SECRET = frozenset(("PWD", "OLDPWD", "SSH_AUTH_SOCK"))
 _OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
-_WORD_ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "APIKEY", "CREDENTIALS")
-_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Redactor:
@@ -48,7 +39,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str], *, vocabulary: Iterable[str] = ()) -> None:
         words = "\n".join(vocabulary)
         self._secrets = sorted(
-            {secret for secret in secrets if len(secret.strip()) >= _SHORTEST and secret.strip() not in words}
+            {secret for secret in secrets if len(secret.strip()) >= SHORTEST and secret.strip() not in words}
         )
 
     @classmethod
@@ -130,14 +121,6 @@ class Redactor:
         options.max_mem = 256 << 20
         forms = sorted({form for secret in self._secrets for form in _forms(secret)}, key=len, reverse=True)
         return re2.compile(b"|".join(_literal(form) for form in forms), options)
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: `GITHUB_TOKEN`, `INPUT_API-KEY`, ..."""
-    if name.upper() in _NOT_SECRET:
-        return False
-    words = _SEPARATORS.split(name.upper())
-    return any(word in _SECRET_WORDS or word.endswith(_WORD_ENDINGS) for word in words)
 
 
 def _literal(form: bytes) -> bytes:

@@ -18,6 +18,7 @@ from agent_eval import __version__
 from agent_eval.cli import main as front
 from agent_eval.cli.main import COMMANDS, main
 from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.storage.secret_names import is_secret_name
 
 PROGRAM = [sys.executable, "-m", "agent_eval"]
 
@@ -154,6 +155,41 @@ def test_an_unexpected_error_shows_its_traceback_on_request(
     failing_with(ZeroDivisionError("1/0"), monkeypatch)
     assert main(["fail"]) == 4
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_error_does_not_tell_secrets(
+    form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", 'pass"wörd')
+    monkeypatch.setenv("DATABASE_HOST", "db.example.org")
+    for value in ('pass"wörd', "db.example.org"):
+        assert main(["schema", "validate", "--input", f"x/{value}.json", "--format", form]) == 2
+    told = capsys.readouterr().err
+    assert "[redacted]" in told
+    assert "wörd" not in told
+    assert "w\\u00f6rd" not in told
+    assert "db.example.org" in told
+
+
+def test_a_traceback_does_not_tell_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> None:
+        secret = "sk-of-mine"
+        raise InvalidInput("no", seen=[{secret: (secret, 1, None)}], path=Path(secret))
+
+    monkeypatch.setenv("MY_API_KEY", "sk-of-mine")
+    monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
+    monkeypatch.setattr(front, "_invoke", fails)
+    assert main(["gate"]) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "sk-of-mine" not in told
+    assert json.loads(told.splitlines()[-1])["error"]["details"] == {
+        "seen": [{"[redacted]": ["[redacted]", 1, None]}],
+        "path": "[redacted]",
+    }
 
 
 def test_on_a_terminal_errors_are_prose(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,9 +339,13 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
         "    pass\n"
         "print('\\n'.join(sorted(sys.modules)), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    environ = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ
+    )
     loaded = set(done.stderr.splitlines())
     ours = {name for name in loaded if name.startswith("agent_eval.")}
-    assert all(name.startswith("agent_eval.cli") or name == "agent_eval.errors" for name in ours), ours
+    light = {"agent_eval.errors", "agent_eval.storage", "agent_eval.storage.secret_names"}
+    assert all(name.startswith("agent_eval.cli") or name in light for name in ours), ours
     heavy = {"pydantic", "orjson", "yaml", "requests", "openai", "anthropic", "rich", "jinja2"}
     assert not loaded & (heavy | {"jsonschema", "cryptography", "importlib.metadata", "difflib"})

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.storage.json_reader import parse
-from agent_eval.storage.redaction import Redactor, is_secret_name
+from agent_eval.storage.redaction import Redactor
+from agent_eval.storage.secret_names import is_secret_name
 
 SECRET = 'pä"ss/wörd+<1>\\x'
 
