@@ -39,7 +39,8 @@ class Verdict(Contract):
 
     `score` is from 0 to 1, null when there is none. `reason` is one sentence a reviewer can act on.
     `evidence_refs` are indices (`Event.idx`) of the events it rests on; `evidence` holds details.
-    `hard` says whether a failure is a hard fail. `weight` and `category` come from the suite.
+    `hard` says whether a failure is a hard fail. `weight` is what it counts in the case's score, `category`
+    what it is about; all three come from the judge's configuration.
     """
 
     judge_id: StrictStr

@@ -143,6 +143,8 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
 
 
 def _judge_error(judge: Judge, case: Case, what: str) -> Verdict:
+    config = getattr(judge, "config", None)
+    told = config if isinstance(config, JudgeConfig) else JudgeConfig()
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
@@ -151,6 +153,8 @@ def _judge_error(judge: Judge, case: Case, what: str) -> Verdict:
         reason=clipped(f"the judge {what}"),
         hard=judge.hard,
         failure=FailureKind.JUDGE_ERROR,
+        weight=told.weight,
+        category=told.category,
     )
 
 

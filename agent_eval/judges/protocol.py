@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -48,6 +48,11 @@ class JudgeConfig(BaseModel):
 
     hard: bool = True
     """Whether a failed or error verdict is a hard fail."""
+    weight: float = Field(default=1.0, ge=0, le=1_000_000)
+    """What the judge's verdict counts in the case's score, against those of the others; 0: nothing. It
+    changes no outcome."""
+    category: str | None = Field(default=None, min_length=1, max_length=100)
+    """What the verdict is about, such as `safety`: a word of one's own, for who reads the evidence."""
 
 
 class SoftJudgeConfig(JudgeConfig):
@@ -154,4 +159,6 @@ class BaseJudge(Generic[ConfigT]):
             failure=failure,
             evidence_refs=sorted(set(refs))[:EVIDENCE_LIMIT] if refs else [],
             evidence=dict(evidence) if evidence else {},
+            weight=self.config.weight,
+            category=self.config.category,
         )

@@ -36,9 +36,13 @@ def test_every_judge_is_in_the_table_with_its_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_every_key_is_documented_and_no_other(name: str) -> None:
-    keys = set(config_of(name).model_fields) - {"hard"}
+    keys = set(config_of(name).model_fields) - set(JudgeConfig.model_fields)
     tables = re.findall(r"^\| (?:key|configuration) \|.*\n(?:\|.*\n)*", section(name), re.MULTILINE)
     assert set(re.findall(r"^\| `(\w+)` \|", "".join(tables), re.MULTILINE)) == keys
+
+
+def test_the_keys_of_every_judge_are_documented_once() -> None:
+    assert all(f"`{key}`" in GUIDE.split("\n### ", 1)[0] for key in JudgeConfig.model_fields)
 
 
 def test_the_example_is_a_judge() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts import Case, Outcome, Trace, Verdict, case_result
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges import (
     DEFAULT_JUDGES,
@@ -135,7 +135,7 @@ def test_null_and_empty_configurations_are_the_defaults() -> None:
         (["zzz"], {}, 'there is no judge "zzz"', "Known judges: "),
         (["policy"], {"regx": {}}, 'there is no judge "regx"', "Did you mean regex?"),
         (["policy"], {"policy": {"hrad": 1}}, 'judge "policy": unknown key "hrad"', "Did you mean hard?"),
-        (["policy"], {"policy": {"zzz": 1}}, 'judge "policy": unknown key "zzz"', "Known keys: hard."),
+        (["policy"], {"policy": {"zzz": 1}}, 'judge "policy": unknown key "zzz"', "Known keys: hard, weight, category."),
         (["policy"], {"policy": {"hard": "yes"}}, 'not "yes"', "docs/guides/judges.md"),
         (["policy"], {"policy": [1]}, "is not an object", "Write an object"),
         (["policy", "policy"], {}, "is named twice", "Name every judge once"),
@@ -291,3 +291,37 @@ def test_keys_within_a_configuration_have_nearest_names_too() -> None:
         load_judges([f"{HERE}:NestedJudge"], {"nested": {"limits": [{"per_tol": {}}]}})
     assert caught.value.details["field"] == f"judge_configs.{HERE}:NestedJudge.limits.0.per_tol"
     assert "Did you mean per_tool?" in caught.value.remedy
+
+
+def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score() -> None:
+    configs = {
+        "regex": {"weight": 3, "category": "format"},
+        "policy": {"weight": 0.5, "category": "safety", "hard": False},
+    }
+    case = make_case(says("hi"), regex_patterns=["hi"], policy={"required_tools": ["send"]})
+    found = judge_case(load_judges(["regex", "policy"], configs), case, Trace(case.trace))
+    told = {verdict.judge_id: (verdict.weight, verdict.category) for verdict in found}
+    assert told == {"replay_contract": (1.0, None), "regex": (3.0, "format"), "policy": (0.5, "safety")}
+    result = case_result("case-1", found)
+    assert result.outcome is Outcome.FAILED
+    assert result.score == 4 / 4.5
+
+
+def test_a_judge_that_raises_keeps_its_weight_and_category() -> None:
+    class Raises(BaseJudge[JudgeConfig]):
+        judge_id = "raises"
+        Config = JudgeConfig
+
+        def evaluate(self, case: Case, trace: Trace) -> Verdict:
+            raise ValueError("no")
+
+    case = make_case(says("hi"))
+    *_, verdict = judge_case([Raises(JudgeConfig(weight=2, category="safety"))], case, Trace(case.trace))
+    assert (verdict.outcome, verdict.weight, verdict.category) == (Outcome.ERROR, 2.0, "safety")
+
+
+@pytest.mark.parametrize("config", [{"weight": -1}, {"weight": 1e300}, {"weight": "2"}, {"category": ""}])
+def test_a_weight_or_category_that_cannot_be_used_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load_judges(["regex"], {"regex": config})
+    assert str(next(iter(config))) in refused.value.message + str(refused.value.details)
