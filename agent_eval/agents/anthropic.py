@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_eval.agents.chat import ModelCall, Question, Turn, converse, tool_text
 from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, ToolAnswer
+from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, ToolAnswer, account_name
 from agent_eval.agents.sdk import check_address, receive
 from agent_eval.errors import FailureKind
 
@@ -45,6 +45,7 @@ class AnthropicAgent:
         self._parameters = {"max_tokens": MAX_TOKENS, **(parameters or {})}
         check_address(base_url)
         self._client = anthropic.Anthropic(base_url=base_url, api_key=api_key or "none", max_retries=0)
+        self.account = account_name(str(self._client.base_url), api_key or "")
 
     def close(self) -> None:
         """See `Agent.close`."""

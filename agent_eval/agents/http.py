@@ -8,7 +8,7 @@ from typing import Any
 from agent_eval.agents.address import Address
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task
+from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, account_name
 from agent_eval.agents.recorder import Recorder
 
 
@@ -25,6 +25,7 @@ class HttpAgent:
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
         self._address = Address(url, secret_headers=headers)
+        self.account = account_name(url, *(f"{name}: {value}" for name, value in (headers or {}).items()))
 
     @classmethod
     def from_options(cls, rest: str, options: AgentOptions) -> HttpAgent:

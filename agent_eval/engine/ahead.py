@@ -15,10 +15,15 @@ from agent_eval.suites.reader import SuiteSource
 ScoreNext = Callable[[SuiteSource], None]
 """Scores the next case of a suite."""
 
-MOST_BUSY = 0.7
-"""Share of one processor that this process may use for more to be put upon it."""
+MOST_BUSY = 0.45
+"""Share of one processor that other threads may use for this one to join in. Threads that could use all of
+it, and take turns with this one, use half."""
 
 SECONDS_AT_A_TIME = 0.1
+
+
+def _others() -> float:
+    return time.process_time() - time.thread_time()
 
 
 class Ahead:
@@ -28,7 +33,7 @@ class Ahead:
         suite: The suite as it was executed, as if every trial were done.
         slots: Which trials are.
         score_next: Scores the next case.
-        busy: Seconds of processor time that this process has used.
+        busy: Seconds of processor time that the other threads of this process have used.
         clock: Seconds that only grow.
     """
 
@@ -38,7 +43,7 @@ class Ahead:
         slots: Slots,
         score_next: ScoreNext,
         *,
-        busy: Callable[[], float] = time.process_time,
+        busy: Callable[[], float] = _others,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._suite, self._slots, self._score_next = suite, slots, score_next
@@ -46,18 +51,26 @@ class Ahead:
         self._position = 0
         self._mark = busy(), clock()
 
-    def look(self) -> None:
+    def look(self) -> bool:
         """Score the next cases that are done, as far as the processor has time for it.
+
+        Returns:
+            Whether there is more to do at once.
 
         Raises:
             AgentEvalError: One cannot be scored.
         """
-        if self._has_time():
-            until = self._clock() + SECONDS_AT_A_TIME
-            while self._is_ready() and self._clock() < until:
-                self._score_next(self._suite)
-                self._position += 1
+        has_time = self._has_time()
         self._mark = self._busy(), self._clock()
+        if not has_time:
+            return False
+        until = self._clock() + SECONDS_AT_A_TIME
+        while self._is_ready():
+            if self._clock() >= until:
+                return True
+            self._score_next(self._suite)
+            self._position += 1
+        return False
 
     def _has_time(self) -> bool:
         busy, began = self._mark

@@ -215,10 +215,10 @@ class _Run:
         with BackgroundWriter(self._journal, self._keep) as writer:
             crew = Crew(lambda work: self._one(work, writer), self._missing(), self._limit)
 
-            def tick() -> None:
+            def tick() -> bool:
                 writer.check()
                 on_progress(self._standing(crew.in_flight))
-                self._look_around(crew, stop)
+                return self._look_around(crew, stop)
 
             try:
                 crew.run(tick)
@@ -231,18 +231,19 @@ class _Run:
                 self._abandoned.set()
         on_progress(self._standing(0))
 
-    def _look_around(self, crew: Crew[_Work], stop: Callable[[], str]) -> None:
+    def _look_around(self, crew: Crew[_Work], stop: Callable[[], str]) -> bool:
+        """See whether to stop, and score meanwhile. Returns whether there is more to score at once."""
         if not self._stopped and (reached := self._use.reached()):
             self._stopped = reached
             crew.stop()
         if self._interrupted.is_set():
-            return
+            return False
         if why := stop():
             self._stopped = why
             self._interrupted.set()
             crew.stop(within=concurrency.GRACE_SECONDS)
-        elif self._ahead is not None:
-            self._ahead.look()
+            return False
+        return self._ahead is not None and self._ahead.look()
 
     def _standing(self, in_flight: int) -> Standing:
         return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
