@@ -240,3 +240,41 @@ def test_running_out_of_descriptors_is_told_and_leaks_none() -> None:
         assert count() == before, (before, count())
     """
     subprocess.run(python(code, ENV["PATH"]), check=True, timeout=60)
+
+
+def test_supervisors_that_are_killed_all_the_time_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = pool.SUPERVISORS.take
+    killed: list[int] = []
+
+    def take_and_kill() -> pool.SupervisorLink:
+        link = take()
+        pid = link._pid
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            pass  # until the nursery has buried it
+        killed.append(pid)
+        return link
+
+    monkeypatch.setattr(pool.SUPERVISORS, "take", take_and_kill)
+    with pytest.raises(NotEvaluable, match="killed all the time") as caught:
+        run_child(["true"], env=ENV)
+    assert len(set(killed)) == len(killed) > 1
+    assert "kills processes" in caught.value.remedy
+    monkeypatch.undo()
+    assert run_child(["true"], env=ENV).failure is None
+
+
+def test_a_supervisor_that_comes_back_when_all_is_closing_is_ended() -> None:
+    supervisors = pool.Supervisors()
+    link = supervisors.take()
+    pid = link._pid
+    ending = supervisors.end_children
+
+    def give_back_meanwhile() -> None:
+        supervisors.give_back(link)
+        ending()
+
+    supervisors.end_children = give_back_meanwhile  # type: ignore[method-assign]
+    supervisors.close()
+    assert supervisors._idle == []
+    assert not Path(f"/proc/{pid}").exists()
