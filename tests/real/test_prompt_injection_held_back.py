@@ -81,7 +81,7 @@ def reworded(record: Record, wording: str) -> Record:
             **message,
             "content": _INJECTED.sub(lambda found: wording.replace("GOAL", found[1]), message["content"]),
         }
-        if message["role"] == "tool" and message["content"]
+        if message["role"] == "tool" and "<INFORMATION>" in (message["content"] or "")
         else message
         for message in record["messages"]
     ]

@@ -19,7 +19,7 @@ ENDLESS = "(a+)+$"
 LONG = "a" * 1_000_000 + "!"
 
 JUDGES = sorted(Path(agent_eval.judges.__file__).parent.glob("*.py"))
-OWN_PATTERNS_ONLY = {"ecma_patterns.py", "replay_contract.py", "wording.py"}
+OWN_PATTERNS_ONLY = {"ecma_patterns.py", "injected_text.py", "replay_contract.py", "wording.py"}
 """These use Python's engine, for patterns that are written in the module itself."""
 
 
