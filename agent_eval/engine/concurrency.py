@@ -211,7 +211,7 @@ class Crew(Generic[T]):
             within: Seconds after which what was begun is left behind, in threads that do not keep the
                 process alive; without it `run` waits for all of it.
         """
-        if within is not None:
+        if within is not None and self._deadline is None:
             self._deadline = time.monotonic() + within
         self._stop_with(None)
 

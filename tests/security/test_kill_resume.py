@@ -241,3 +241,58 @@ def test_interrupted_before_anything_is_done_there_is_nothing_to_show(stuck: Pat
     assert out == b""
     assert not (stuck / "out").exists()
     assert children_of_agent(stuck) == []
+
+
+RECORDED_AGENT = """
+import os, time
+
+def agent(task, call_tool):
+    answer = call_tool("count", {"case": task["case_id"]})
+    if task["case_id"] == "3":
+        time.sleep(3600 if os.path.exists("stuck") else 0)
+    return {"assistant_output": str(answer)}
+
+def live(tool, arguments):
+    with open("calls", "a") as log:
+        log.write(arguments["case"] + "\\n")
+    return {"token": os.environ["SOME_TOKEN"], "case": arguments["case"]}
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("mode", ["record", "update"])
+def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Signals, mode: str) -> None:
+    (place / "recorded.py").write_text(RECORDED_AGENT)
+    cases = [{"case_id": str(number)} for number in range(6)]
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    more = (f"--{mode}", "tools.json", "--tools", "recorded:live", "--agent", "python:recorded:agent")
+
+    def begin(*further: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "agent_eval", "run-loop", "--suite", "suite.json", "--out", "out"]
+        command += ["--run-id", "r", "--command-timeout-seconds", "3600", *more, *further]
+        environ = environment({"PYTHONPATH": str(REPOSITORY), "SOME_TOKEN": "tttttttttttt"})
+        return subprocess.Popen(
+            command, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
+
+    (place / "stuck").touch()
+    process = begin()
+    deadline = time.monotonic() + 60
+    while len(journalled(place)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert journalled(place) == ["0", "1", "2"]
+    assert b"tttttttttttt" not in (place / "out.journal").read_bytes()
+    (place / "stuck").unlink()
+    resumed = begin("--resume")
+    out, err = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, err
+    assert json.loads(out)["resumed_cases"] == 3
+    rows = json.loads((place / "tools.json").read_text())["calls"]
+    assert [(row["case_id"], row["response"]["case"]) for row in rows] == [(str(n), str(n)) for n in range(6)]
+    assert {row["response"]["token"] for row in rows} == {"[redacted]"}
+    assert Counter((place / "calls").read_text().split()) == {**dict.fromkeys("01245", 1), "3": 2}
+    refused = begin("--resume")
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == (2 if mode == "record" else 0), "recorded over what is complete"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit
+from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit, limit_of
 
 
 def nothing() -> None:
@@ -183,3 +183,72 @@ def test_a_crew_grows_with_its_limit() -> None:
 
     Crew(work, iter(range(400)), limit).run(nothing)
     assert 4 <= most <= 16
+
+
+def test_left_behind_what_takes_longer_than_it_may() -> None:
+    gate = threading.Event()
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item:
+            gate.wait(30)
+        done.append(item)
+
+    crew = Crew(work, iter(range(3)), FixedLimit(3))
+    began = time.monotonic()
+    crew.run(lambda: crew.stop(within=0.1))
+    assert time.monotonic() - began < 20
+    assert done == [0]
+    assert crew.in_flight == 2
+    gate.set()
+
+
+def test_a_tick_that_has_more_to_do_is_called_again_at_once() -> None:
+    gate = threading.Event()
+    ticks: list[float] = []
+
+    def tick() -> bool:
+        ticks.append(time.monotonic())
+        if len(ticks) == 500:
+            gate.set()
+        return len(ticks) < 500
+
+    began = time.monotonic()
+    Crew(lambda _: gate.wait(60) and None, iter(range(1)), FixedLimit(1)).run(tick)
+    assert time.monotonic() - began < 60
+    assert len(ticks) >= 500
+
+
+def test_an_account_has_one_controller_and_what_has_none_its_own() -> None:
+    assert limit_of("http://a x") is limit_of("http://a x")
+    assert limit_of("http://a x") is not limit_of("http://a y")
+    assert limit_of(None) is not limit_of(None)
+
+
+def test_crews_of_one_account_share_its_places() -> None:
+    limit = AdaptiveLimit(3, most=3)
+    busy: set[tuple[int, int]] = set()
+    most = 0
+    lock = threading.Lock()
+    done: list[tuple[int, int]] = []
+
+    def run(crew: int) -> None:
+        def work(item: int) -> None:
+            nonlocal most
+            with lock:
+                busy.add((crew, item))
+                most = max(most, len(busy))
+            time.sleep(0.005)
+            with lock:
+                busy.discard((crew, item))
+                done.append((crew, item))
+
+        Crew(work, iter(range(40)), limit).run(nothing)
+
+    crews = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+    for crew in crews:
+        crew.start()
+    for crew in crews:
+        crew.join()
+    assert len(set(done)) == 80
+    assert most == 3

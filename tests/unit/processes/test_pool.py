@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from agent_eval.processes.pool import SupervisorLink, SupervisorLost
+from agent_eval.errors import FailureKind
+from agent_eval.processes.child import ChildLimits, ChildResult, run_child
+from agent_eval.processes.pool import SUPERVISORS, SupervisorLink, SupervisorLost, Supervisors
 from agent_eval.processes.supervisor import PROCESS_ID
 
 
@@ -71,3 +75,36 @@ def test_supervisor_that_dies_before_it_is_born() -> None:
     theirs.close()
     with ours, pytest.raises(SupervisorLost):
         SupervisorLink(ours)
+
+
+def test_children_are_ended_on_request_and_others_may_follow() -> None:
+    ended: list[ChildResult] = []
+
+    def run() -> None:
+        ended.append(run_child(["sleep", "3600"], env={"PATH": os.environ["PATH"]}, limits=ChildLimits(3600)))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while thread.is_alive() and time.monotonic() < deadline:
+        SUPERVISORS.end_children()
+        thread.join(0.05)
+    assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
+    assert run_child(["true"], env={"PATH": os.environ["PATH"]}).failure is None
+
+
+def test_closing_ends_what_runs() -> None:
+    ended: list[ChildResult] = []
+    with Supervisors() as supervisors, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agent_eval.processes.child.SUPERVISORS", supervisors)
+        environ = {"PATH": os.environ["PATH"]}
+        more = {"env": environ, "limits": ChildLimits(3600)}
+        thread = threading.Thread(target=lambda: ended.append(run_child(["sleep", "3600"], **more)))
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not supervisors._taken and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        supervisors.close()
+        thread.join(30)
+    assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
