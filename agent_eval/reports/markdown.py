@@ -65,7 +65,9 @@ def _opening(
 
 
 def _incompatible(comparison: Comparison, detail: Detail) -> str:
-    broken = comparison.compatibility.failures
+    told = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
+    failures = comparison.compatibility.failures
+    broken = [check for check in failures if check.message.casefold() not in told]
     if not broken:
         return ""
     lines = bullets(prose(check.message, limit=2 * detail.quote) for check in broken)

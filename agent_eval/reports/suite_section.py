@@ -88,8 +88,17 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
     """What moved over the whole run, once: the model, cost, latency."""
     if comparison is None:
         return ""
+    # Where passing means something else than before, every other figure is read in that light.
+    differs = {
+        check.message.casefold()
+        for check in comparison.compatibility.failures
+        if check.name in ("case_policy_match", "trial_count_match")
+    }
     said = comparison.behaviour.notices[: detail.sentences]
-    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in said)
+    marks = ("⚠️ " * (notice.rstrip(".").casefold() in differs) for notice in said)
+    lines = bullets(
+        f"{mark}{prose(notice, limit=detail.quote + 60)}" for mark, notice in zip(marks, said, strict=True)
+    )
     return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 

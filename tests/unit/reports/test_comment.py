@@ -423,6 +423,13 @@ def test_cases_that_pass_less_often_are_named_although_they_still_pass():
     assert text.index("`order-020`: 4 of 4") < text.index("`order-025`: 2 of 4")
 
 
+def test_another_case_policy_or_number_of_trials_is_marked_at_the_top():
+    text = comment_on(scenarios.tried())
+    assert "- ⚠️ A case with several trials passed by case policy all and passes by majority now." in text
+    assert "- ⚠️ 40 cases have another number of trials (4 in the baseline, 5 now)" in text
+    assert text.index("- ⚠️ 40 cases") < text.index("| Pass")
+
+
 def test_cases_that_pass_less_often_beyond_the_room_are_counted():
     from agent_eval.reports.detail import COMMENT
     from agent_eval.reports.trials import less_often
