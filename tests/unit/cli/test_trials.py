@@ -108,6 +108,41 @@ def test_gate__knows_how_many_cases_are_flaky(here: Path, capsys: pytest.Capture
     assert "| 3 | 0% | 66.7% |" in text
 
 
+def test_compare__refuses_another_case_policy_unless_it_is_allowed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = write(*MIXED)
+    for name, policy in (("all", "all"), ("any", "any")):
+        parsed(capsys, "run", "--suite", suite, "--out", name, "--case-policy", policy)
+    flags = ("compare", "--baseline", "all", "--candidate", "any")
+    error = json.loads(printed(capsys, *flags, code=2))["error"]
+    assert error["code"] == "incompatible_runs"
+    assert "case policy all and passes by any now" in error["message"]
+    assert not Path("any/compare").exists()
+    said = printed(capsys, *flags, "--allow-incompatible", "--format", "text")
+    assert said.splitlines()[1].startswith("A case with several trials passed by case policy all")
+
+
+def test_gate__explains_a_decision_on_pass_rates_in_ten_lines(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, bad in (("before", False), ("now", True)):
+        cases = [case(f"c{number}", False, False, bad and number < 6) for number in range(12)]
+        suite = write(*cases, name=f"{name}.json")
+        parsed(capsys, "run", "--suite", suite, "--out", name, "--case-policy", "majority")
+    said = printed(capsys, "compare", "--baseline", "before", "--candidate", "now", "--format", "text")
+    assert "0 regressed" in said
+    assert "c0: 3 of 3 → 2 of 3 trials" in said
+    comparison = "now/compare/baseline_delta.json"
+    said = printed(capsys, "gate", "--compare", comparison, "--preset", "release", "--format", "text", code=1)
+    assert len(said.splitlines()) <= 10
+    assert "trials: 3 a case; 6 cases pass less often, 0 more; sign-flip permutation test" in said
+    decision = json.loads(Path("now/compare/gate_decision.json").read_text())
+    assert decision["evidence"]["method"] == "sign-flip-clustered"
+    assert decision["evidence"]["p_value"] == 2**-6
+    assert decision["evidence"]["flaky"] == 6
+
+
 def test_stability__of_recorded_trials(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check = ("stability-check", "--suite", write(*MIXED))
     report = parsed(capsys, *check, "--out", "stability.json", code=1)
