@@ -15,11 +15,13 @@ from agent_eval.suites.reader import SuiteSource
 ScoreNext = Callable[[SuiteSource], None]
 """Scores the next case of a suite."""
 
-MOST_BUSY = 0.45
-"""Share of one processor that other threads may use for this one to join in. Threads that could use all of
-it, and take turns with this one, use half."""
+MOSTLY_IDLE, MOST_BUSY = 0.45, 0.8
+"""Shares of one processor that the other threads use while this one waits. Up to the first it scores without
+a pause, up to the second with pauses, beyond it not at all: threads take turns, so agents would slow down."""
 
 SECONDS_AT_A_TIME = 0.1
+MOST_IN_A_ROW = 10
+"""Times without a pause; then the others are measured again, which is only right while this thread waits."""
 
 
 def _others() -> float:
@@ -48,7 +50,8 @@ class Ahead:
     ) -> None:
         self._suite, self._slots, self._score_next = suite, slots, score_next
         self._busy, self._clock = busy, clock
-        self._position = 0
+        self._position = self._in_a_row = 0
+        self._level = 0.0
         self._mark = busy(), clock()
 
     def look(self) -> bool:
@@ -60,10 +63,23 @@ class Ahead:
         Raises:
             AgentEvalError: One cannot be scored.
         """
-        has_time = self._has_time()
+        if not self._in_a_row:
+            self._measure()
+        more = self._level <= MOST_BUSY and self._score()
+        if more and self._level <= MOSTLY_IDLE and self._in_a_row < MOST_IN_A_ROW:
+            self._in_a_row += 1
+            return True
+        self._in_a_row = 0
         self._mark = self._busy(), self._clock()
-        if not has_time:
-            return False
+        return False
+
+    def _measure(self) -> None:
+        busy, began = self._mark
+        passed = self._clock() - began
+        self._level = (self._busy() - busy) / passed if passed > 0 else 1.0
+
+    def _score(self) -> bool:
+        """Score for a moment. Returns whether there is more."""
         until = self._clock() + SECONDS_AT_A_TIME
         while self._is_ready():
             if self._clock() >= until:
@@ -71,10 +87,6 @@ class Ahead:
             self._score_next(self._suite)
             self._position += 1
         return False
-
-    def _has_time(self) -> bool:
-        busy, began = self._mark
-        return self._busy() - busy <= MOST_BUSY * (self._clock() - began)
 
     def _is_ready(self) -> bool:
         return self._position < self._slots.cases and self._slots.is_done(self._position)

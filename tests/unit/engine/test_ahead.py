@@ -170,25 +170,37 @@ class Processor:
         self.pass_by(0.03, 0.0)
 
 
-def test_a_busy_processor_is_left_alone_and_nobody_waits_long(make_suite: MakeSuite) -> None:
-    suite, slots, processor = make_suite(20), Slots(20, 2), Processor()
+def all_done(slots: Slots) -> Slots:
+    for position in range(slots.cases):
+        for trial in range(slots.trials):
+            slots.put(trial, position, 1)
+    return slots
+
+
+@pytest.mark.parametrize(("share", "scored"), [(0.9, 0), (0.6, 4), (0.3, 44)], ids=["busy", "so-so", "idle"])
+def test_the_less_others_do_the_more_is_scored_at_a_time(
+    make_suite: MakeSuite, share: float, scored: int
+) -> None:
+    suite, slots, processor = make_suite(60), all_done(Slots(60, 2)), Processor()
     ahead = Ahead(suite, slots, processor.score, busy=lambda: processor.used, clock=lambda: processor.now)
-    for position in range(10):
-        slots.put(0, position, 1)
-        if position != 8:
-            slots.put(1, position, 1)
-    processor.pass_by(1.0, 0.9)
-    ahead.look()
-    assert processor.scored == 0
-    processor.pass_by(1.0, 0.4)
-    assert ahead.look(), "there is more"
-    assert processor.scored == 4, "a tenth of a second at a time"
+    for times in range(1, 2 if scored == 44 else 5):
+        processor.pass_by(1.0, share)
+        while ahead.look():
+            assert processor.scored <= scored
+        assert processor.scored == scored * times
+
+
+def test_nothing_is_scored_before_all_trials_of_a_case_are_done(make_suite: MakeSuite) -> None:
+    suite, slots, processor = make_suite(6), Slots(6, 2), Processor()
+    ahead = Ahead(suite, slots, processor.score, busy=lambda: processor.used, clock=lambda: processor.now)
+    for trial, position in ((0, 0), (1, 0), (0, 1), (0, 2), (1, 2)):
+        slots.put(trial, position, 1)
+    processor.pass_by(1.0, 0.0)
     assert not ahead.look()
-    assert processor.scored == 8, "not all trials of the next case are done"
-    slots.put(1, 8, 1)
-    for position in range(10, 20):
-        slots.put(0, position, 1)
-        slots.put(1, position, 1)
+    assert processor.scored == 1
+    all_done(slots)
+    processor.pass_by(1.0, 0.0)
     while ahead.look():
-        assert processor.scored < 20
-    assert processor.scored == 20
+        pass
+    assert processor.scored == 6
+    assert not ahead.look()
