@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from agent_eval.agents.catalog import open_agent
@@ -14,20 +14,19 @@ from agent_eval.ci.settings import Settings
 from agent_eval.contracts import CaseResultRow
 from agent_eval.engine.limits import RunLimits, TrialLimits
 from agent_eval.engine.progress import Standing
-from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.evidence.pack import Pack
 from agent_eval.judges.execution import EXECUTION
 from agent_eval.processes.privacy import hide_environment
 from agent_eval.reports.progress import progress_text
+from agent_eval.runs.prompt import read_prompt
 from agent_eval.runs.resume import discard_journal
 from agent_eval.runs.run import RunRequest
 from agent_eval.runs.run_loop import AgentRequest, run_agent
-from agent_eval.storage.bytes_reader import read_bytes
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 
 SECONDS_BETWEEN_LINES = 10.0
-LARGEST_PROMPT = 1 << 20
 
 _OF_THE_JOB = ("INPUT_", "ACTIONS_")
 """What begins the names of variables in which a runner keeps its own secrets."""
@@ -45,14 +44,15 @@ def agent_request(settings: Settings, environ: Mapping[str, str]) -> AgentReques
     agent = settings.agent
     if agent is None:
         return None
-    for name in ("agent-env", "setup-env"):
-        _refuse_the_jobs_own(name, getattr(agent, name.replace("-", "_")), settings, environ)
+    _refuse_the_jobs_own("agent-env", agent.agent_env, settings, environ)
+    _refuse_the_jobs_own("setup-env", agent.setup_env, settings, environ)
+    _refuse_the_jobs_own("agent-header", agent.headers.values(), settings, environ)
     options = AgentOptions(
         environ=environ,
         pass_on=agent.agent_env,
         headers={name: _value(variable, environ) for name, variable in agent.headers.items()},
         base_url=agent.agent_openai_base_url or None,
-        system=_prompt(agent),
+        system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
     )
     # What is wrong with it is said before minutes are spent on installing what it needs.
     open_agent(agent.spec, options).close()
@@ -178,7 +178,7 @@ def _attempt_limits(agent: AgentSettings) -> AttemptLimits:
 
 
 def _refuse_the_jobs_own(
-    setting: str, names: tuple[str, ...], settings: Settings, environ: Mapping[str, str]
+    setting: str, names: Iterable[str], settings: Settings, environ: Mapping[str, str]
 ) -> None:
     token = settings.github_token
     for name in names:
@@ -200,13 +200,3 @@ def _value(variable: str, environ: Mapping[str, str]) -> str:
             field="agent-header",
         )
     return value
-
-
-def _prompt(agent: AgentSettings) -> str | None:
-    path = agent.system_prompt
-    if path is None:
-        return None
-    try:
-        return read_bytes(path, max_bytes=LARGEST_PROMPT).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text.", remedy="Save it as UTF-8.", file=str(path)) from None

@@ -281,8 +281,10 @@ def agent_settings(options: dict[str, Any], *, repair: str | None = None) -> Age
         InvalidInput: The system prompt cannot be read.
     """
     import os
+    from pathlib import Path
 
     from agent_eval.agents.options import AgentOptions
+    from agent_eval.runs.prompt import read_prompt
 
     take = options.pop
     prompt = take("system_prompt")
@@ -292,7 +294,7 @@ def agent_settings(options: dict[str, Any], *, repair: str | None = None) -> Age
         pass_on=take("agent_env"),
         headers={name: _variable(variable) for name, variable in take("agent_header")},
         base_url=take("base_url"),
-        system=_text(prompt) if prompt else None,
+        system=read_prompt(Path(prompt)) if prompt else None,
     )
 
 
@@ -353,18 +355,6 @@ def _variable(name: str) -> str:
     if not value:
         raise click.UsageError(f"--agent-header names the environment variable {name}, which is not set.")
     return value
-
-
-def _text(path: str) -> str:
-    from pathlib import Path
-
-    from agent_eval.errors import InvalidInput
-    from agent_eval.storage.json_reader import read_bytes
-
-    try:
-        return read_bytes(Path(path), max_bytes=1 << 20).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=path) from None
 
 
 def _cassette(options: dict[str, Any]) -> Any:

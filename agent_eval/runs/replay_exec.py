@@ -21,7 +21,7 @@ from agent_eval.contracts import SuiteHeader, Tally
 from agent_eval.contracts.replay import ReplayExecReport
 from agent_eval.engine.limits import TrialLimits
 from agent_eval.engine.progress import Standing
-from agent_eval.errors import ExitCode, InvalidInput, NotEvaluable, UsageError
+from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.pack import Pack, open_pack
 from agent_eval.judges.catalog import load_judges
@@ -163,8 +163,6 @@ def replay_exec(
             layout="compact",
         )
         done = run_agent(again, how, environ=environ, source=source, on_progress=on_progress)
-        if done.stopped:
-            raise NotEvaluable(f"the replay ended early: {done.stopped}")
         report = _compared(
             request, pack, open_pack(done.pack), done.config.execution_config["agent"], environ
         )

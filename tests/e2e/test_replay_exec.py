@@ -219,6 +219,16 @@ def test_judges_need_to_be_named_for_a_configuration(tmp_path: Path) -> None:
     assert replay(tmp_path, "--judge-config", "x.json").error["details"]["field"] == "judge_config"
 
 
+def test_a_recording_is_played_again_on_nobodys_word(tmp_path: Path) -> None:
+    suite = REPOSITORY / "examples" / "suite_good.json"
+    ran = agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path)
+    assert ran.code == 0
+    config = json.loads((tmp_path / "pack" / "run" / "config.json").read_text())["execution_config"]
+    assert config["agent"] == {"agent": "recorded"}
+    report = replay(tmp_path, environ=STRANGER).json()
+    assert (report["replay_passed"], report["trusted_by"]) == (True, "nothing run")
+
+
 def reseal(pack: Path, config: dict[str, Any]) -> None:
     """What a forger does: another configuration under a manifest that fits."""
     data = json.dumps(config).encode()

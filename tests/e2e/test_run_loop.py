@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, tree
+from tests.fakes.models import FakeOpenAi
+from tests.fakes.models import Step as Said
 
 EXAMPLES = REPOSITORY / "examples"
 SUITE = EXAMPLES / "suite_agent.json"
@@ -233,3 +237,39 @@ def test_flags_for_agents_mean_nothing_without_one(tmp_path: Path) -> None:
     ended = agent_eval("run", "--suite", SUITE, "--out", "out", "--max-steps", "3", cwd=tmp_path)
     assert ended.code == 2
     assert "--max-steps is for running an agent" in ended.error["message"]
+
+
+def test_a_hosted_model_is_run_with_a_prompt_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("Be brief.")
+    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "input": "Hello?"})
+    with FakeOpenAi(Said(text="Hello.")) as model:
+        flags = ["--agent", "openai:small", "--base-url", model.base_url, "--system-prompt", "prompt.txt"]
+        done = agent_eval("run", "--suite", suite, "--out", "out", *flags, cwd=tmp_path).json()
+    assert done["summary"]["total_cases"] == 1
+    assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+def test_a_header_comes_from_the_environment(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    class Agent(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"assistant_output": "hello"}')
+
+        def log_message(self, *_: object) -> None:
+            """Silence."""
+
+    suite = suite_of(tmp_path / "s.json", {"case_id": "a"})
+    with ThreadingHTTPServer(("127.0.0.1", 0), Agent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        flags = ["--agent", address, "--agent-header", "Authorization=MY_HEADER"]
+        arguments = ["run", "--suite", suite, "--out", "out", *flags]
+        done = agent_eval(*arguments, cwd=tmp_path, environ={"MY_HEADER": "Bearer abcdefgh"}).json()
+        server.shutdown()
+    assert done["summary"]["total_cases"] == 1
+    assert seen == ["Bearer abcdefgh"]
