@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agent_eval.comparison.statistics import e_value, holm_discrete, mcnemar, tango_interval
+from agent_eval.comparison.permutation import TrialPair, permutation_test
+from agent_eval.comparison.statistics import (
+    clustered_interval,
+    e_value,
+    holm_discrete,
+    mcnemar,
+    tango_interval,
+)
 
 RESULTS = Path(__file__).parent / "results" / "gate_simulation.md"
 SEED = 20_260_101
@@ -100,6 +107,49 @@ def wrongly_passed(source: random.Random) -> bool:
     return upper_end(regressed, fixed, CASES) < MARGIN
 
 
+def rates(source: random.Random, cases: int, drop: float) -> list[tuple[float, float]]:
+    """How likely each case passes before and now: half always do, a tenth never, the rest are flaky.
+
+    With a `drop` of the mean, some of those that always pass never do now: each with the same chance.
+    """
+    always, never = cases // 2, cases // 10
+    before = [1.0] * always + [0.0] * never + [source.random() for _ in range(cases - always - never)]
+    broken = drop * cases / always
+    now = [0.0 if place < always and source.random() < broken else one for place, one in enumerate(before)]
+    return list(zip(before, now, strict=True))
+
+
+def tried(source: random.Random, cases: int, trials: tuple[int, int], drop: float) -> list[TrialPair]:
+    """Trials of each case before and now that went otherwise, or whose numbers differ."""
+    found = []
+    for before, now in rates(source, cases, drop):
+        passed = (
+            sum(source.random() < before for _ in range(trials[0])),
+            sum(source.random() < now for _ in range(trials[1])),
+        )
+        pair = TrialPair(passed[0], trials[0], passed[1], trials[1])
+        if pair.drop or not pair.equal:
+            found.append(pair)
+    return found
+
+
+def trials_regressed(source: random.Random, cases: int, trials: tuple[int, int], drop: float) -> bool:
+    """The regression test on cases with several trials."""
+    return permutation_test(tried(source, cases, trials, drop)).p_value <= ALPHA
+
+
+def trials_wrongly_passed(source: random.Random, cases: int, trials: int) -> bool:
+    """Whether non-inferiority passes on several trials although the true drop equals the margin."""
+    pairs = tried(source, cases, (trials, trials), MARGIN)
+    return clustered_interval([float(pair.drop) for pair in pairs], cases).high < MARGIN
+
+
+def trials_passed(source: random.Random, cases: int, trials: int) -> bool:
+    """Whether non-inferiority passes where nothing changed."""
+    pairs = tried(source, cases, (trials, trials), 0.0)
+    return clustered_interval([float(pair.drop) for pair in pairs], cases).high < MARGIN
+
+
 def share(found: Iterator[bool]) -> float:
     """Share of experiments in which something was found."""
     told = list(found)
@@ -147,6 +197,29 @@ def measure(experiments: int) -> list[Line]:
         Line("true drop of 10 points, e-process up to 400 cases: seen", len(stopped) / experiments, "")
     )
     lines.append(Line("the same, median case at which it stops", float(stopped[len(stopped) // 2]), ""))
+    return lines + measure_trials(source, rounds)
+
+
+def measure_trials(source: random.Random, rounds: range) -> list[Line]:
+    """The simulations with several trials of each case."""
+    lines = []
+    for trials in ((1, 1), (2, 2), (4, 4), (1, 4), (4, 1)):
+        for cases in (50, CASES):
+            found = share(trials_regressed(source, cases, trials, 0.0) for _ in rounds)
+            said = (
+                f"trials {trials[0]} before and {trials[1]} now, {cases} cases, nothing changed: false alarms"
+            )
+            lines.append(Line(said, found, "≤ 5.5 %"))
+    for trials in (2, 4):
+        for cases in (50, CASES):
+            found = share(trials_wrongly_passed(source, cases, trials) for _ in rounds)
+            said = f"{trials} trials, {cases} cases, true drop equal to the margin: wrongly passed"
+            lines.append(Line(said, found, "≤ 2.5 %"))
+    for one in (1, 4):
+        found = share(trials_passed(source, 400, one) for _ in rounds)
+        lines.append(Line(f"trials {one}, 400 cases, nothing changed: passed", found, ""))
+        found = share(trials_regressed(source, 100, (one, one), 0.10) for _ in rounds)
+        lines.append(Line(f"trials {one}, 100 cases, true drop of 10 points: seen", found, ""))
     return lines
 
 
