@@ -15,6 +15,9 @@ ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
 MAX_SUITES = 500
 
+HELD_BYTES = 8 << 20
+"""Most bytes of suites, other than the only one, that are held as values from the beginning."""
+
 _WILD = frozenset("*?[")
 
 
@@ -22,8 +25,8 @@ _WILD = frozenset("*?[")
 class Target:
     """A suite to evaluate: its path as given, and the name of its pack and baseline.
 
-    `source` is the open suite where it is the only one: reading a large one twice takes time, and many
-    at once take memory.
+    `source` is the open suite, unless it is one of several and too large to be held in memory until its turn;
+    then it is read once more.
     """
 
     path: Path
@@ -50,6 +53,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
         )
     seen: dict[str, Path] = {}
     targets = []
+    held = 0
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
@@ -62,7 +66,9 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
                 field="dataset_id",
             )
         seen[slug] = path
-        targets.append(Target(path, slug, source if len(paths) == 1 else None))
+        keeps = len(paths) == 1 or held + source.held_bytes <= HELD_BYTES
+        held += source.held_bytes if keeps else 0
+        targets.append(Target(path, slug, source if keeps else None))
     return targets
 
 

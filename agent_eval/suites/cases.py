@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,15 @@ class RawCase:
 
     `raw` is an object once `parse_case` has accepted it. `line_bytes` are its JSON bytes as
     `json_writer.dumps` writes them, where reading gave them for free. `result` is what judges said of it
-    when the agent was run, as a `CaseResult`; None where it has not been judged.
+    when the agent was run, as a `CaseResult`; None where it has not been judged. `artifacts` are files that
+    belong to it, by name, as a pack may hold them.
     """
 
     place: Place
     raw: Any
     line_bytes: bytes | None = None
     result: CaseResult | None = None
+    artifacts: Mapping[str, bytes] | None = None
 
     def encoded(self) -> bytes:
         """The case on one line: sorted keys, no white space, unknown fields kept."""

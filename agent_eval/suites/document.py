@@ -52,6 +52,11 @@ class Document(ABC):
         """Number of cases."""
         return sum(shard.count for shard in self.shards)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the file that are held in memory as values, which takes several times that; mostly 0."""
+        return 0
+
     @abstractmethod
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """The cases of a shard, one at a time.
@@ -74,10 +79,12 @@ class WholeDocument(Document):
         path: As the user named it.
         digest: sha256 of the file's bytes.
         payload: The parsed file.
+        size: Bytes of the file; 0 where the payload was chosen from one that is held already.
     """
 
-    def __init__(self, path: Path, digest: str, payload: Any) -> None:
+    def __init__(self, path: Path, digest: str, payload: Any, size: int = 0) -> None:
         self.path = path
+        self._size = size
         self.digest = digest
         self.raw_header = payload
         self.header_line = None
@@ -90,6 +97,11 @@ class WholeDocument(Document):
             Shard(index, first, min(SHARD_CASES, count - first))
             for index, first in enumerate(range(0, count, SHARD_CASES))
         ]
+
+    @property
+    def held_bytes(self) -> int:
+        """All of them."""
+        return self._size
 
     def _take_cases(self, payload: dict[str, Any]) -> None:
         self.raw_header = {name: value for name, value in payload.items() if name != "cases"}

@@ -47,6 +47,11 @@ class SuiteSource:
         return self.document.case_count
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of the file that are held in memory as values: all of a `.json`, none of a `.jsonl`."""
+        return self.document.held_bytes
+
+    @property
     def shards(self) -> list[Shard]:
         """The cases in portions, in suite order."""
         return self.document.shards
@@ -88,12 +93,13 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-        return WholeDocument(path, sha256_bytes(data), parse(data, source=str(path)))
+        return WholeDocument(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml_reader import read_yaml  # PyYAML only where it is needed
 
         payload = read_yaml(path)
-        return WholeDocument(path, sha256_file(path)[0], payload)
+        digest, size = sha256_file(path)
+        return WholeDocument(path, digest, payload, size)
     raise InvalidInput(
         f"{path}: not a suite; its name must end in one of {', '.join(SUITE_SUFFIXES)}",
         remedy="Name a suite file, or rename it to what it is.",
