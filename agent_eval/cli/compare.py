@@ -19,7 +19,7 @@ from agent_eval.cli.printing import emit
 @click.option(
     "--allow-incompatible",
     is_flag=True,
-    help="Compare the cases both runs have, even where datasets or definitions differ.",
+    help="Compare the cases both runs have, even where datasets, definitions or case policies differ.",
 )
 @click.option(
     "--out",
