@@ -23,7 +23,7 @@ from agent_eval.engine.concurrency import AdaptiveLimit, Crew, FixedLimit, limit
 from agent_eval.engine.identity import refuse_duplicates
 from agent_eval.engine.limits import RunLimits, RunUse
 from agent_eval.engine.progress import Counter, Standing
-from agent_eval.engine.recorded import Slots, executed
+from agent_eval.engine.recorded import ARTIFACTS, Slots, encoded_artifacts, executed
 from agent_eval.engine.redacted import written_result
 from agent_eval.engine.repair import Interrupted, TrialOutcome, TrialPlan, run_trial
 from agent_eval.engine.retries import Retries
@@ -308,6 +308,8 @@ def _line(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> tuple[bytes
         "cost_usd": outcome.use.cost_usd,
         "retries": outcome.retries,
     }
+    if outcome.artifacts:
+        record[ARTIFACTS] = encoded_artifacts(outcome.artifacts, redactor)
     if calls:
         record["calls"] = calls
     line = encode(record)

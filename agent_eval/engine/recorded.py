@@ -7,17 +7,23 @@ trials added to it. So a run that was resumed, or divided, gives the bytes of on
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
 from agent_eval.errors import InvalidInput
+from agent_eval.evidence.artifacts import storable
 from agent_eval.storage.journal import JournalReader
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.cases import RawCase
 from agent_eval.suites.document import Document, Shard
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.selection import Selection
+
+ARTIFACTS = "artifacts"
+"""Key of a record in the journal: files of the trial, by name, in base64."""
 
 MISSING = 2**64 - 1
 """Stands for the offset of a trial that has not finished."""
@@ -141,4 +147,23 @@ def executed_case(found: RawCase, records: Sequence[dict[str, Any]], policy: Cas
     if others:
         raw["trials"] = [{"trace": other["trace"], "metadata": other["metadata"]} for other in others]
     results = [CaseResult.model_validate(record["result"]) for record in records]
-    return RawCase(found.place, raw, None, trials_result(results, policy))
+    return RawCase(found.place, raw, None, trials_result(results, policy), _artifacts(records))
+
+
+def encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
+    """A trial's artifacts as its record in the journal holds them, without secrets."""
+    kept = storable({name: redactor.redact(data) for name, data in artifacts.items()})
+    return {name: b64encode(data).decode() for name, data in kept.items()}
+
+
+def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
+    """Those of all trials; from the second one on, each with the trial's number."""
+    found = [record.get(ARTIFACTS) or {} for record in records]
+    if not any(found):
+        return None
+    named = {
+        f"trial-{number}-{name}" if number else name: b64decode(data)
+        for number, artifacts in enumerate(found)
+        for name, data in artifacts.items()
+    }
+    return named if len(records) == 1 else storable(named)

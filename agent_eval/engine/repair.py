@@ -31,7 +31,7 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import Judge
 
 ARTIFACT_BYTES = 4096
-"""How much of an artifact of an attempt, such as its standard error, is kept: its end."""
+"""How much of an artifact of an attempt, such as its standard error, its history shows: its end."""
 
 _WITHHELD = "withheld: it tells the expected output"
 
@@ -82,7 +82,7 @@ class Recorded(TypedDict):
 class TrialOutcome:
     """What became of a trial: what it adds to the case, what judges say of it, what it used.
 
-    `calls` are those of live tools, for a cassette.
+    `calls` are those of live tools, for a cassette. `artifacts` are files by name, which says the attempt.
     """
 
     recorded: Recorded
@@ -90,6 +90,7 @@ class TrialOutcome:
     use: TrialUse
     retries: int
     calls: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
 
 
 def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
@@ -107,6 +108,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
     definition = definition_of(dict(raw))
     case = Case.model_validate({**definition, "trace": raw.get("trace", [])})
     history: list[dict[str, Any]] = []
+    artifacts: dict[str, bytes] = {}
     calls, use, retries = Recording(), TrialUse(), 0
     while True:
         attempt = len(history)
@@ -123,6 +125,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
         if plan.abandoned() or (plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
         calls.add(tools.recorded())
+        artifacts.update((f"attempt-{attempt}-{name}", data) for name, data in given.artifacts.items())
         retries += given.retries
         trace = Trace(given.events)
         use.add(case, trace, given.seconds)
@@ -135,7 +138,7 @@ def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
             raise Interrupted
     metadata = {**_loop_metadata(history, plan), "loop_passed": result.passed}
     recorded = Recorded(trace=[event_json(event) for event in given.events], metadata=metadata)
-    return TrialOutcome(recorded, result, use, retries, calls.rows())
+    return TrialOutcome(recorded, result, use, retries, calls.rows(), artifacts)
 
 
 def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> AttemptLimits:

@@ -129,7 +129,8 @@ def _score_case(
     result_line = said_line if result is said else dumps(result_row(result))
     outcome.redacted_cases += written.changed or result is not said
     outcome.tally.add(result)
-    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, rows[said.trial]))
+    row, artifacts = rows[said.trial], found.artifacts or {}
+    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row, artifacts))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

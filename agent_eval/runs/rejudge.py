@@ -74,7 +74,9 @@ class PackDocument(Document):
         if self._pack is None:
             self._pack = open_run(self.path)
         for position in range(shard.first, shard.first + shard.count):
-            yield RawCase(Place(position), self._pack.raw_trajectory(self._ids[position]))
+            case_id = self._ids[position]
+            raw, artifacts = self._pack.raw_trajectory(case_id), self._pack.artifacts(case_id)
+            yield RawCase(Place(position), raw, artifacts=artifacts)
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the pack itself.

@@ -427,3 +427,35 @@ def test_a_case_counts_when_all_its_trials_are_done(make_suite: MakeSuite, tmp_p
     done = run(make_suite(3), agent, tmp_path / "j", trials=2)
     assert done.standing.resumed + len(agent.tasks) == 6
     assert all(len(raw["trials"]) == 1 for raw in cases(done).values())
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, layout: Any
+) -> None:
+    redactor = Redactor(["hunter2hunter2"])
+
+    def behave(task: Task) -> Answer:
+        silent = task.case.case_id == "c1"
+        stderr = b"" if silent else b"\xff hunter2hunter2 " + b"x" * 10_000
+        return Answer(calls=("lookup",) if task.attempt else ("forbidden",), stderr=stderr)
+
+    suite = make_suite(2)
+    for name, trials in (("one", 1), ("two", 2)):
+        done = run(
+            suite, FakeAgent(behave), tmp_path / f"j{name}", max_repairs=1, trials=trials, redactor=redactor
+        )
+        score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / name, layout=layout, redactor=redactor)
+    pack = open_pack(tmp_path / "one")
+    kept = pack.artifacts("c0")
+    assert list(kept) == ["attempt-0-stderr.txt", "attempt-1-stderr.txt"]
+    assert kept["attempt-0-stderr.txt"] == b"\xff [redacted] " + b"x" * 10_000
+    assert pack.artifacts("c1") == {}
+    shown = pack.trajectory("c0").metadata["attempt_history"][0]["artifacts"]["stderr.txt"]
+    assert "bytes left out" in shown
+    assert list(open_pack(tmp_path / "two").artifacts("c0")) == [
+        "attempt-0-stderr.txt",
+        "attempt-1-stderr.txt",
+        "trial-1-attempt-0-stderr.txt",
+        "trial-1-attempt-1-stderr.txt",
+    ]
