@@ -135,7 +135,12 @@ def test_null_and_empty_configurations_are_the_defaults() -> None:
         (["zzz"], {}, 'there is no judge "zzz"', "Known judges: "),
         (["policy"], {"regx": {}}, 'there is no judge "regx"', "Did you mean regex?"),
         (["policy"], {"policy": {"hrad": 1}}, 'judge "policy": unknown key "hrad"', "Did you mean hard?"),
-        (["policy"], {"policy": {"zzz": 1}}, 'judge "policy": unknown key "zzz"', "Known keys: hard, weight, category."),
+        (
+            ["policy"],
+            {"policy": {"zzz": 1}},
+            'judge "policy": unknown key "zzz"',
+            "Known keys: hard, weight, category.",
+        ),
         (["policy"], {"policy": {"hard": "yes"}}, 'not "yes"', "docs/guides/judges.md"),
         (["policy"], {"policy": [1]}, "is not an object", "Write an object"),
         (["policy", "policy"], {}, "is named twice", "Name every judge once"),
