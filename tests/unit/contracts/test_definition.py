@@ -1,0 +1,69 @@
+"""Two cases ask the same where they differ in nothing but what an agent did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts import Case, definition_digest
+from tests.factories import make_case, make_trace
+
+PLAIN = {"case_id": "a", "input": "Do it.", "metadata": {"topic": "refund"}}
+SETTLED = {"attempt_history": [{"attempt": 0}], "selected_attempt": 0, "max_repairs": 2, "loop_passed": True}
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        {"trace": make_trace("lookup")},
+        {"trials": [{"trace": [], "metadata": {}}]},
+        {"metadata": {"topic": "refund", **SETTLED}},
+    ],
+)
+def test_what_an_agent_did_is_no_part_of_it(recorded: dict[str, Any]) -> None:
+    assert definition_digest({**PLAIN, **recorded}) == definition_digest(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"input": "Do it!"},
+        {"metadata": {"topic": "return"}},
+        {"policy": {"forbidden_tools": ["x"]}},
+        {"own": 1},
+    ],
+)
+def test_what_was_asked_is(changed: dict[str, Any]) -> None:
+    assert definition_digest({**PLAIN, **changed}) != definition_digest(PLAIN)
+
+
+def test_metadata_that_says_nothing_is_none() -> None:
+    bare = {"case_id": "a", "input": "Do it."}
+    assert definition_digest({**bare, "metadata": {}}) == definition_digest(bare)
+    assert definition_digest({**bare, "metadata": dict(SETTLED)}) == definition_digest(bare)
+    assert definition_digest({**bare, "metadata": "odd"}) != definition_digest(bare)
+
+
+@given(st.sampled_from(sorted(SETTLED)), st.booleans())
+def test_the_case_it_is_made_from_stays_as_it_was(name: str, traced: bool) -> None:
+    case = {**PLAIN, "metadata": {"topic": "refund", name: 1}, **({"trace": []} if traced else {})}
+    before = repr(case)
+    definition_digest(case)
+    assert repr(case) == before
+
+
+def test_a_case_is_shown_trial_by_trial() -> None:
+    raw = make_case("a", "one", metadata={"topic": "refund", "selected_attempt": 0})
+    raw["trials"] = [{"trace": make_trace("two"), "metadata": {"selected_attempt": 1}}]
+    case = Case.model_validate(raw)
+    assert case.trial_count == 2
+    assert case.of_trial(0) is case
+    second = case.of_trial(1)
+    assert [event.tool for event in second.trace if event.type == "tool_call"] == ["two"]
+    assert (second.metadata, second.trials) == ({"topic": "refund", "selected_attempt": 1}, [])
+    for number in (-1, 2):
+        with pytest.raises(IndexError):
+            case.of_trial(number)

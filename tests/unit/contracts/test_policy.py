@@ -1,0 +1,63 @@
+"""What a gate's policy means where it says nothing, and points in time that say something."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_eval.contracts import TrialCount
+from agent_eval.contracts.instants import instant, is_over
+from agent_eval.contracts.policy import GatePolicy
+
+
+@pytest.mark.parametrize(
+    ("stated", "margin", "blocks"),
+    [
+        ({}, 0.05, False),
+        ({"preset": "release"}, 0.02, True),
+        ({"preset": "release", "margin": 0.1, "on_inconclusive": "warn"}, 0.1, False),
+        ({"on_inconclusive": "block"}, 0.05, True),
+    ],
+)
+def test_a_preset_fills_in_what_is_left_out(stated: dict[str, Any], margin: float, blocks: bool) -> None:
+    policy = GatePolicy.model_validate(stated)
+    assert (policy.effective_margin, policy.blocks_on_inconclusive) == (margin, blocks)
+
+
+@pytest.mark.parametrize("wrong", [{"margin": 0}, {"margin": float("nan")}, {"alpha": 1}, {"unknown": 1}])
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        GatePolicy.model_validate(wrong)
+
+
+NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "over"),
+    [
+        (None, False),
+        ("2026-01-14T10:00:01+00:00", False),
+        ("2026-01-14T10:00:00Z", True),
+        ("2026-01-14T11:00:00+02:00", True),
+        ("2026-12-01T00:00:00", True),  # of no offset, so of no point in time
+        ("soon", True),
+    ],
+)
+def test_what_has_run_out_or_cannot_be_read_excuses_nothing(expires_at: str | None, over: bool) -> None:
+    assert is_over(expires_at, NOW) is over
+
+
+def test_a_time_without_its_offset_is_no_point_in_time() -> None:
+    assert instant("2026-01-14T10:00:00Z") == NOW
+    with pytest.raises(ValueError, match="has no offset"):
+        instant("2026-01-14T10:00:00")
+
+
+def test_trials_that_were_not_judged_neither_passed_nor_failed() -> None:
+    assert TrialCount(passed=1, failed=1, judged=3).judged == 3
+    with pytest.raises(ValidationError, match="more trials passed and failed"):
+        TrialCount(passed=2, failed=2, judged=3)
