@@ -10,7 +10,7 @@ from typing import Any
 from agent_eval.engine.elsewhere import Elsewhere, versions_here
 from agent_eval.errors import NotEvaluable, UsageError
 
-CONNECT_SECONDS = 15.0
+CONNECT_SECONDS = 10.0
 ALONE_SECONDS = 60.0
 """How long a cluster may be without workers before it is given up."""
 
@@ -36,6 +36,7 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Elsewhere]:
             "scoring on a Dask cluster needs the package `distributed`",
             remedy="Install agent-eval with its extra `dask`.",
         ) from None
+    _check(address)
     connect: Any = distributed.Client  # untyped
     try:
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -43,12 +44,6 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Elsewhere]:
         raise NotEvaluable(
             f"the Dask scheduler {address} cannot be reached: {error}",
             remedy="Check that it runs and that this machine may connect to it.",
-        ) from None
-    except ValueError as error:
-        raise UsageError(
-            f"{address!r} is no address of a Dask scheduler: {error}",
-            remedy="Write it as tcp://host:8786.",
-            field="dask_scheduler",
         ) from None
     with client:
         threads = _threads(client)
@@ -60,6 +55,22 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Elsewhere]:
         yield Elsewhere(
             client.get_executor(pure=False), 2 * threads, versions_here(packages), _Watch(client).look
         )
+
+
+def _check(address: str) -> None:
+    """Refuse what Dask would try to connect to for half a minute."""
+    from distributed.comm.addressing import get_address_host_port
+    from distributed.comm.registry import get_backend
+
+    try:
+        get_backend(address.partition("://")[0] if "://" in address else "tcp")
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise UsageError(
+            f"{address!r} is no address of a Dask scheduler: {error}",
+            remedy="Write it as tcp://host:8786.",
+            field="dask_scheduler",
+        ) from None
 
 
 class _Watch:

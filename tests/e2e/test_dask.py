@@ -56,10 +56,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             time.sleep(0.1)
         yield Cluster(json.loads(file.read_text())["address"], workers)
     finally:
+        # Killed and not asked to end: they would look for each other first.
         for process in (*workers, scheduler):
-            process.terminate()
+            process.kill()
         for process in (*workers, scheduler):
-            process.wait(30)
+            process.wait()
         log.close()
 
 
