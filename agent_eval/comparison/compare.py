@@ -29,6 +29,9 @@ from agent_eval.comparison.view import RunView
 from agent_eval.contracts import BehaviourChange, CaseRegression, Comparison, FailureClusters, Overview
 from agent_eval.errors import NothingMeasured
 
+DETAIL_LIMIT = 200
+"""Cases of which a comparison says how the behaviour changed. Those whose result changed come first."""
+
 
 def compare(
     baseline: RunView,
@@ -37,7 +40,7 @@ def compare(
     changed: Changed,
     generated_at: str,
     traces: Traces | None = None,
-    detail_limit: int = 200,
+    detail_limit: int = DETAIL_LIMIT,
 ) -> Comparison:
     """Everything that changed from `baseline` to `candidate`.
 

@@ -8,6 +8,7 @@ from agent_eval.reports.blocks import document
 from agent_eval.reports.detail import COMMENT, Detail, characters, fit
 from agent_eval.reports.evaluation import evaluation, evidence
 from agent_eval.reports.model import EvaluationReport
+from agent_eval.reports.suite_section import most_regressed
 from agent_eval.text.markdown import link
 
 COMMENT_LIMIT = 65_536
@@ -26,10 +27,12 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int = COMMEN
 
     def render(detail: Detail) -> str:
         if report.run_url is None:
-            detail = replace(detail, elsewhere="see the full report")
+            there = "see the full report"
+            detail = replace(detail, elsewhere=there, cases_elsewhere=there)
         return document([marker, *evaluation(report, detail), _pointers(report, detail)])
 
-    return fit(render, COMMENT, limit=limit, size=characters)
+    regressed = most_regressed(suite.comparison for suite in report.suites)
+    return fit(render, COMMENT, limit=limit, size=characters, regressed=regressed)
 
 
 def _pointers(report: EvaluationReport, detail: Detail) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,8 +13,10 @@ class Detail:
     Args:
         suites: Suites with a section of their own.
         suite_lines: Suites in the list at the top.
-        cases: Cases shown in full: reasons, behaviour, output, command.
-        listed: Further cases with one line each.
+        cases: Regressed cases shown in full and open: reasons, behaviour, output, command.
+        folded_cases: Further regressed cases in full, behind a click. `fit` sets it by the room there is.
+        one_liners: Further regressed cases with one line each. `fit` sets it by the room there is.
+        listed: Lines in each list of other cases: those that fail, that improved, that pass less often.
         ids: Case ids named in each list of new, changed and removed cases.
         judges: Judges shown for a case, and rows of the judge table.
         clusters: Groups of alike failures.
@@ -25,6 +27,7 @@ class Detail:
         links: Whether links are shown.
         sentences: Reasons, notices and warnings shown, each.
         elsewhere: Where what is left out can be read.
+        cases_elsewhere: The same for regressed cases.
     """
 
     suites: int
@@ -41,6 +44,9 @@ class Detail:
     links: bool = True
     sentences: int = 10
     elsewhere: str = "see the job summary"
+    cases_elsewhere: str = "see the job summary"
+    folded_cases: int = 0
+    one_liners: int = 0
 
 
 COMMENT = (
@@ -71,6 +77,9 @@ COMMENT = (
 )  # fmt: skip
 """For a pull request comment: what a person reads on a phone, then less and less of it."""
 
+SUMMARY_LIMIT = 1024 * 1024
+"""Bytes GitHub accepts in the summary of one step."""
+
 FULL = (
     Detail(
         suites=500, suite_lines=500, cases=200, listed=2000, ids=500, judges=100,
@@ -85,23 +94,75 @@ FULL = (
 """For a job summary or a file: everything there is room for."""
 
 
+_IN_FULL = 3, 4
+"""The part of the room that goes to cases in full where not all of them fit; the rest is for one-liners."""
+_SPARE = 32
+"""One part in so many stays free: what is published is longer where a secret had to be hidden."""
+
+
 def fit(
-    render: Callable[[Detail], str], levels: Sequence[Detail], *, limit: int, size: Callable[[str], int]
+    render: Callable[[Detail], str],
+    levels: Sequence[Detail],
+    *,
+    limit: int,
+    size: Callable[[str], int],
+    regressed: int = 0,
 ) -> str:
     """The most detailed rendering within `limit`; the least detailed one when none is.
+
+    The room that is left then is filled with regressed cases: in full, then with one line each.
 
     Args:
         render: Renders at one level of detail.
         levels: From the most detailed to the least.
         limit: What `size` may return at most.
         size: Characters or bytes of a text.
+        regressed: Regressed cases of the suite that has the most of them.
     """
+    room = limit - limit // _SPARE
     text = ""
     for level in levels:
         text = render(level)
         if size(text) <= limit:
-            break
+            return render(_filled(level, regressed, lambda detail: size(render(detail)) <= room))
     return text
+
+
+def _filled(level: Detail, regressed: int, fits: Callable[[Detail], bool]) -> Detail:
+    """`level` with as many further regressed cases as fit. The comparison is made with ever more of them."""
+    if not regressed:
+        return level
+
+    def in_full(number: int) -> Detail:
+        return replace(level, folded_cases=number)
+
+    def with_the_rest(number: int) -> Detail:
+        return replace(level, folded_cases=number, one_liners=regressed)
+
+    most = _most(regressed, lambda number: fits(in_full(number))) if level.cases else 0
+    if most == regressed:
+        return in_full(most)
+    share, parts = _IN_FULL
+    shown = most * share // parts
+    if fits(with_the_rest(shown)):
+        return with_the_rest(_most(most, lambda number: fits(with_the_rest(number)), least=shown))
+    lines = _most(regressed, lambda number: fits(replace(in_full(shown), one_liners=number)))
+    return replace(in_full(shown), one_liners=lines)
+
+
+def _most(bound: int, fits: Callable[[int], bool], *, least: int = 0) -> int:
+    """The greatest number from `least` to `bound` that fits, where `least` does or nothing is to be had."""
+    # Few fit of very many, and to try half of them takes long: approached from below.
+    step, tried = 8, least
+    while tried < bound and fits(min(bound, tried + step)):
+        tried, step = min(bound, tried + step), 2 * step
+    if tried == bound:
+        return bound
+    low, high = tried, min(bound, tried + step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def characters(text: str) -> int:

@@ -11,13 +11,14 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets, document, folded
 from agent_eval.reports.decision import certainty, left_out
-from agent_eval.reports.detail import FULL, Detail
+from agent_eval.reports.detail import FULL, SUMMARY_LIMIT, Detail, fit, utf8_bytes
 from agent_eval.reports.evaluation import heading
 from agent_eval.reports.figures import count
 from agent_eval.reports.wording import sentence, why
 from agent_eval.text.markdown import code_span, plain, prose
 
-_DETAIL = replace(FULL[0], elsewhere="see the comparison")
+_THERE = "see the comparison"
+_DETAIL = replace(FULL[0], elsewhere=_THERE, cases_elsewhere=_THERE)
 
 
 def render_markdown(
@@ -35,22 +36,26 @@ def render_markdown(
         title: Its heading.
         replay: The report that `replay` wrote about the candidate, as JSON.
     """
-    detail = _DETAIL
-    return document(
-        [
-            *_opening(comparison, decision, title, detail),
-            suite_section.compared_runs(comparison, detail),
-            _incompatible(comparison, detail),
-            suite_section.case_set(comparison, (), detail),
-            suite_section.notices(comparison, detail),
-            *suite_section.numbers(comparison, detail),
-            *certainty(decision, detail),
-            left_out(decision, detail),
-            *suite_section.regressed(comparison, None, detail),
-            *_replay(replay, detail),
-            *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),
-        ]
-    )
+
+    def render(detail: Detail) -> str:
+        return document(
+            [
+                *_opening(comparison, decision, title, detail),
+                suite_section.compared_runs(comparison, detail),
+                _incompatible(comparison, detail),
+                suite_section.case_set(comparison, (), detail),
+                suite_section.notices(comparison, detail),
+                *suite_section.numbers(comparison, detail),
+                *certainty(decision, detail),
+                left_out(decision, detail),
+                *suite_section.regressed(comparison, None, detail),
+                *_replay(replay, detail),
+                *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),
+            ]
+        )
+
+    regressed = suite_section.most_regressed([comparison])
+    return fit(render, (_DETAIL,), limit=SUMMARY_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
 def _opening(

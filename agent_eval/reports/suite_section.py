@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import (
     CaseRegression,
     Cluster,
@@ -159,25 +160,60 @@ def regressed(
     total = max(len(rows), comparison.overview.regressed_cases)
     if not total:
         return []
-    changes = cases.changes_by_case(comparison)
     blocks = [f"### {count(total, 'regressed case')}"]
     if total > detail.cases:
         # Too many to read one by one: what they have in common says more than the first few.
         alike = [_cluster(item, detail) for item in comparison.triage.top_clusters[: min(3, detail.clusters)]]
         blocks.append(f"**What they have in common:**\n\n{bullets(alike)}" if alike else "")
-    for row in rows[: detail.cases]:
-        again = command(row.case_id) if command and detail.commands else ""
-        blocks += cases.in_full(row, changes.get(row.case_id), comparison.behaviour, again, detail)
-    rest = rows[detail.cases : detail.cases + detail.listed]
+    shown = detail.cases + detail.folded_cases
+    full = _in_full(rows[:shown], comparison, command, detail)
+    blocks += [block for one in full[: detail.cases] for block in one]
+    folded_away = [block for one in full[detail.cases :] for block in one]
+    blocks.append(folded(count(len(full) - detail.cases, "more regressed case"), folded_away))
+    rest = rows[shown : shown + detail.one_liners]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:
-        blocks.append(folded(f"{count(len(rest), 'more regressed case')}", [lines]) if rest else "")
+        blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
     else:
         blocks.append(lines)
-    hidden = total - len(rows[: detail.cases]) - len(rest)
+    hidden = total - len(full) - len(rest)
     if hidden:
-        blocks.append(f"… and {hidden:,} more, {detail.elsewhere}.")
+        blocks.append(f"… and {hidden:,} more, {detail.cases_elsewhere}.")
     return blocks
+
+
+def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
+    """Regressed cases of the comparison that lists the most of them."""
+    listed = (
+        sum(row.regressed for row in comparison.case_regressions) if comparison else 0
+        for comparison in comparisons
+    )
+    return max(listed, default=0)
+
+
+def _in_full(
+    rows: Sequence[CaseRegression],
+    comparison: Comparison,
+    command: Callable[[str], str] | None,
+    detail: Detail,
+) -> list[list[str]]:
+    """The blocks of each case. What a comparison leaves out of a case is said before the first such case."""
+    changes = cases.changes_by_case(comparison)
+    kept = len(changes)
+    told, all_blocks = kept < DETAIL_LIMIT, []
+    for row in rows:
+        change = changes.get(row.case_id)
+        again = command(row.case_id) if command and detail.commands else ""
+        blocks = cases.in_full(row, change, comparison.behaviour, again, detail)
+        if change is None and not told:
+            told = True
+            blocks.insert(
+                0,
+                f"A comparison keeps how the behaviour changed of {kept:,} cases. From here on there is the "
+                "reason and the command, without it; both traces stand in the evidence of the two runs.",
+            )
+        all_blocks.append(blocks)
+    return all_blocks
 
 
 def failing(suite: SuiteReport, detail: Detail) -> list[str]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_eval.reports.blocks import document
-from agent_eval.reports.detail import FULL, Detail, fit, utf8_bytes
+from agent_eval.reports.detail import FULL, SUMMARY_LIMIT, Detail, fit, utf8_bytes
 from agent_eval.reports.evaluation import evaluation, evidence
 from agent_eval.reports.model import EvaluationReport
+from agent_eval.reports.suite_section import most_regressed
 
-SUMMARY_LIMIT = 1024 * 1024
-"""Bytes GitHub accepts in the summary of one step."""
-
-_LEVELS = tuple(replace(level, elsewhere="see the evidence") for level in FULL)
+_LEVELS = tuple(
+    replace(
+        level,
+        elsewhere="see the evidence",
+        cases_elsewhere="see `case_regressions` in `compare/baseline_delta.json` in the evidence",
+    )
+    for level in FULL
+)
 
 
 def render_summary(report: EvaluationReport, *, limit: int = SUMMARY_LIMIT) -> str:
@@ -26,4 +31,5 @@ def render_summary(report: EvaluationReport, *, limit: int = SUMMARY_LIMIT) -> s
     def render(detail: Detail) -> str:
         return document([*evaluation(report, detail), evidence(report, detail)])
 
-    return fit(render, _LEVELS, limit=limit, size=utf8_bytes)
+    regressed = most_regressed(suite.comparison for suite in report.suites)
+    return fit(render, _LEVELS, limit=limit, size=utf8_bytes, regressed=regressed)

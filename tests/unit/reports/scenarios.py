@@ -391,6 +391,18 @@ def many_regressed(number: int = 500) -> EvaluationReport:
     )
 
 
+def many_behave_otherwise(number: int, *, kept: int = 200) -> EvaluationReport:
+    """So many regressed cases, of which the comparison keeps how `kept` behaved."""
+    whole = many_regressed(number)
+    (_, (change, _)) = three_regressions()
+    compared = whole.suites[0].comparison
+    assert compared is not None
+    ids = [row.case_id for row in compared.case_regressions]
+    changes = [change.model_copy(update={"case_id": case_id}) for case_id in ids[:kept]]
+    compared = compared.model_copy(update={"behaviour_changes": changes})
+    return replace(whole, suites=[replace(whole.suites[0], comparison=compared)])
+
+
 def two_suites() -> EvaluationReport:
     return report(
         unchanged_suite(slug="billing", suite_path="suites/billing.json"),

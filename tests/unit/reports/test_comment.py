@@ -204,7 +204,10 @@ def test_many_suites_share_the_room_for_cases():
     text = comment_on(scenarios.report(*suites))
     listed = text.count("- ❌ `suite-")
     assert f"and {90 - listed} more suites, see the job summary" in text
-    assert text.count("#### ") == text.count("## ❌ suite-") > 0
+    sections = text.count("## ❌ suite-")
+    assert 0 < sections < 90
+    assert text.count("\n#### ") == 3 * sections
+    assert text.count("<summary>2 more regressed cases</summary>") == sections
 
 
 def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
@@ -236,15 +239,6 @@ def test_a_case_with_many_judges_names_a_few():
     lines = comment_on(scenarios.report(suite)).splitlines()
     assert "- ❌ `judge-7`: `forbidden tool escalate was called (event 5)`" in lines
     assert "- and 2 more judges" in lines
-
-
-def test_listed_cases_say_why_in_one_line():
-    report = scenarios.many_regressed(7)
-    assert report.suites[0].comparison is not None
-    report.suites[0].comparison.case_regressions[6].judges = []
-    lines = comment_on(report).splitlines()
-    assert "- `checkout-flow-0005` — `policy`: `forbidden tool escalate was called`" in lines
-    assert "- `checkout-flow-0006`: passed → failed" in lines
 
 
 def test_cases_that_fail_as_before_are_folded_away():
@@ -301,13 +295,6 @@ def test_without_a_template_there_is_no_command():
 def test_links_that_are_not_web_addresses_are_left_out():
     text = comment_on(replace(scenarios.unchanged(), run_url="javascript:alert(1)", evidence_url=None))
     assert "Full report: job summary · Evidence: `agent-eval-evidence`" in text
-
-
-def test_hundreds_of_regressions_are_counted_not_listed():
-    text = comment_on(scenarios.many_regressed())
-    assert "### 500 regressed cases" in text
-    assert text.count("#### ") == 5
-    assert "… and 455 more, see the job summary." in text
 
 
 def test_many_regressions_begin_with_what_they_have_in_common():

@@ -6,7 +6,9 @@ import os
 import re
 from pathlib import Path
 
+from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.comment import COMMENT_LIMIT, render_comment
+from agent_eval.reports.detail import COMMENT, FULL, SUMMARY_LIMIT
 from agent_eval.reports.evaluation import NOT_EVALUATED
 from agent_eval.reports.wording import ICONS, WORDS
 from tests.unit.reports import scenarios
@@ -32,3 +34,7 @@ def test_it_explains_every_decision_and_the_limit():
         assert f"| {icon} | {WORDS[status]} |" in text
     assert f"| {NOT_EVALUATED[0]} | {NOT_EVALUATED[1]} |" in text
     assert f"{COMMENT_LIMIT:,} characters" in text
+    assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text
+    assert f"kept of {DETAIL_LIMIT} cases" in text
+    assert f"{FULL[0].cases} regressed cases open" in text
+    assert COMMENT[0].cases == 5
