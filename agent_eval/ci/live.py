@@ -17,7 +17,6 @@ from agent_eval.engine.progress import Standing
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.evidence.pack import Pack
 from agent_eval.judges.execution import EXECUTION
-from agent_eval.processes.privacy import hide_environment
 from agent_eval.reports.progress import progress_text
 from agent_eval.runs.prompt import read_prompt
 from agent_eval.runs.resume import discard_journal
@@ -56,7 +55,6 @@ def agent_request(settings: Settings, environ: Mapping[str, str]) -> AgentReques
     )
     # What is wrong with it is said before minutes are spent on installing what it needs.
     open_agent(agent.spec, options).close()
-    hide_environment()
     return AgentRequest(
         agent=agent.spec,
         options=options,

@@ -305,12 +305,10 @@ def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
     from agent_eval.cli.interrupts import Interrupts
     from agent_eval.cli.printing import emit
     from agent_eval.cli.progress import ProgressPrinter
-    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
     from agent_eval.runs.own_packs import remember_pack
     from agent_eval.runs.run_loop import RunInterrupted, resume_hint, run_agent
 
-    hide_environment()
     interrupts = Interrupts()
     try:
         with interrupts, ProgressPrinter() as progress:

@@ -57,7 +57,9 @@ def ci(**values: Any) -> int:
 
     from agent_eval.ci.inputs import INPUTS
     from agent_eval.ci.job import run_job
+    from agent_eval.processes.privacy import hide_environment
 
+    hide_environment()
     flags = {}
     for row in INPUTS:
         value = values.get(row.field)

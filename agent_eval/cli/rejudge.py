@@ -44,10 +44,12 @@ def rejudge(
     import os
     from pathlib import Path
 
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
     from agent_eval.runs.rejudge import RejudgeRequest
     from agent_eval.runs.rejudge import rejudge as judge_anew
 
+    hide_environment()
     request = RejudgeRequest(
         run=Path(pack),
         out=Path(out),

@@ -62,12 +62,14 @@ def run(
     from pathlib import Path
 
     from agent_eval.cli.progress import ProgressPrinter
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
     from agent_eval.runs.run import RunRequest, run_suite
 
     if agent is not None and agent_command is not None:
         raise click.UsageError("Give --agent or --agent-command.")
     spec = agent or (f"command:{agent_command}" if agent_command else None)
+    hide_environment()
     _check_executor(executor, dask_scheduler, spec)
     if spec is None:
         _drop_agent_options(options)

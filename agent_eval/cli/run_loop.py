@@ -37,8 +37,10 @@ def run_loop(
     """
     from pathlib import Path
 
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.runs.run import RunRequest
 
+    hide_environment()
     how = take_proposed(propose_command, repair_command, agent, options)
     if how is None:
         raise click.UsageError("Give --propose-command, or --agent for another kind of agent.")

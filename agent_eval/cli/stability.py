@@ -62,9 +62,11 @@ def stability_check(
     """
     from pathlib import Path
 
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import stability_text
     from agent_eval.runs.stability import StabilityRequest
 
+    hide_environment()
     how = _agent(execution_mode, propose_command, repair_command, agent, options)
     request = StabilityRequest(
         suite=Path(suite),

@@ -196,10 +196,26 @@ def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
     ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
+def test_token__is_out_of_reach_of_a_judge_that_runs_a_command(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(case(1) | {"trace": []})
+    spy = SPY % TOKEN[:-1] + "json.dump(said, open('seen.json', 'w'))\nprint('{\"passed\": true}')\n"
+    (runner.workspace / "judge.py").write_text("import json, os\n" + spy)
+    config = {"command": {"command": [sys.executable, "judge.py"]}}
+    (runner.workspace / "judges.json").write_text(json.dumps(config))
+    github.add_run(500, status="in_progress")
+    inputs = {"judges": "command", "judge_config": "judges.json"}
+    command = (sys.executable, "-c", AS_IN_A_CONTAINER)
+    runner.start("push", {}, 500, BASE_SHA, "heads/main", inputs, command=command)
+    seen = json.loads((runner.workspace / "seen.json").read_text())
+    assert (seen["token"], seen["hidden"]) == (False, 1)
+
+
 @pytest.mark.parametrize(
     ("inputs", "environ"),
     [
         ({"agent_env": "GITHUB_TOKEN"}, {}),
+        ({"agent_env": "", "agent_header": "X=GITHUB_TOKEN"}, {}),
         ({"agent_env": "INPUT_GITHUB-TOKEN"}, {}),
         ({"setup_env": "ACTIONS_RUNTIME_TOKEN", "setup_command": "true"}, {}),
         ({"agent_env": "HANDY_COPY"}, {"HANDY_COPY": f"Bearer {TOKEN}"}),
