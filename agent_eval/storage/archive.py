@@ -31,20 +31,34 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_NAME = 1024
 _HARMLESS = 1 << 20
-"""Bytes below which a compression ratio says nothing."""
+"""Bytes below which the claim of a member is not looked into."""
 _IN_MEMORY = 16 << 20
 """Bytes of a nested archive that are held in memory; larger ones go to a file without a name."""
 _DIRECTORY_ENTRY = 46
 _AVERAGE_NAME = 400
+_END_RECORDS = 22 + 56 + 20
+
+
+_MOST_THAT_DEFLATE_GIVES = 1032
+"""Bytes that one byte of DEFLATE (RFC 1951) can stand for: 258 in two bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """Bounds on an archive: members, bytes after decompression, and how much it may blow up."""
+    """Bounds on an archive, the same for writing and for reading: what is written can be read.
 
-    max_entries: int = 50_000
-    max_bytes: int = 512 << 20
-    max_ratio: int = 200
+    There is none on how well a member is compressed, short of what DEFLATE can do: text that repeats
+    itself is as dense as a bomb. What bounds the harm is the sum of all members, which are read in pieces.
+
+    Args:
+        max_entries: Members.
+        max_bytes: Bytes of all members together, after decompression.
+        max_packed_bytes: Bytes of the archive itself.
+    """
+
+    max_entries: int = 200_000
+    max_bytes: int = 4 << 30
+    max_packed_bytes: int = 256 << 20
 
 
 DEFAULT_ARCHIVE_LIMITS = ArchiveLimits()
@@ -70,7 +84,9 @@ def same_place(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def write_zip(files: Iterable[tuple[str, Path | bytes]], out: Path) -> None:
+def write_zip(
+    files: Iterable[tuple[str, Path | bytes]], out: Path, *, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+) -> None:
     """Write a zip whose bytes depend on names and contents only.
 
     Members are sorted, dated 1980, mode 0644, deflated at a fixed level. `out` appears when it is whole.
@@ -78,19 +94,41 @@ def write_zip(files: Iterable[tuple[str, Path | bytes]], out: Path) -> None:
     Args:
         files: Member name (relative POSIX path) and its content, or the file to read it from.
         out: Where to write.
+        limits: Those of whoever will read it; nothing is written beyond them.
 
     Raises:
-        InvalidInput: A bad or repeated name; a file that cannot be read.
+        InvalidInput: A bad or repeated name; a file that cannot be read; more than `limits` allow.
         StorageError: Disk full, no permission.
     """
     members = sorted(files, key=lambda member: member[0])
     _check_names("archive to write", [name for name, _ in members])
+    # Whoever hands the archive on may put it into another one, which takes a little more.
+    packed_limit = limits.max_packed_bytes - limits.max_packed_bytes // 128
+    if len(members) > limits.max_entries:
+        raise _unreadable(out, f"{len(members):,} files, more than {limits.max_entries:,}")
     with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
+        unpacked, packed = 0, _END_RECORDS
         for name, content in members:
-            _write_member(archive, name, content)
+            written = _write_member(archive, name, content)
+            unpacked += written.file_size
+            packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
+            if unpacked > limits.max_bytes:
+                raise _unreadable(out, f"more than {limits.max_bytes:,} bytes")
+            if packed > packed_limit:
+                raise _unreadable(out, f"more than {packed_limit:,} bytes after compression")
 
 
-def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
+def _unreadable(out: Path, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{out}: not written, for it would not be read: {what}",
+        file=str(out),
+        remedy="Divide what goes into it, such as the suite into several jobs; or keep less, such as fewer "
+        "artifacts and shorter outputs of tools.",
+    )
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> zipfile.ZipInfo:
+    """Add a member; its entry then has the sizes that were written."""
     info = zipfile.ZipInfo(name, _EARLIEST)
     info.create_system = 3
     info.external_attr = (stat.S_IFREG | 0o644) << 16
@@ -100,7 +138,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) ->
         info.file_size = len(content)
         with archive.open(info, "w") as member:
             member.write(content)
-        return
+        return info
     try:
         source = open(content, "rb")  # noqa: SIM115 - closed below; only its own errors are input errors
     except OSError as error:
@@ -109,6 +147,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) ->
         info.file_size = os.fstat(source.fileno()).st_size
         with archive.open(info, "w") as member:
             shutil.copyfileobj(source, member, 1 << 20)
+    return info
 
 
 def _check_names(source: str, names: Iterable[str]) -> None:
@@ -134,6 +173,12 @@ def _bad(source: str, what: str) -> InvalidInput:
     return InvalidInput(f"{source}: {what}", file=source, remedy=remedy)
 
 
+def _too_much(source: str, what: str) -> InvalidInput:
+    """Beyond the limits, which an archive can be and still be honest."""
+    remedy = "Give a smaller one: divide the suite, or keep fewer artifacts and shorter outputs of tools."
+    return InvalidInput(f"{source}: {what}", file=source, remedy=remedy)
+
+
 class ZipArchive:
     """A zip from somewhere else, opened for reading members by name.
 
@@ -146,7 +191,7 @@ class ZipArchive:
 
     Raises:
         InvalidInput: Not a zip; bad, repeated or colliding names; links, devices, encryption; more
-            members, bytes or a higher ratio than `limits` allow.
+            members or bytes than `limits` allow.
     """
 
     def __init__(
@@ -163,19 +208,19 @@ class ZipArchive:
 
     def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
         size = self._file.seek(0, os.SEEK_END)
-        if size > self.limits.max_bytes:
-            raise _bad(self.source, f"is {size:,} bytes, more than {self.limits.max_bytes:,}")
+        if size > self.limits.max_packed_bytes:
+            raise _too_much(self.source, f"is {size:,} bytes, more than {self.limits.max_packed_bytes:,}")
         directory = _directory_size(self._file, size)
         if directory > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
-            raise _bad(self.source, f"has more than {self.limits.max_entries:,} members")
+            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
         with self._reading("is not a zip archive"):
             self._zip = zipfile.ZipFile(self._file)
         entries = self._zip.infolist()
         if len(entries) > self.limits.max_entries:
-            raise _bad(self.source, f"has more than {self.limits.max_entries:,} members")
+            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
         files = [entry for entry in entries if not self._is_directory(entry)]
         _check_names(self.source, (entry.filename for entry in files))
-        self._check_sizes(files, size)
+        self._check_sizes(files)
         return {entry.filename: entry for entry in files}
 
     def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
@@ -196,17 +241,14 @@ class ZipArchive:
             raise _bad(self.source, f"member {shown!r} {problem}")
         return True
 
-    def _check_sizes(self, entries: list[zipfile.ZipInfo], archive_bytes: int) -> None:
+    def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
+        for entry in entries:
+            if entry.file_size > max(_HARMLESS, entry.compress_size * _MOST_THAT_DEFLATE_GIVES):
+                shown = entry.filename[:200]
+                raise _bad(self.source, f"member {shown!r} claims more bytes than it can unpack to")
         total = sum(entry.file_size for entry in entries)
         if total > self.limits.max_bytes:
-            raise _bad(self.source, f"unpacks to {total:,} bytes, more than {self.limits.max_bytes:,}")
-        if total > max(_HARMLESS, archive_bytes * self.limits.max_ratio):
-            raise _bad(self.source, f"unpacks to more than {self.limits.max_ratio} times its size")
-        for entry in entries:
-            if entry.file_size > max(_HARMLESS, entry.compress_size * self.limits.max_ratio):
-                shown = entry.filename[:200]
-                what = f"member {shown!r} unpacks to more than {self.limits.max_ratio} times its size"
-                raise _bad(self.source, what)
+            raise _too_much(self.source, f"unpacks to {total:,} bytes, more than {self.limits.max_bytes:,}")
 
     def names(self) -> list[str]:
         """Names of all files in it, sorted; directories are left out."""
@@ -237,6 +279,9 @@ class ZipArchive:
 
     def nested(self, name: str) -> ZipArchive:
         """Open a member that is a zip itself, under the same limits."""
+        if (size := self.size(name)) > self.limits.max_packed_bytes:
+            what = f"{name[:200]} is {size:,} bytes, more than {self.limits.max_packed_bytes:,}"
+            raise _too_much(self.source, what)
         # Never under its own name: beyond a size it goes to a file that has none.
         spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - owned by the result
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.bundle import open_bundle
 from agent_eval.storage.archive import ArchiveLimits
 from tests.factories import make_pack
@@ -38,7 +40,16 @@ def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
     return info, target.encode()
 
 
-BOMB = bytes(64 << 20)
+def bomb() -> bytes:
+    """64 MiB of zeros, 65 times: more than is ever unpacked, in 70 KB."""
+    data = zip_with(("00", bytes(64 << 20)))
+    start = data.index(b"PK\x01\x02")
+    entry = data[start : start + 46]
+    entries = b"".join(entry + f"{number:02}".encode() for number in range(65))
+    return (
+        data[:start] + entries + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 65, 65, len(entries), start, 0)
+    )
+
 
 ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
     "escape upwards": [("../../.bashrc", b"evil")],
@@ -48,8 +59,7 @@ ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
     "case collision": [("P/manifest.json", b"{}")],
     "composition collision": [("p/\u00e9", b"1"), ("p/e\u0301", b"2")],
     "file below a file": [("p/manifest.json/x", b"1")],
-    "bomb": [("bomb", BOMB)],
-    "bomb within a bomb": [("inner.zip", zip_with(("bomb", BOMB)))],
+    "bomb within an archive": [("inner.zip", bomb())],
     "link": [link("p/cases/case-1/artifact", "/etc/passwd")],
     "file added to the pack": [("p/extra", b"1")],
 }
@@ -59,7 +69,9 @@ ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
 def test_attacks_are_refused_and_leave_nothing_on_disk(
     tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    members = ATTACKS[attack] if "within a bomb" in attack else [*pack_members(tmp_path), *ATTACKS[attack]]
+    members = (
+        ATTACKS[attack] if "within an archive" in attack else [*pack_members(tmp_path), *ATTACKS[attack]]
+    )
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     before = sorted(tmp_path.rglob("*"))
@@ -69,6 +81,22 @@ def test_attacks_are_refused_and_leave_nothing_on_disk(
     assert caught.value.message.startswith("artifact 42: ")
     assert caught.value.remedy
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_bombs_are_refused_before_anything_is_unpacked() -> None:
+    with pytest.raises(InvalidInput, match="artifact 42: unpacks to 4,362,076,160 bytes, more than"):
+        open_bundle(bomb(), source="artifact 42")
+
+
+def test_a_bomb_in_the_place_of_a_file_is_read_no_further_than_the_file_was_long(tmp_path: Path) -> None:
+    members = [(name, data) for name, data in pack_members(tmp_path) if name != "p/run/summary.json"]
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidPack, match=r"summary\.json: was changed"):
+            open_bundle(zip_with(*members, ("p/run/summary.json", bytes(200 << 20))), source="artifact")
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20  # the test's own 200 MiB among them
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
