@@ -25,6 +25,8 @@ from agent_eval.text.markdown import code_span, fence
 _CALLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
 _STANDS_OUT = 1.5
+_COMMAND_LIMIT = 2_000
+"""Characters. A command that was cut would do something else."""
 _MARK = {
     Outcome.PASSED: "✅",
     Outcome.FAILED: "❌",
@@ -60,8 +62,10 @@ def in_full(
     if change is not None:
         lines += behaviour_lines(change, run, detail)
     blocks = [f"#### {code_span(case.case_id, limit=detail.name)}", bullets(lines)]
-    if command:
-        blocks.append(fence(command, limit=4 * detail.name + 200, language="sh"))
+    if len(command) > _COMMAND_LIMIT:
+        blocks.append("The command that reproduces it is too long to be shown: `--case` takes the whole id.")
+    elif command:
+        blocks.append(fence(command, limit=_COMMAND_LIMIT, language="sh"))
     return blocks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from agent_eval.contracts import (
     RunReference,
     RunSummary,
 )
+from agent_eval.text.shell import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """How a case is judged again on a developer's machine."""
@@ -144,7 +144,12 @@ class EvaluationReport:
         return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
 
     def reproduce_command(self, suite: SuiteReport, case_id: str) -> str:
-        """The shell command that judges `case_id` again; empty when there is none."""
+        """The shell command that judges `case_id` again; empty when there is none.
+
+        A program cannot be given an id that holds NUL.
+        """
+        if "\0" in case_id + suite.suite_path:
+            return ""
         return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
 
 
@@ -157,16 +162,3 @@ def case_counts(summary: RunSummary) -> dict[Outcome, int]:
         Outcome.SKIPPED: summary.skipped_cases,
     }
     return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
-
-
-def shell_word(text: str) -> str:
-    """`text` as one word of a POSIX shell; what a terminal would obey is written as bash's `$'\\x1b'`."""
-    if text.isprintable():
-        return shlex.quote(text)
-    escaped = "".join(
-        character
-        if character.isprintable() and character not in "'\\"
-        else "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace"))
-        for character in text
-    )
-    return f"$'{escaped}'"

@@ -227,8 +227,19 @@ def test_a_command_survives_ids_that_a_shell_would_read():
     text = comment_on(scenarios.report(suite))
     assert "--case 'a b' --out" in text
     assert """--case 'x'"'"'; rm -rf /' --out""" in text
-    assert r"--case $'two\x0alines' --out" in text
+    assert r"""--case "$(printf 'two\012lines')" --out""" in text
     assert "--case '`id`' --out" in text
+
+
+def test_a_command_is_shown_whole_or_not_at_all():
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    rows = [scenarios.regression(case_id, "policy", "why") for case_id in ("x" * 1_500, "y" * 3_000, "\0")]
+    suite.comparison.case_regressions = rows
+    text = comment_on(scenarios.report(suite))
+    assert f"--case {'x' * 1_500} --out reproduce" in text
+    assert text.count("```sh") == 1
+    assert text.count("The command that reproduces it is too long to be shown") == 1
 
 
 def test_a_case_with_many_judges_names_a_few():
