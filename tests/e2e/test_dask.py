@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *command],
             cwd=place,
-            env=environment({"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "False"}),
+            env=environment({"DASK_TEMPORARY_DIRECTORY": str(place)}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
