@@ -170,7 +170,7 @@ def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
         place = f"{code_span(path, limit=detail.name)} of {code_span(tool, limit=detail.name)}"
         yield f"Argument {place}: {_became(_short(before), _short(after), detail)}"
     if len(changed) > _ARGUMENTS_SHOWN:
-        yield f"and {len(changed) - _ARGUMENTS_SHOWN:,} more arguments changed"
+        yield f"and {count(len(changed) - _ARGUMENTS_SHOWN, 'more argument')} changed"
 
 
 def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:

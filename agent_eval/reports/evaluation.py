@@ -12,7 +12,7 @@ from agent_eval.reports.decision import certainty, left_out
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.wording import ICONS, WORDS, overall, sentence, suite_why
+from agent_eval.reports.wording import ICONS, decision_word, overall, sentence, suite_why
 from agent_eval.text.markdown import code_span, link, plain, prose
 
 NOT_EVALUATED = ("🛑", "not evaluated")
@@ -21,7 +21,7 @@ NOT_EVALUATED = ("🛑", "not evaluated")
 
 def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     """A report as blocks: heading, warnings, and each suite, worst first."""
-    title = f"## {heading(report.status, report.title, detail)}"
+    title = f"## {heading(report, report.title, detail)}"
     if report.not_evaluated:
         icon, word = NOT_EVALUATED
         title = f"## {icon} {plain(report.title, limit=detail.name)}: {word}"
@@ -40,14 +40,15 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     blocks = [title, _rule_changes(report, detail), f"**{overall(report)}**", _warnings(report, detail)]
     blocks.append(_suite_list(report, detail))
     for suite in shown:
-        blocks.append(f"## {heading(suite.status, suite.slug, detail)}")
+        blocks.append(f"## {heading(suite, suite.slug, detail)}")
         blocks += _sections(suite, report, each)
     return blocks
 
 
-def heading(status: GateStatus, name: str, detail: Detail) -> str:
+def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) -> str:
     """`❌ Agent evaluation: failed`."""
-    return f"{ICONS[status]} {plain(name, limit=detail.name)}: {WORDS[status]}"
+    word = decision_word(decided.status, shares_nothing=decided.nothing_shared)
+    return f"{ICONS[decided.status]} {plain(name, limit=detail.name)}: {word}"
 
 
 def evidence(report: EvaluationReport, detail: Detail) -> str:

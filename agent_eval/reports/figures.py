@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.contracts import Metric
+from agent_eval.text.plurals import count, of_all, verb
 from agent_eval.text.shares import allowed, apart, differing, distance, percent
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "differing",
     "distance",
     "drop",
+    "of_all",
     "pair",
     "percent",
     "plain_figure",
@@ -21,16 +23,6 @@ __all__ = [
     "verb",
     "whole",
 ]
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """`1 case`, `3 cases`, `12,000 cases`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def verb(number: int, singular: str, plural: str) -> str:
-    """The verb that goes with `number`."""
-    return singular if number == 1 else plural
 
 
 def points(difference: float | None) -> str:

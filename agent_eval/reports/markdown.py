@@ -12,9 +12,9 @@ from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets, document, folded
 from agent_eval.reports.decision import certainty, left_out
 from agent_eval.reports.detail import FULL, SUMMARY_LIMIT, Detail, fit, utf8_bytes
-from agent_eval.reports.evaluation import heading
 from agent_eval.reports.figures import count
-from agent_eval.reports.wording import sentence, why
+from agent_eval.reports.model import nothing_shared
+from agent_eval.reports.wording import ICONS, decision_word, sentence, why
 from agent_eval.text.markdown import code_span, plain, prose
 
 _THERE = "see the comparison"
@@ -65,7 +65,8 @@ def _opening(
         return [f"## {plain(title, limit=detail.name)}"]
     quote = partial(prose, limit=2 * detail.quote)
     reasons = sentence(why(decision, comparison.candidate.summary, comparison, quote))
-    opening = f"## {heading(decision.gate_status, title, detail)}"
+    word = decision_word(decision.gate_status, shares_nothing=nothing_shared(comparison))
+    opening = f"## {ICONS[decision.gate_status]} {plain(title, limit=detail.name)}: {word}"
     return [opening, reasons if decision.gate_status is GateStatus.PASSED else f"**{reasons}**"]
 
 

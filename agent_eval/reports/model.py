@@ -73,6 +73,11 @@ class SuiteReport:
         return self.decision.gate_status
 
     @property
+    def nothing_shared(self) -> bool:
+        """Whether there is a baseline, and none of its cases is in the candidate unchanged."""
+        return nothing_shared(self.comparison)
+
+    @property
     def case_counts(self) -> dict[Outcome, int]:
         """How many of the candidate's cases came to each outcome; together all cases."""
         return case_counts(self.candidate.summary)
@@ -139,6 +144,12 @@ class EvaluationReport:
         return self.worst_first[0].status
 
     @property
+    def nothing_shared(self) -> bool:
+        """Whether every suite that could not be compared has a baseline, only no case in common with it."""
+        alone = [suite for suite in self.suites if suite.status is GateStatus.NO_BASELINE]
+        return bool(alone) and all(suite.nothing_shared for suite in alone)
+
+    @property
     def worst_first(self) -> list[SuiteReport]:
         """The suites, those that need attention first, otherwise in the order given."""
         return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
@@ -151,6 +162,11 @@ class EvaluationReport:
         if "\0" in case_id + suite.suite_path:
             return ""
         return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
+
+
+def nothing_shared(comparison: Comparison | None) -> bool:
+    """Whether two runs were compared that have no case to compare: all are new or changed."""
+    return comparison is not None and not comparison.overview.compared_cases
 
 
 def case_counts(summary: RunSummary) -> dict[Outcome, int]:

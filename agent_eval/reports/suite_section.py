@@ -18,7 +18,7 @@ from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.decision import steps
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import SuiteReport, nothing_shared
 from agent_eval.reports.trials import curve, less_often
 from agent_eval.reports.wording import passing
 from agent_eval.text.markdown import code_span, link, plain, prose
@@ -32,7 +32,9 @@ def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> s
     note = prose(suite.baseline_note, limit=2 * detail.quote) if suite.baseline_note else ""
     if suite.comparison is None:
         return note
-    parts = [f"Commit {code_span(head_sha[:_SHA])} compared with" if head_sha else "Compared with"]
+    shares = "shares no unchanged case with" if suite.nothing_shared else "compared with"
+    commit = f"Commit {code_span(head_sha[:_SHA])}" if head_sha else "This run"
+    parts = [f"{commit} {shares}"]
     baseline = suite.baseline
     reference = suite.comparison.baseline
     sha = (baseline.sha if baseline else None) or reference.git_commit
@@ -105,7 +107,7 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
 
 def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
     """The change in numbers: rates, judges that moved, and what became of the cases."""
-    if comparison is None:
+    if comparison is None or nothing_shared(comparison):
         return []
     rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
     rows = [
@@ -227,7 +229,7 @@ def failing(suite: SuiteReport, detail: Detail) -> list[str]:
     total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
     hidden = total - min(len(rows), detail.cases + detail.listed)
     more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
-    if suite.comparison is None:
+    if suite.comparison is None or suite.nothing_shared:
         return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
     return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
 
@@ -253,7 +255,7 @@ def behind_a_click(
         blocks.append(folded("Trials", [curve(candidate.summary)]))
         blocks.append(folded("Judges", [_judges(candidate, detail)]))
         blocks.append(steps(decision, detail))
-        blocks.append(folded("Rules", [_rules(decision, detail)]))
+        blocks.append(folded("Rules", [_rules(decision, comparison, detail)]))
         rows = [("Suite", code_span(suite_path, limit=detail.name))] if suite_path else []
         rows += _provenance(candidate, comparison, decision, detail)
         rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
@@ -317,14 +319,14 @@ _RULES: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-def _rules(decision: GateDecision | None, detail: Detail) -> str:
+def _rules(decision: GateDecision | None, comparison: Comparison | None, detail: Detail) -> str:
     if decision is None:
         return ""
     rows = []
     for rule in decision.rules[: detail.sentences]:
         name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), plain_figure))
         if not rule.applied:
-            state = "➖ no baseline"
+            state = "➖ no baseline" if comparison is None else "➖ not applied"
         else:
             measured = "unknown" if rule.value is None else show(rule.value)
             state = f"{'✅' if rule.passed else '❌'} {measured}"

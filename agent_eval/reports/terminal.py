@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
 from agent_eval.contracts.stability import PassCurve, StabilityReport
-from agent_eval.reports.figures import count, pair, percent, verb
+from agent_eval.reports.figures import count, of_all, pair, percent, verb
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.trials import fallen, rates
 from agent_eval.reports.wording import (
     WORDS,
     broken_rules,
     capital,
+    decision_word,
     overall,
     passing,
     rule_sentence,
@@ -62,7 +63,7 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
     numbers = report.summary
     flaky, failing = numbers.flaky_cases, numbers.consistently_failing_cases
     first = (
-        f"{flaky:,} of {count(numbers.cases, 'case')} {verb(flaky, 'is', 'are')} flaky; "
+        f"{of_all(flaky, numbers.cases, 'case')} {verb(flaky, 'is', 'are')} flaky; "
         f"{failing:,} always {verb(failing, 'fails', 'fail')}."
     )
     lines = [_paint(first, _RED if flaky else _GREEN, colour)]
@@ -162,12 +163,14 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
 
 
 def _suite(suite: SuiteReport, colour: bool) -> list[str]:
-    title = f"{_name(suite.slug, 60)}: {WORDS[suite.status]}"
+    title = f"{_name(suite.slug, 60)}: {decision_word(suite.status, shares_nothing=suite.nothing_shared)}"
     lines = [_paint(title, _COLOURS[suite.status], colour)]
     lines += _wrapped((sentence([reason]) for reason in suite_why(suite, clean)), first="  ", rest="  ")
     if suite.baseline_note:
         lines += _wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
-    if suite.comparison is not None:
+    if suite.comparison is not None and suite.nothing_shared:
+        lines += [f"  {line}" for line in _case_set(suite.comparison)] + _failing(suite)
+    elif suite.comparison is not None:
         inside = [
             *_wrapped(clean(notice) for notice in suite.comparison.behaviour.notices),
             *_rates(suite.comparison),

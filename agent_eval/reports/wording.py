@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
 from agent_eval.reports.decision import gate_reasons
-from agent_eval.reports.figures import allowed, apart, count, distance, percent, verb, whole
-from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts
+from agent_eval.reports.figures import allowed, apart, count, distance, of_all, percent, verb, whole
+from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts, nothing_shared
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -21,6 +21,9 @@ WORDS = {
     GateStatus.INCONCLUSIVE: "inconclusive",
     GateStatus.NO_BASELINE: "no baseline",
 }
+
+NOTHING_SHARED = "nothing to compare"
+"""In place of "no baseline" where there is one, of which no case is left unchanged."""
 
 Quote = Callable[[str], str]
 """Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
@@ -142,11 +145,13 @@ def _without_reasons(
     status = decision.gate_status
     # Whoever looked and found nothing usable says so in the note.
     alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
+    if nothing_shared(comparison):
+        alone = f"Nothing to compare: {_all_of(summary.total_cases)} new or changed since the baseline"
     if status is GateStatus.NO_BASELINE:
         reason = f"{alone}, and no absolute rule is set: nothing was decided"
     elif status is not GateStatus.PASSED:
         reason = "The gate gave no reason"
-    elif comparison is None:
+    elif comparison is None or nothing_shared(comparison):
         reason = f"{alone}; the absolute rules hold"
     elif comparison.overview.regressed_cases:
         reason = (
@@ -155,6 +160,20 @@ def _without_reasons(
     else:
         reason = "No case regressed"
     return f"{reason}. {passing(summary).rstrip('.')}"
+
+
+def _all_of(cases: int) -> str:
+    return "the only case is" if cases == 1 else f"all {cases:,} cases are"
+
+
+def decision_word(status: GateStatus, *, shares_nothing: bool) -> str:
+    """What a heading calls a decision.
+
+    Args:
+        status: What the gate decided.
+        shares_nothing: See `SuiteReport.nothing_shared`.
+    """
+    return NOTHING_SHARED if status is GateStatus.NO_BASELINE and shares_nothing else WORDS[status]
 
 
 def _allowing(decision: GateDecision) -> str:
@@ -171,7 +190,7 @@ def sentence(clauses: Sequence[str]) -> str:
 
 
 def passing(summary: RunSummary) -> str:
-    """How many cases pass, and what became of the rest where it is not just a failure."""
+    """How many cases passed, and what became of the rest where it is not just a failure."""
     counts = case_counts(summary)
     rest = [
         f"{counts[outcome]:,} {words}"
@@ -182,11 +201,8 @@ def passing(summary: RunSummary) -> str:
         )
         if counts[outcome]
     ]
-    noun = verb(summary.passed_cases, "passes", "pass")
-    sentence = (
-        f"{summary.passed_cases:,} of {count(summary.total_cases, 'case')} {noun} "
-        f"({percent(summary.pass_rate)})"
-    )
+    passed = of_all(summary.passed_cases, summary.total_cases, "case")
+    sentence = f"{passed} passed ({percent(summary.pass_rate)})"
     return f"{'; '.join([sentence, *rest])}."
 
 
@@ -195,14 +211,16 @@ def overall(report: EvaluationReport) -> str:
     status = report.status
     number = sum(suite.status is status for suite in report.suites)
     total = len(report.suites)
+    shown = of_all(number, total, "suite")
     if status is GateStatus.NO_BASELINE:
-        return f"{number} of {count(total, 'suite')} {verb(number, 'has', 'have')} no baseline."
+        missing = "nothing to compare with" if report.nothing_shared else "no baseline to compare with"
+        return f"{shown} {verb(number, 'has', 'have')} {missing}."
     word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
         status, WORDS[status]
     )
     if number == total:
         return f"All {total} suites {word}."
-    return f"{number} of {count(total, 'suite')} {word}."
+    return f"{shown} {word}."
 
 
 def capital(sentence: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_eval.comparison.compare import compare
+from agent_eval.comparison.gate import decide_without_baseline
 from agent_eval.comparison.policy_gate import decide_by_policy
 from agent_eval.contracts import (
     AppliedWaiver,
@@ -598,6 +599,31 @@ def tried() -> EvaluationReport:
     return report(suite(decision=decided_so, candidate=runs[1].reference(), comparison=found))
 
 
+def nothing_shared(thresholds: Thresholds | None = None) -> EvaluationReport:
+    """Nine cases defined anew and three more; two of all fail. The baseline has one that is gone."""
+    ids = [f"order-{number:03}" for number in range(12)]
+    before: dict[str, Said] = dict.fromkeys([*ids[:9], "gone"], "passed")
+    now: dict[str, Said] = dict.fromkeys(ids, "passed") | {ids[0]: "failed", ids[11]: "failed"}
+    defined = {case_id: {"definition_digest": "other"} for case_id in ids}
+    runs = [
+        view(said, index=index, run_id=f"run-{name}", dataset_id="support", git_commit=sha, started_at=NOW)
+        for said, index, name, sha in (
+            (before, None, "baseline", BASE),
+            (now, defined, "candidate", HEAD),
+        )
+    ]
+    candidate = runs[1].reference()
+    rows = failing_rows(12)
+    return report(
+        suite(
+            decision=decide_without_baseline(candidate, thresholds or Thresholds(), generated_at=NOW),
+            candidate=candidate,
+            comparison=compare(*runs, changed="exclude", generated_at=NOW),
+            failing=[rows[0], rows[11]],
+        )
+    )
+
+
 def rules_changed() -> EvaluationReport:
     sentences = [
         "`gate.yml`: `margin` was `0.02` and is now `0.2`.",
@@ -615,6 +641,7 @@ SCENARIOS = {
     "trials": tried,
     "unchanged": unchanged,
     "first-run": first_run,
+    "nothing-shared": nothing_shared,
     "regressed": regressed,
     "500-regressed": many_regressed,
     "two-suites": two_suites,

@@ -52,7 +52,7 @@ def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     assert suite.comparison is not None
     baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
     suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
-    assert "Compared with run `run-baseline`." in comment_on(scenarios.report(suite, head_sha=None))
+    assert "This run compared with run `run-baseline`." in comment_on(scenarios.report(suite, head_sha=None))
 
 
 def test_the_suites_own_changes_come_before_the_numbers():
@@ -183,6 +183,44 @@ def test_a_first_run_says_so_and_lists_what_does_not_pass():
     assert "## ➖ Agent evaluation: no baseline" in text
     assert "This run is the first: there is no baseline yet" in text
     assert "- ❌ `order-000` — `policy`: `required tool lookup_order was never called`" in text
+
+
+def test_a_baseline_that_shares_no_case_is_not_said_to_be_missing():
+    text = comment_on(scenarios.nothing_shared())
+    lines = [line for line in text.splitlines() if line]
+    assert lines[1] == "## ➖ Agent evaluation: nothing to compare"
+    assert lines[2] == (
+        "**Nothing to compare: all 12 cases are new or changed since the baseline, and no absolute rule is "
+        "set: nothing was decided. 10 of 12 cases passed (83.3%).**"
+    )
+    assert lines[3].startswith(
+        "Commit `9be1f04` shares no unchanged case with `3f9a1c2` on main (merge base,"
+    )
+    assert "### 2 cases do not pass" in lines
+    assert "no baseline" not in text
+    assert "0 cases" not in text
+
+
+def test_absolute_rules_can_decide_on_cases_that_are_all_new_or_changed():
+    held = scenarios.Thresholds(min_pass_rate=0.8, max_regressed_cases=0)
+    text = comment_on(scenarios.nothing_shared(held))
+    assert "## ✅ Agent evaluation: passed" in text
+    assert "all 12 cases are new or changed since the baseline; the absolute rules hold." in text
+    assert "| Regressed cases, at most | 0 | ➖ not applied |" in text.splitlines()
+    broken = comment_on(scenarios.nothing_shared(scenarios.Thresholds(min_pass_rate=0.9)))
+    assert "## ❌ Agent evaluation: failed" in broken
+    assert "Commit `9be1f04` shares no unchanged case with `3f9a1c2`" in broken
+
+
+def test_several_suites_without_a_case_to_compare_are_told_from_new_ones():
+    changed, new = scenarios.nothing_shared().suites[0], scenarios.first_run().suites[0]
+    both = comment_on(scenarios.report(changed, changed))
+    assert "## ➖ Agent evaluation: nothing to compare" in both
+    assert "**2 of 2 suites have nothing to compare with.**" in both
+    mixed = comment_on(scenarios.report(changed, new))
+    assert "## ➖ Agent evaluation: no baseline" in mixed
+    assert "**2 of 2 suites have no baseline to compare with.**" in mixed
+    assert "## ➖ support: nothing to compare" in mixed
 
 
 def test_two_suites_are_listed_worst_first_then_told_one_by_one():
@@ -376,7 +414,7 @@ def test_the_worst_suite_decides():
     [
         (GateStatus.PASSED, "All 2 suites passed."),
         (GateStatus.FAILED, "All 2 suites failed."),
-        (GateStatus.NO_BASELINE, "2 of 2 suites have no baseline."),
+        (GateStatus.NO_BASELINE, "2 of 2 suites have no baseline to compare with."),
         (GateStatus.INCONCLUSIVE, "All 2 suites are inconclusive."),
     ],
 )

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.contracts import GateStatus
 from agent_eval.reports.comment import COMMENT_LIMIT, render_comment
 from agent_eval.reports.detail import COMMENT, FULL, SUMMARY_LIMIT
 from agent_eval.reports.evaluation import NOT_EVALUATED
-from agent_eval.reports.wording import ICONS, WORDS
+from agent_eval.reports.wording import ICONS, NOTHING_SHARED, WORDS
 from tests.unit.reports import scenarios
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "reading-the-comment.md"
@@ -32,6 +33,7 @@ def test_it_explains_every_decision_and_the_limit():
     text = GUIDE.read_text("utf-8")
     for status, icon in ICONS.items():
         assert f"| {icon} | {WORDS[status]} |" in text
+    assert f"| {ICONS[GateStatus.NO_BASELINE]} | {NOTHING_SHARED} |" in text
     assert f"| {NOT_EVALUATED[0]} | {NOT_EVALUATED[1]} |" in text
     assert f"{COMMENT_LIMIT:,} characters" in text
     assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text

@@ -84,24 +84,24 @@ def test_regressions_that_the_rules_allow_are_said():
     assert suite.comparison is not None
     suite.comparison.overview.regressed_cases = 2
     said = why(decision(GateStatus.PASSED), suite.candidate.summary, suite.comparison, str)
-    assert said == ["2 cases regressed, which the rules allow. 188 of 200 cases pass (94.0%)"]
+    assert said == ["2 cases regressed, which the rules allow. 188 of 200 cases passed (94.0%)"]
 
 
 def test_absolute_rules_can_pass_a_first_run():
     said = why(decision(GateStatus.PASSED), run("candidate", 10, 10).summary, None, str)
     alone = "This run is the first: there is no baseline yet"
-    assert said == [f"{alone}; the absolute rules hold. 10 of 10 cases pass (100%)"]
+    assert said == [f"{alone}; the absolute rules hold. 10 of 10 cases passed (100%)"]
 
 
 def test_a_gate_without_a_reason_is_not_made_up():
     said = why(decision(GateStatus.INCONCLUSIVE), run("candidate", 10, 9).summary, None, str)
-    assert said == ["The gate gave no reason. 9 of 10 cases pass (90.0%)"]
+    assert said == ["The gate gave no reason. 9 of 10 cases passed (90.0%)"]
 
 
 def test_cases_that_were_not_judged_are_counted_apart():
     summary = run("candidate", 10, 1, error_cases=2, inconclusive_cases=1, skipped_cases=3).summary
     assert passing(summary) == (
-        "1 of 10 cases passes (10.0%); 2 could not be judged; 1 inconclusive; 3 without anything to judge."
+        "1 of 10 cases passed (10.0%); 2 could not be judged; 1 inconclusive; 3 without anything to judge."
     )
 
 
