@@ -9,6 +9,7 @@ import click
 from agent_eval.cli.options import TEXT, output_format
 from agent_eval.cli.printing import emit
 from agent_eval.errors import ExitCode
+from agent_eval.text.plurals import count
 
 if TYPE_CHECKING:
     from agent_eval.suites.problems import Problem
@@ -61,14 +62,14 @@ def migrate(suite: str, target: str, output: str) -> int:
 def _validation_text(found: ValidationReport) -> str:
     version = found.schema_version or "not stated"
     state = "valid" if found.passed else "not valid"
-    lines = [f"{found.path} is {state}: {_count(found.case_count, 'case')}, schema version {version}."]
-    for kind, problems, count in (
+    lines = [f"{found.path} is {state}: {count(found.case_count, 'case')}, schema version {version}."]
+    for kind, problems, number in (
         ("error", found.errors, found.error_count),
         ("warning", found.warnings, found.warning_count),
     ):
         lines.extend(_problem_text(kind, problem) for problem in problems)
-        if count > len(problems):
-            lines.append(f"  … and {count - len(problems)} more {kind}s")
+        if number > len(problems):
+            lines.append(f"  … and {count(number - len(problems), f'more {kind}')}")
     return "\n".join(lines)
 
 
@@ -77,7 +78,3 @@ def _problem_text(kind: str, problem: Problem) -> str:
 
     where = f"line {problem.line}" if problem.line is not None else problem.place
     return clean(f"  {kind}: {where}: {problem.message}. {problem.remedy}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

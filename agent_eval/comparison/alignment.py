@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Literal
 
 Call = tuple[str, str]
@@ -14,7 +15,19 @@ Call = tuple[str, str]
 Kind = Literal["same", "added", "removed", "moved", "arguments"]
 
 OPTIMAL_CELLS = 40_000
-"""Up to this many pairs of differing calls the alignment is optimal; beyond it, longest common blocks."""
+"""Up to this many pairs of differing calls the alignment is optimal; beyond it, it is coarse.
+
+So it takes time that is linear in the number of calls, and some milliseconds.
+"""
+
+AHEAD = 8
+_SKIPS = sorted(
+    ((one, other) for one in range(AHEAD + 1) for other in range(AHEAD + 1 - one)),
+    key=lambda skip: (sum(skip), abs(skip[0] - skip[1])),
+)
+
+Pairs = list[tuple[int, int]]
+"""Positions in both lists of calls of the same tool, rising on both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +40,19 @@ class Step:
     candidate: int | None
 
 
-def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[Step]:
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Two lists side by side.
+
+    `coarse` where there were too many differing calls to find the fewest steps: what is said to have been
+    added, removed or moved is true, but could be said in fewer steps.
+    """
+
+    steps: list[Step]
+    coarse: bool
+
+
+def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> Alignment:
     """Align two lists of calls.
 
     As many calls as possible keep their place by tool, and among such alignments as many as possible by
@@ -37,7 +62,7 @@ def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[Step]:
     Laws: the steps that are not `removed` are the candidate's calls in order; the steps that are not
     `added` are the baseline's calls, in order but for those that moved.
     """
-    matches = _matches(baseline, candidate)
+    matches, coarse = _matches(baseline, candidate)
     moved = _moved(baseline, candidate, matches)
     moved_from = set(moved.values())
     steps: list[Step] = []
@@ -64,11 +89,11 @@ def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[Step]:
         else:
             steps.append(Step("added", call[0], None, now))
     removed_before(len(baseline))
-    return steps
+    return Alignment(steps, coarse)
 
 
-def _matches(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[tuple[int, int]]:
-    """Pairs of positions with the same tool, rising on both sides."""
+def _matches(baseline: Sequence[Call], candidate: Sequence[Call]) -> tuple[Pairs, bool]:
+    """What keeps its place, and whether more might have."""
     start = 0
     shorter = min(len(baseline), len(candidate))
     while start < shorter and baseline[start] == candidate[start]:
@@ -78,15 +103,17 @@ def _matches(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[tuple[
         end += 1
     left = baseline[start : len(baseline) - end]
     right = candidate[start : len(candidate) - end]
-    inner = _optimal(left, right) if len(left) * len(right) <= OPTIMAL_CELLS else _blocks(left, right)
-    return [
+    optimal = len(left) * len(right) <= OPTIMAL_CELLS
+    inner = _optimal(left, right) if optimal else _coarse(left, right)
+    matches = [
         *((place, place) for place in range(start)),
         *((before + start, now + start) for before, now in inner),
         *((len(baseline) - place, len(candidate) - place) for place in range(end, 0, -1)),
     ]
+    return matches, not optimal and len(inner) < min(len(left), len(right))
 
 
-def _optimal(left: Sequence[Call], right: Sequence[Call]) -> list[tuple[int, int]]:
+def _optimal(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
     # A tool match outweighs any number of argument matches.
     tool_weight = min(len(left), len(right)) + 1
     rows = [[0] * (len(right) + 1)]
@@ -115,14 +142,106 @@ def _optimal(left: Sequence[Call], right: Sequence[Call]) -> list[tuple[int, int
     return pairs
 
 
-def _blocks(left: Sequence[Call], right: Sequence[Call]) -> list[tuple[int, int]]:
-    names = [call[0] for call in left], [call[0] for call in right]
-    matcher = SequenceMatcher(None, *names, autojunk=False)
-    return [
-        (block.a + step, block.b + step)
-        for block in matcher.get_matching_blocks()
-        for step in range(block.size)
+def _coarse(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
+    """In linear time: calls that are unique on both sides hold the lists together (patience diff, B. Cohen);
+    what lies between two of them is aligned for itself."""
+    pairs: Pairs = []
+    budget = OPTIMAL_CELLS
+    here = there = 0
+    for before, now in [*_anchors(left, right), (len(left), len(right))]:
+        gap = left[here:before], right[there:now]
+        found, spent = _gap(*gap, budget)
+        budget -= spent
+        pairs += ((here + one, there + other) for one, other in found)
+        if before < len(left):
+            pairs.append((before, now))
+        here, there = before + 1, now + 1
+    return pairs
+
+
+def _anchors(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
+    """Calls that are unique on both sides, as many as keep their order: a longest rising subsequence."""
+    counts = Counter(left), Counter(right)
+    places = {call: place for place, call in enumerate(right) if counts[1][call] == 1}
+    shared = [
+        (place, places[call]) for place, call in enumerate(left) if counts[0][call] == 1 and call in places
     ]
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, now) in enumerate(shared):
+        length = bisect_left(ends, now)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [now]
+        last[length : length + 1] = [number]
+    found = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        found.append(shared[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _gap(left: Sequence[Call], right: Sequence[Call], budget: int) -> tuple[Pairs, int]:
+    """Align what lies between anchors: optimally where the budget of cells allows, else by tool alone."""
+    if (cells := len(left) * len(right)) <= budget:
+        return _optimal(left, right), cells
+    shorter = min(len(left), len(right))
+    start = 0
+    while start < shorter and left[start][0] == right[start][0]:
+        start += 1
+    end = 0
+    while end < shorter - start and left[-1 - end][0] == right[-1 - end][0]:
+        end += 1
+    inner = left[start : len(left) - end], right[start : len(right) - end]
+    cells = len(inner[0]) * len(inner[1])
+    if cells <= budget:
+        found = _optimal(*inner)
+    else:
+        runs = list(_runs(inner[0])), list(_runs(inner[1]))
+        cells = len(runs[0]) * len(runs[1])
+        pair = _optimal if cells <= budget else _nearest
+        found = list(_by_runs(*runs, pair))
+    return [
+        *((place, place) for place in range(start)),
+        *((before + start, now + start) for before, now in found),
+        *((len(left) - place, len(right) - place) for place in range(end, 0, -1)),
+    ], cells if cells <= budget else 0
+
+
+def _runs(calls: Sequence[Call]) -> Iterator[tuple[str, int, int]]:
+    """Calls of one tool in a row: the tool, the position of the first, how many."""
+    place = 0
+    for tool, group in groupby(calls, key=lambda call: call[0]):
+        times = sum(1 for _ in group)
+        yield tool, place, times
+        place += times
+
+
+def _by_runs(
+    left: Sequence[tuple[str, int, int]],
+    right: Sequence[tuple[str, int, int]],
+    pair: Callable[[Sequence[Call], Sequence[Call]], Pairs],
+) -> Iterator[tuple[int, int]]:
+    """Pair runs as if each was a call; within two that belong together, call by call from the first."""
+    for before, now in pair([(run[0], "") for run in left], [(run[0], "") for run in right]):
+        for step in range(min(left[before][2], right[now][2])):
+            yield left[before][1] + step, right[now][1] + step
+
+
+def _nearest(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
+    """From the front, each call with the next one of its tool, where that is at most `AHEAD` away."""
+    pairs = []
+    here = there = 0
+    while here < len(left) and there < len(right):
+        for skip, over in _SKIPS:
+            before, now = here + skip, there + over
+            if before < len(left) and now < len(right) and left[before][0] == right[now][0]:
+                pairs.append((before, now))
+                here, there = before, now
+                break
+        here, there = here + 1, there + 1
+    return pairs
 
 
 def _moved(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import Any
 
 from agent_eval.comparison.alignment import Step, align
@@ -13,6 +15,8 @@ from agent_eval.comparison.view import RunView
 from agent_eval.contracts import (
     BehaviourChange,
     CallChange,
+    CallCount,
+    CallRun,
     Case,
     CaseIndexRow,
     Metric,
@@ -30,8 +34,11 @@ MOVED = 0.10
 OUTPUT_LIMIT = 2_000
 """Characters of a final output that enter a comparison."""
 CALLS_LIMIT = 200
-"""Calls of one case that enter a comparison."""
+"""Calls of one case that are listed one by one; all of them are compared."""
 STEPS_LIMIT = 2 * CALLS_LIMIT
+RUNS_LIMIT = 50
+COUNTS_LIMIT = 200
+"""Tools, each with a way to differ, for which calls are counted, the most frequent."""
 MODELS_LIMIT = 10
 
 
@@ -92,15 +99,20 @@ def behaviour_change(
         cases: Both cases with their traces, for outputs and argument differences; None leaves those out.
     """
     traces = None if cases is None else (Trace(cases[0].trace), Trace(cases[1].trace))
-    calls = _call_changes(before, now, traces) if calls_differ(before, now) else []
+    calls, coarse = _call_changes(before, now, traces) if calls_differ(before, now) else ([], False)
     output_changed = output_differs(before, now)
     return BehaviourChange(
         case_id=now["case_id"],
         baseline_calls=[tool for tool, _ in before["calls"][:CALLS_LIMIT]],
         candidate_calls=[tool for tool, _ in now["calls"][:CALLS_LIMIT]],
-        calls=calls,
-        # Calls beyond the limit are not looked at; that their digests differ must do.
-        calls_changed=bool(calls) and (len(calls) == STEPS_LIMIT or any(one.kind != "same" for one in calls)),
+        baseline_call_count=len(before["calls"]),
+        candidate_call_count=len(now["calls"]),
+        baseline_runs=_runs(before),
+        candidate_runs=_runs(now),
+        calls=_shown(calls),
+        call_counts=_counts(calls),
+        calls_changed=any(one.kind != "same" for one in calls),
+        calls_coarse=coarse,
         output_changed=output_changed,
         baseline_output=_text(traces[0].final_output) if traces and output_changed else None,
         candidate_output=_text(traces[1].final_output) if traces and output_changed else None,
@@ -113,12 +125,20 @@ def behaviour_change(
 
 def _call_changes(
     before: CaseIndexRow, now: CaseIndexRow, traces: tuple[Trace, Trace] | None
-) -> list[CallChange]:
+) -> tuple[list[CallChange], bool]:
+    """Every step from the calls before to those now, and whether they are coarse."""
     arguments = (
         (None, None) if traces is None else (_arguments(before, traces[0]), _arguments(now, traces[1]))
     )
-    steps = align([_call(one) for one in before["calls"]], [_call(one) for one in now["calls"]])
-    return [_call_change(step, *arguments) for step in steps[:STEPS_LIMIT]]
+    aligned = align([_call(one) for one in before["calls"]], [_call(one) for one in now["calls"]])
+    looked_at = 0
+    changes = []
+    for step in aligned.steps:
+        # That digests differ must do for the many: only so many arguments can be listed.
+        known = step.kind == "arguments" and looked_at < STEPS_LIMIT
+        looked_at += known
+        changes.append(_call_change(step, *(arguments if known else (None, None))))
+    return changes, aligned.coarse
 
 
 def _call_change(step: Step, before: list[Any] | None, now: list[Any] | None) -> CallChange:
@@ -129,6 +149,35 @@ def _call_change(step: Step, before: list[Any] | None, now: list[Any] | None) ->
     differing = argument_diff(before[step.baseline], now[step.candidate])
     # Digests also differ for 10 and 10.0, which say the same.
     return CallChange(kind="arguments" if differing else "same", tool=step.tool, arguments=differing or None)
+
+
+def _shown(calls: list[CallChange]) -> list[CallChange]:
+    """As many steps as are listed, in order; the equal ones give way to those that differ."""
+    if len(calls) <= STEPS_LIMIT:
+        return calls
+    room = max(0, STEPS_LIMIT - sum(one.kind != "same" for one in calls))
+    shown = []
+    for one in calls:
+        if one.kind != "same" or room > 0:
+            shown.append(one)
+            room -= one.kind == "same"
+    return shown[:STEPS_LIMIT]
+
+
+def _counts(calls: list[CallChange]) -> list[CallCount]:
+    """The most frequent differences; those of arguments last, as all others say more."""
+    counts = Counter((one.kind, one.tool) for one in calls)
+    found = [
+        CallCount(kind=kind, tool=tool, count=count)
+        for (kind, tool), count in counts.most_common()
+        if kind != "same"
+    ]
+    return sorted(found, key=lambda one: one.kind == "arguments")[:COUNTS_LIMIT]
+
+
+def _runs(row: CaseIndexRow) -> list[CallRun]:
+    groups = islice(groupby(tool for tool, _ in row["calls"]), RUNS_LIMIT)
+    return [CallRun(tool=tool, times=sum(1 for _ in group)) for tool, group in groups]
 
 
 def _call(row: list[str]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from agent_eval.comparison.trial_rates import case_policies, has_trials, trials_
 from agent_eval.comparison.view import RunView
 from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
+from agent_eval.text.plurals import verb
 
 Changed = Literal["refuse", "exclude", "include"]
 """What to do about cases that are not the same on both sides.
@@ -115,7 +116,8 @@ def _dataset(baseline: RunView, candidate: RunView) -> CompatibilityCheck:
 
 def _case_set(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
     differ = bool(parts.new or parts.removed)
-    message = f"{len(parts.new)} cases are only in the candidate, {len(parts.removed)} only in the baseline"
+    message = f"{len(parts.new)} {verb(len(parts.new), 'case is', 'cases are')} only in the candidate, "
+    message += f"{len(parts.removed)} only in the baseline"
     return CompatibilityCheck(
         name="case_id_set_match",
         passed=not differ,
@@ -136,7 +138,7 @@ def _definitions(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
         name="case_definition_match",
         passed=not count,
         enforced=enforced,
-        message=f"{count} {'case is' if count == 1 else 'cases are'} defined differently"
+        message=f"{count} {verb(count, 'case is', 'cases are')} defined differently"
         if count
         else "same definition of every common case",
         details={"changed": parts.changed[:EXAMPLES], "changed_count": count},
@@ -205,7 +207,7 @@ def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
         name="trial_count_match",
         passed=not differ,
         enforced=False,
-        message=f"{differ} {'case has' if differ == 1 else 'cases have'} another number of trials ({was} in "
+        message=f"{differ} {verb(differ, 'case has', 'cases have')} another number of trials ({was} in "
         f"the baseline, {is_now} now), which changes what it takes to pass; pass rates can be compared"
         if differ
         else "same number of trials",

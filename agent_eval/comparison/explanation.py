@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_eval.comparison.pairs import CASES
 from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import GateDecision, GateEvidence, GateStatus, TrialEvidence
+from agent_eval.text.plurals import count, verb
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -70,7 +71,8 @@ def _pairs(evidence: GateEvidence) -> str:
         return ""
     if evidence.trials is not None:
         return (
-            f"trials: {trial_numbers(evidence.trials)} a case; {evidence.regressed} cases pass less often, "
+            f"trials: {trial_numbers(evidence.trials)} a case; {count(evidence.regressed, 'case')} "
+            f"{verb(evidence.regressed, 'passes', 'pass')} less often, "
             f"{evidence.fixed} more; {_PERMUTATIONS[evidence.method]}, one-sided p={evidence.p_value:.3g}"
         )
     e_value = "beyond measure" if evidence.e_value is None else f"{evidence.e_value:.3g}"
@@ -116,10 +118,11 @@ def _power(decision: GateDecision, evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
     seen = f"{evidence.power_for_ten_points:.0%}"
-    line = f"power: {evidence.paired} cases see a 10-point drop {seen} of the time"
+    cases = f"{count(evidence.paired, 'case')} {verb(evidence.paired, 'sees', 'see')}"
+    line = f"power: {cases} a 10-point drop {seen} of the time"
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        settled = f"{trials_needed(evidence)} trials of each"
-        line += f"; about {evidence.cases_needed:,} cases, or {settled}, would settle it"
+        settled = f"{count(trials_needed(evidence), 'trial')} of each"
+        line += f"; about {count(evidence.cases_needed, 'case')}, or {settled}, would settle it"
     return line
 
 
@@ -133,7 +136,7 @@ def _counts(evidence: GateEvidence) -> str:
     flaky = "unknown with one trial" if evidence.flaky is None else f"{evidence.flaky}"
     errors = f"errors {evidence.errors} ({evidence.new_errors} new)"
     if evidence.trials is not None and evidence.trials.errors:
-        errors += f" in {_counted(evidence.trials.errors, 'trial')}"
+        errors += f" in {count(evidence.trials.errors, 'trial')}"
     return (
         f"flaky {flaky}, quarantined {evidence.quarantined}, waived {evidence.waived}, "
         f"{errors}, unscored {evidence.unscored}"
@@ -145,15 +148,11 @@ def _waivers(decision: GateDecision) -> str:
         return ""
     said = [
         f"{cut(one.waiver_id, NAME_LIMIT)} by {cut(one.approved_by, NAME_LIMIT)} "
-        f"(until {one.expires_at or 'revoked'}, {_counted(len(one.case_ids), 'case')})"
+        f"(until {one.expires_at or 'revoked'}, {count(len(one.case_ids), 'case')})"
         for one in decision.waivers[:WAIVERS_SHOWN]
     ]
     more = len(decision.waivers) - len(said)
     return f"waivers: {'; '.join(said)}{f'; {more} more' if more else ''}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _points(share: float) -> str:

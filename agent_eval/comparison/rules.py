@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from agent_eval.contracts import ABSOLUTE_RULES, Comparison, Metric, RuleResult, RunReference, Thresholds
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.text.plurals import count, of_all
 from agent_eval.text.shares import allowed, apart, distance, percent
 
 
@@ -63,11 +64,11 @@ def measure_run(run: RunReference) -> Measured:
             f"run {run.run_id!r} has no case; nothing measured is not a pass",
             remedy="Evaluate a suite with at least one case.",
         )
-    for name, count, rate in (
+    for name, number, rate in (
         ("pass_rate", summary.passed_cases, summary.pass_rate),
         ("hard_fail_rate", summary.hard_fail_cases, summary.hard_fail_rate),
     ):
-        if rate != count / summary.total_cases:
+        if rate != number / summary.total_cases:
             raise _contradiction(f"candidate.summary.{name}")
     return Measured(summary.total_cases, summary.passed_cases, summary.hard_fail_cases, summary.skipped_cases)
 
@@ -153,7 +154,7 @@ def _nothing_measured(total: int) -> RuleResult:
         threshold=1,
         value=0,
         passed=False,
-        message=f"No judge had anything to judge ({_cases(total)}), and that is no pass.",
+        message=f"No judge had anything to judge ({count(total, 'case')}), and that is no pass.",
     )
 
 
@@ -192,12 +193,13 @@ def _apply(name: str, threshold: float, measured: Measured) -> RuleResult:
 
 def _pass_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
     share = Fraction(measured.passed, measured.total)
-    return share, f"{measured.passed} of {measured.total} cases passed ({_percent(share, limit)})"
+    return share, f"{of_all(measured.passed, measured.total, 'case')} passed ({_percent(share, limit)})"
 
 
 def _hard_fail_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
     share = Fraction(measured.hard_failed, measured.total)
-    return share, f"{measured.hard_failed} of {measured.total} cases hard-failed ({_percent(share, limit)})"
+    failed = of_all(measured.hard_failed, measured.total, "case")
+    return share, f"{failed} hard-failed ({_percent(share, limit)})"
 
 
 def _pass_rate_drop(measured: Measured, limit: float) -> tuple[Fraction, str]:
@@ -221,11 +223,11 @@ def _hard_fail_increase(measured: Measured, limit: float) -> tuple[Fraction, str
 
 
 def _regressed_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
-    return Fraction(measured.regressed), f"{_cases(measured.regressed)} regressed"
+    return Fraction(measured.regressed), f"{count(measured.regressed, 'case')} regressed"
 
 
 def _new_hard_fail_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
-    return Fraction(measured.new_hard_fails), f"{_cases(measured.new_hard_fails)} newly hard-failed"
+    return Fraction(measured.new_hard_fails), f"{count(measured.new_hard_fails, 'case')} newly hard-failed"
 
 
 _FINDINGS: dict[str, Callable[[Measured, float], tuple[Fraction, str]]] = {
@@ -240,10 +242,6 @@ _FINDINGS: dict[str, Callable[[Measured, float], tuple[Fraction, str]]] = {
 
 _DIFFERENCES = frozenset({"max_pass_rate_drop", "max_hard_fail_increase"})
 """Rules on the difference of two shares: their figures are percentage points."""
-
-
-def _cases(count: int) -> str:
-    return f"{count} case" if count == 1 else f"{count} cases"
 
 
 def _percent(share: Fraction, limit: float) -> str:
@@ -267,10 +265,10 @@ def _count(metric: Metric, rate: float | None, compared: int) -> int:
     """How many cases a rate stands for: the nearest float to k/n gives k back for any real suite."""
     if not compared:
         return 0
-    count = round((rate or 0.0) * compared)
-    if rate is None or not 0 <= count <= compared or rate != count / compared:
+    number = round((rate or 0.0) * compared)
+    if rate is None or not 0 <= number <= compared or rate != number / compared:
         raise _contradiction(f"metrics.{metric.name}")
-    return count
+    return number
 
 
 def _contradiction(field: str) -> InvalidInput:

@@ -12,6 +12,7 @@ from agent_eval.comparison.pairs import CASES
 from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import Comparison, GateEvidence, GateStep, RuleResult
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.text.plurals import count, of_all, verb
 
 Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 
@@ -27,17 +28,21 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
     removed = comparison.cases.removed
     status: Status = "failed"
     if summary.error_cases + summary.skipped_cases >= summary.total_cases:
-        message = f"None of {summary.total_cases} cases could be judged; nothing measured is not a pass."
+        message = f"{of_all(0, summary.total_cases, 'case')} could be judged; nothing measured is not a pass."
     elif len(errors) > policy.max_new_error_cases:
         message = (
             f"{_cases(errors)} could be judged in the baseline and cannot now, "
             f"above max_new_error_cases {policy.max_new_error_cases}."
         )
     elif removed and policy.on_case_removed == "fail":
-        message = f"{_cases(removed)} of the baseline are gone, and on_case_removed is fail."
+        gone = f"of the baseline {verb(len(removed), 'is', 'are')} gone"
+        message = f"{_cases(removed)} {gone}, and on_case_removed is fail."
     else:
         status = "passed"
-        message = f"{len(errors)} new errors, {summary.error_cases} in all; {len(removed)} cases removed."
+        message = (
+            f"{count(len(errors), 'new error')}, {summary.error_cases} in all; "
+            f"{count(len(removed), 'case')} removed."
+        )
     return GateStep(name="integrity", status=status, message=message)
 
 
@@ -107,7 +112,8 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
         )
     found = f"{evidence.regressed} {worse} and {evidence.fixed} {better}"
     if evidence.trials is not None:
-        found = f"A pass rate that is {worse} in {evidence.regressed} cases and {better} in {evidence.fixed}"
+        found = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
+        found += f"{evidence.fixed}"
     return GateStep(
         name="regression",
         status="passed",
@@ -126,17 +132,22 @@ def non_inferiority(evidence: GateEvidence) -> GateStep:
         status = "inconclusive"
         message = "No case was compared, so nothing is known about a drop."
     elif not any(judge.regressed for judge in evidence.judges):
-        message = f"No verdict is worse on any of {evidence.compared} compared cases."
+        message = f"No verdict is worse in {count(evidence.compared, 'compared case')}."
     elif high < margin:
-        message = f"A drop of {margin:.1%} is ruled out: with {evidence.confidence:.0%} confidence "
-        message += "the pass rate rose." if high < 0 else f"it is at most {high:.1%}."
+        message = f"A drop of {_points(margin)} is ruled out: with {evidence.confidence:.0%} confidence "
+        message += "the pass rate rose." if high < 0 else f"it is at most {_points(high)}."
     else:
         status = "inconclusive"
-        message = f"A drop of {margin:.1%} cannot be ruled out: it may be as large as {high:.1%}."
+        message = f"A drop of {_points(margin)} cannot be ruled out: it may be as large as {_points(high)}."
     return GateStep(name="non-inferiority", status=status, message=message)
 
 
 def _cases(case_ids: Sequence[str]) -> str:
     named = ", ".join(cut(case_id, NAME_LIMIT) for case_id in case_ids[:NAMED])
     more = ", …" if len(case_ids) > NAMED else ""
-    return f"{len(case_ids)} case{'' if len(case_ids) == 1 else 's'} ({named}{more})"
+    return f"{count(len(case_ids), 'case')} ({named}{more})"
+
+
+def _points(share: float) -> str:
+    """A difference of shares, as the table of figures has it."""
+    return f"{share * 100:.1f} points"

@@ -14,6 +14,8 @@ from agent_eval.contracts.base import (
 from agent_eval.contracts.comparison import (
     BehaviourChange,
     CallChange,
+    CallCount,
+    CallRun,
     CaseRegression,
     CaseSets,
     Cluster,
@@ -81,6 +83,8 @@ __all__ = [
     "AppliedWaiver",
     "BehaviourChange",
     "CallChange",
+    "CallCount",
+    "CallRun",
     "Case",
     "CaseIndex",
     "CaseIndexRow",

@@ -77,14 +77,42 @@ class CallChange(Contract):
     arguments: dict[str, tuple[Any, Any]] | None = None
 
 
+class CallRun(Contract):
+    """Calls of one tool in a row, whatever their arguments."""
+
+    tool: StrictStr
+    times: int
+
+
+class CallCount(Contract):
+    """How many calls of a tool differ in one way."""
+
+    kind: Literal["added", "removed", "moved", "arguments"]
+    tool: StrictStr
+    count: int
+
+
 class BehaviourChange(Contract):
-    """How one case's behaviour changed beyond its verdicts. Null figures are unknown, not zero."""
+    """How one case's behaviour changed beyond its verdicts. Null figures are unknown, not zero.
+
+    All calls are compared, and `baseline_call_count`, `candidate_call_count`, `call_counts` are of all of
+    them (null and empty in comparisons of versions that did not count). The lists are bounded:
+    `baseline_calls` and `candidate_calls` hold the first 200, `baseline_runs` and `candidate_runs` the first
+    50 runs of equal tools, `calls` 400 steps, those that differ before those that do not.
+    `calls_coarse`: too many calls differ for the fewest steps to be found.
+    """
 
     case_id: StrictStr
     baseline_calls: list[StrictStr] = Field(default_factory=list)
     candidate_calls: list[StrictStr] = Field(default_factory=list)
+    baseline_call_count: int | None = None
+    candidate_call_count: int | None = None
+    baseline_runs: list[CallRun] = Field(default_factory=list)
+    candidate_runs: list[CallRun] = Field(default_factory=list)
     calls: list[CallChange] = Field(default_factory=list)
+    call_counts: list[CallCount] = Field(default_factory=list)
     calls_changed: bool = False
+    calls_coarse: bool = False
     output_changed: bool = False
     baseline_output: StrictStr | None = None
     candidate_output: StrictStr | None = None

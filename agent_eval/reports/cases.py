@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from agent_eval.contracts import (
     BehaviourChange,
+    CallRun,
     CaseRegression,
     CaseResultRow,
     Comparison,
@@ -22,7 +24,8 @@ from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count
 from agent_eval.text.markdown import code_span, fence
 
-_CALLS_SHOWN = 8
+_RUNS_SHOWN = 8
+_TOOLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
 _STANDS_OUT = 1.5
 _COMMAND_LIMIT = 2_000
@@ -99,7 +102,7 @@ def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) 
     if change.calls_changed:
         arguments = list(_arguments(change, detail))
         # Equal names need no line of their own where the arguments say what changed.
-        if not arguments or change.baseline_calls != change.candidate_calls:
+        if not arguments or _names_changed(change):
             lines.append(_calls(change, detail))
         lines += arguments
     if change.output_changed:
@@ -139,25 +142,62 @@ def _became(before: str, after: str, detail: Detail) -> str:
 
 
 def _calls(change: BehaviourChange, detail: Detail) -> str:
-    before, after = change.baseline_calls, change.candidate_calls
-    if before == after:
-        return f"Calls: {code_span(_chain(after), limit=detail.quote)} with other arguments"
-    if max(len(before), len(after)) <= _CALLS_SHOWN:
-        return f"Calls: {_became(_chain(before), _chain(after), detail)}"
+    before = _Calls(change.baseline_calls, change.baseline_runs, change.baseline_call_count)
+    after = _Calls(change.candidate_calls, change.candidate_runs, change.candidate_call_count)
+    if not _names_changed(change):
+        return f"Calls: {code_span(after.chain(), limit=detail.quote)} with other arguments"
+    if before.short and after.short:
+        return f"Calls: {_became(before.chain(), after.chain(), detail)}"
     parts = []
     for kind in ("added", "removed", "moved"):
-        tools = Counter(step.tool for step in change.calls if step.kind == kind)
+        tools = _counted(change, kind)
         if tools:
-            said = ", ".join(f"{tool} ×{number}" if number > 1 else tool for tool, number in tools.items())
-            parts.append(f"{kind} {code_span(said, limit=detail.quote)}")
-    return f"Calls: {len(before)} became {len(after)}" + (f"; {'; '.join(parts)}" if parts else "")
+            said = [f"{tool} ×{times}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
+            more = [f"… {len(tools) - _TOOLS_SHOWN} more tools"] if len(tools) > _TOOLS_SHOWN else []
+            parts.append(f"{kind} {code_span(', '.join([*said, *more]), limit=detail.quote)}")
+    coarse = " (counted coarsely, for very many calls differ)" if change.calls_coarse else ""
+    numbers = f"{before.count:,} became {after.count:,}"
+    return f"Calls: {numbers}" + (f"; {'; '.join(parts)}" if parts else "") + coarse
 
 
-def _chain(tools: Sequence[str]) -> str:
-    shown = list(tools[:_CALLS_SHOWN])
-    if len(tools) > _CALLS_SHOWN:
-        shown.append(f"… {len(tools) - _CALLS_SHOWN} more")
-    return " → ".join(shown) or "no call"
+def _names_changed(change: BehaviourChange) -> bool:
+    """Whether other tools were called, or in another order."""
+    if change.baseline_call_count is None:
+        return change.baseline_calls != change.candidate_calls
+    return any(counted.kind != "arguments" for counted in change.call_counts)
+
+
+def _counted(change: BehaviourChange, kind: str) -> list[tuple[str, int]]:
+    if change.call_counts:
+        return [(counted.tool, counted.count) for counted in change.call_counts if counted.kind == kind]
+    return list(Counter(step.tool for step in change.calls if step.kind == kind).items())
+
+
+class _Calls:
+    """The calls of one side, as far as the comparison lists them.
+
+    Args:
+        listed: The first ones.
+        runs: The first runs of equal tools, empty where an older version made the comparison.
+        count: Of all of them; None there.
+    """
+
+    def __init__(self, listed: Sequence[str], runs: Sequence[CallRun], count: int | None) -> None:
+        self.count = len(listed) if count is None else count
+        self._runs = [(run.tool, run.times) for run in runs] or [
+            (tool, sum(1 for _ in group)) for tool, group in groupby(listed)
+        ]
+
+    @property
+    def short(self) -> bool:
+        """Whether `chain` names every call."""
+        return len(self._runs) <= _RUNS_SHOWN and sum(times for _, times in self._runs) == self.count
+
+    def chain(self) -> str:
+        """Tools in the order of their calls, those in a row as one."""
+        shown = [f"{tool} ×{times}" if times > 1 else tool for tool, times in self._runs[:_RUNS_SHOWN]]
+        left = self.count - sum(times for _, times in self._runs[:_RUNS_SHOWN])
+        return " → ".join([*shown, *([f"… {left} more"] if left else [])]) or "no call"
 
 
 def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
@@ -169,7 +209,11 @@ def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
     for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
         place = f"{code_span(path, limit=detail.name)} of {code_span(tool, limit=detail.name)}"
         yield f"Argument {place}: {_became(_short(before), _short(after), detail)}"
-    if len(changed) > _ARGUMENTS_SHOWN:
+    listed = sum(step.kind == "arguments" for step in change.calls)
+    calls = sum(times for _, times in _counted(change, "arguments"))
+    if changed and calls > listed:
+        yield f"and more arguments, in {calls:,} calls in all"
+    elif len(changed) > _ARGUMENTS_SHOWN:
         yield f"and {count(len(changed) - _ARGUMENTS_SHOWN, 'more argument')} changed"
 
 

@@ -34,7 +34,7 @@ def write(runner: InProcess, name: str, data: bytes) -> None:
 def test_default__warns_where_nobody_can_tell(runner: InProcess, github: FakeGitHub, regressed: None) -> None:
     step = runner.pull_request(**RELAXED)
     assert (step.code, step.outcome, step.outputs["passed"]) == (0, "inconclusive", "false")
-    assert any("Agent evaluation: inconclusive. A drop of 5.0%" in line for line in step.annotations)
+    assert any("Agent evaluation: inconclusive. A drop of 5.0 points" in line for line in step.annotations)
     assert "this warns and does not block" in github.bodies(PULL)[0]
     assert "passed 4 -> 3 of 4" in step.log
 

@@ -63,6 +63,28 @@ def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
     found = change(case_with(*many), case_with(*many, ("refund", {})))
     assert found.calls_changed
     assert (len(found.calls), len(found.candidate_calls)) == (400, 200)
+    assert (found.baseline_call_count, found.candidate_call_count) == (1_000, 1_001)
+    assert [(run.tool, run.times) for run in found.candidate_runs] == [("tick", 1_000), ("refund", 1)]
+    assert (found.calls[-1].kind, found.calls[-1].tool) == ("added", "refund")
+    assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("added", "refund", 1)]
+
+
+def test_many_numbers_written_differently_are_no_change() -> None:
+    found = change(*(case_with(*[("pay", {"amount": ten})] * 390, ("end", {})) for ten in (10, 10.0)))
+    assert not found.calls_changed
+
+
+def test_what_is_listed_is_bounded_and_what_is_counted_is_not() -> None:
+    before, now = [[(f"{side}{number}", {}) for number in range(600)] for side in ("old", "new")]
+    found = change(case_with(*before), case_with(*now))
+    assert (found.baseline_call_count, len(found.baseline_calls), len(found.baseline_runs)) == (600, 200, 50)
+    assert (len(found.calls), len(found.call_counts), found.calls_changed) == (400, 200, True)
+
+
+def test_only_other_arguments_of_very_many_calls_are_told_as_that() -> None:
+    found = change(*(case_with(*[("look", {"page": page})] * 900) for page in (1, 2)))
+    assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("arguments", "look", 900)]
+    assert [one.arguments for one in found.calls] == [{"$.page": (1, 2)}] * 400
 
 
 def test_both_outputs_are_shown_when_they_differ_and_cut_when_long() -> None:

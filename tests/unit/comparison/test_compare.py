@@ -187,6 +187,8 @@ def test_runs_of_different_things_are_refused_unless_they_are_included(kind: str
     with pytest.raises(IncompatibleRuns) as refused:
         compared(*different(kind))
     assert [one["name"] for one in refused.value.details["checks"]] == [check]
+    if kind == "cases":
+        assert "1 case is only in the candidate, 1 only in the baseline" in refused.value.message
     assert "--allow-incompatible" in refused.value.remedy
     allowed = compared(*different(kind), changed="include")
     assert not allowed.compatibility.passed

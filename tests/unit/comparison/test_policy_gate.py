@@ -111,8 +111,23 @@ def test_a_significant_regression_fails_and_one_short_of_it_does_not() -> None:
 def test_a_drop_that_is_ruled_out_passes() -> None:
     decision = gate(pairs(3, 3, 994))
     assert decision.gate_status is PASSED
-    assert "is ruled out" in decision.steps[-1].message
+    assert "A drop of 5.0 points is ruled out: with 95% confidence it is at most 0." in (
+        decision.steps[-1].message
+    )
     assert "the pass rate rose" in gate(pairs(1, 90, 909)).steps[-1].message
+
+
+def test_one_case_is_told_in_the_singular() -> None:
+    lost = gate(comparison({"a": "passed"}, {"a": "error"}))
+    assert lost.steps[0].message == "0 of 1 cases could be judged; nothing measured is not a pass."
+    gone = gate(
+        comparison({"a": "passed", "b": "passed"}, {"a": "passed"}), GatePolicy(on_case_removed="fail")
+    )
+    assert gone.steps[0].message == "1 case (b) of the baseline is gone, and on_case_removed is fail."
+    calm = gate(comparison({"a": "passed", "b": "passed"}, {"a": "passed"}))
+    assert calm.steps[0].message == "0 new errors, 0 in all; 1 case removed."
+    assert calm.steps[-1].message == "No verdict is worse in 1 compared case."
+    assert calm.explanation[3].startswith("power: 1 case sees a 10-point drop")
 
 
 def test_a_judge_that_regresses_behind_others_is_found() -> None:
@@ -328,7 +343,7 @@ def test_a_decision_explains_itself_in_at_most_ten_lines() -> None:
     decision = gate(pairs(7, 4, 39))
     assert decision.explanation == [
         "INCONCLUSIVE (a warning, does not block), preset pull-request: non-inferiority. "
-        "A drop of 5.0% cannot be ruled out: it may be as large as 20.0%.",
+        "A drop of 5.0 points cannot be ruled out: it may be as large as 20.0 points.",
         "passed 46 -> 43 of 50, drop 6.0 points, 95% Tango interval [-7.8, 20.0], margin 5.0",
         "pairs: 7 regressed, 4 fixed; McNemar one-sided exact p=0.274; e=0.834 (stop at 20)",
         "power: 50 cases see a 10-point drop 33% of the time; about 376 cases, or 8 trials of each, "

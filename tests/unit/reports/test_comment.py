@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.contracts import CaseSets, GateStatus, Outcome, RunBehaviour
+from agent_eval.comparison.behaviour import behaviour_change
+from agent_eval.contracts import CallCount, CaseSets, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
+from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
 
@@ -107,8 +109,56 @@ def with_change(*, behaviour: RunBehaviour | None = None, **fields) -> str:
 def test_many_calls_are_told_by_what_changed():
     calls = [*(scenarios.CallChange(kind="added", tool="search") for _ in range(2))]
     calls.append(scenarios.CallChange(kind="moved", tool="refund"))
-    text = with_change(baseline_calls=["a"] * 20, candidate_calls=["a"] * 22, calls=calls)
+    text = with_change(baseline_calls=["a", "b"] * 10, candidate_calls=["a", "b"] * 11, calls=calls)
     assert "- Calls: 20 became 22; added `search ×2`; moved `refund`" in text
+
+
+def told(before, now):
+    """What a report says of a case with these calls, each a tool and how many times it is called in a row."""
+    rows = []
+    for side in (before, now):
+        calls = [[tool, arguments] for tool, times, arguments in side for _ in range(times)]
+        rows.append(make_index_row({"case_id": "a", "trace": []}) | {"calls": calls})
+    change = behaviour_change(*rows, None)
+    fields = {
+        name: getattr(change, name) for name in type(change).model_fields if "call" in name or "runs" in name
+    }
+    return with_change(**fields)
+
+
+def test_a_call_that_changed_after_very_many_is_named():
+    text = told([("a", 250, "1"), ("pay", 1, "1")], [("a", 250, "1"), ("delete_all", 1, "1")])
+    assert "- Calls: `a ×250 → pay` became `a ×250 → delete_all`" in text
+
+
+def test_numbers_of_calls_are_those_of_all_calls():
+    assert "- Calls: `a ×250` became `a ×900`" in told([("a", 250, "1")], [("a", 900, "1")])
+    assert "- Calls: `a ×20000` with other arguments" in told([("a", 20_000, "1")], [("a", 20_000, "2")])
+    before, now = [[(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce")]
+    assert "- Calls: 20,000 became 20,000; added `e ×5000`; removed `d ×5000`" in told(before, now)
+
+
+def test_calls_that_are_laid_side_by_side_coarsely_say_so():
+    text = with_change(
+        baseline_calls=["a", "b"] * 9,
+        candidate_calls=["b", "a"] * 9,
+        calls=[scenarios.CallChange(kind="added", tool="a")],
+        calls_coarse=True,
+    )
+    assert "- Calls: 18 became 18; added `a` (counted coarsely, for very many calls differ)" in text
+
+
+def test_arguments_that_are_not_listed_are_counted():
+    step = scenarios.CallChange(kind="arguments", tool="refund", arguments={"$.page": (1, 2)})
+    text = with_change(
+        baseline_calls=["refund"] * 200,
+        candidate_calls=["refund"] * 200,
+        baseline_call_count=900,
+        candidate_call_count=900,
+        calls=[step] * 400,
+        call_counts=[CallCount(kind="arguments", tool="refund", count=900)],
+    )
+    assert "- and more arguments, in 900 calls in all" in text
 
 
 def test_equal_calls_with_other_arguments_are_told_once():
@@ -122,7 +172,7 @@ def test_equal_calls_with_other_arguments_are_told_once():
 
 def test_equal_calls_are_named_where_nobody_knows_the_arguments():
     text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12)
-    assert "- Calls: `a → a → a → a → a → a → a → a → … 4 more` with other arguments" in text
+    assert "- Calls: `a ×12` with other arguments" in text
 
 
 def test_no_call_and_no_output_are_said_in_words():
