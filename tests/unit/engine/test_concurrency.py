@@ -201,6 +201,8 @@ def test_left_behind_what_takes_longer_than_it_may() -> None:
     assert done == [0]
     assert crew.in_flight == 2
     gate.set()
+    crew.settle()
+    assert sorted(done) == [0, 1, 2]
 
 
 def test_a_tick_that_has_more_to_do_is_called_again_at_once() -> None:
