@@ -3,7 +3,7 @@ what cannot be used is passed over and said."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,8 @@ MAX_OPENED = 3
 MAX_ARCHIVE_BYTES = 256 << 20
 """The largest artifact that is downloaded."""
 
-_REFUSED = frozenset({401, 403, 404})
+_NOT_KNOWN = 401
+_REFUSED = frozenset({403, 404})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,8 @@ class Search:
         warnings: What someone should look at: damaged evidence, a missing permission.
         outage: Why the search could not be finished; empty when it was. No finding then means nothing.
         looked_at: How many earlier runs there were to look at; None where nobody looked for any.
+        gone: Datasets of the best evidence found that this run has no suite for, with their number of cases;
+            None while no evidence was found.
     """
 
     found: dict[str, Baseline] = field(default_factory=dict)
@@ -88,6 +91,7 @@ class Search:
     warnings: list[str] = field(default_factory=list)
     outage: str = ""
     looked_at: int | None = None
+    gone: dict[str, int] | None = None
 
 
 Opened = tuple[Pack, RunView]
@@ -128,7 +132,11 @@ def search(
         if demanded:
             raise
         status = error.status if isinstance(error, HttpError) else None
-        if status in _REFUSED:
+        if status == _NOT_KNOWN:
+            result.outage = (
+                "The token was not accepted (HTTP 401): it is wrong or expired, or belongs to another server."
+            )
+        elif status in _REFUSED:
             result.warnings.append(
                 f"Earlier runs cannot be read (HTTP {status}): grant the job `actions: read`, and check "
                 "`baseline-workflow` where it is set."
@@ -167,7 +175,8 @@ def _look_through(
 
 def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
     try:
-        return _opened(open_bundle(candidate.fetch(), source=f"the artifact of {candidate.label}"), wanted)
+        packs = open_bundle(candidate.fetch(), source=f"the artifact of {candidate.label}")
+        opened = _opened(packs, wanted)
     except Skipped as skipped:
         if candidate.demanded:
             raise UsageError(
@@ -186,6 +195,10 @@ def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[
         if candidate.demanded:
             raise
         result.notes.append(f"The evidence of {candidate.label} is too large: {error.message}")
+    else:
+        if result.gone is None:
+            result.gone = _gone(packs, wanted)
+        return opened
     return None
 
 
@@ -196,6 +209,15 @@ def _opened(packs: dict[str, Pack], wanted: Sequence[str]) -> dict[str, Opened]:
     """
     by_slug = {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
     return {slug: (by_slug[slug], view(by_slug[slug])) for slug in wanted if slug in by_slug}
+
+
+def _gone(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str, int]:
+    """What is evaluated no more. Nothing compares these cases, so that losing them must be said."""
+    return {
+        pack.manifest.dataset_id: pack.summary.total_cases
+        for pack in packs.values()
+        if safe_name(pack.manifest.dataset_id) not in wanted
+    }
 
 
 def from_path(where: Path, wanted: Sequence[str]) -> Search:
@@ -228,7 +250,7 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
     notes = [
         f"The baseline at the given path has no evidence of `{slug}`." for slug in wanted if slug not in found
     ]
-    return Search(found=found, notes=notes)
+    return Search(found=found, notes=notes, gone=_gone(packs, wanted))
 
 
 def from_registry(entry: BaselineEntry, registry: Path, wanted: Sequence[str]) -> Search:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +22,18 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResul
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.bundle import write_bundle
 from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.destination import may_be_replaced
 from agent_eval.evidence.pack import Pack, open_pack
 from agent_eval.runs import clock
 from agent_eval.runs.packs import view
 from agent_eval.runs.run import RunRequest, run_suite
 from agent_eval.runs.run_loop import AgentRequest
+from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.reader import open_suite
+from agent_eval.text.plurals import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
 DECISION = Path("compare") / "gate_decision.json"
@@ -77,29 +82,78 @@ def evaluate(
     how = agent_request(settings, environ)
     if settings.agent is not None:
         set_up(settings.agent, environ, platform.say)
-    packs = {target.slug: _score(target, settings, platform, environ, redactor, how) for target in targets}
-    found = _baselines(settings, platform, list(packs), rules)
+    # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
+    found = _baselines(settings, platform, [target.slug for target in targets], rules)
+    found.warnings += _gone(found)
+    if how is None:
+        packs = _score_all(targets, settings, platform, environ, redactor)
+    else:
+        packs = _run_all(targets, settings, platform, environ, redactor, how)
+    # What concerns no suite of this run is said by the first one.
+    missing = {targets[0].slug: _suites_gone(found, settings)}
     suites = [
-        _decide(target, packs[target.slug], found, settings, environ, redactor, rules) for target in targets
+        _decide(
+            target, packs[target.slug], found, settings, environ, redactor, rules, missing.get(target.slug)
+        )
+        for target in targets
     ]
     archive = settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
     return Evaluation(suites=suites, search=found, archive=archive, rules=rules)
 
 
-def _score(
-    target: Target,
+def _score_all(
+    targets: Sequence[Target],
     settings: Settings,
     platform: Platform,
     environ: Mapping[str, str],
     redactor: Redactor,
-    how: AgentRequest | None,
-) -> Pack:
-    """The evidence of one suite: its recorded traces judged, or `how` run and judged."""
+) -> dict[str, Pack]:
+    """The evidence of every suite, by slug: its recorded traces judged.
+
+    The packs come into place together, so that a suite that cannot be read leaves those of an earlier run
+    as they were.
+    """
+    finals = [settings.out / target.slug for target in targets]
+    with new_directories(finals, may_replace=may_be_replaced) as places:
+        for target, place in zip(targets, places, strict=True):
+            run_suite(
+                _request(target, place, settings, platform),
+                environ=environ,
+                redactor=redactor,
+                source=target.source,
+                on_progress=ProgressLines(target.path.name, platform.say),
+            )
+    return {target.slug: open_pack(settings.out / target.slug) for target in targets}
+
+
+def _run_all(
+    targets: Sequence[Target],
+    settings: Settings,
+    platform: Platform,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    how: AgentRequest,
+) -> dict[str, Pack]:
+    """The evidence of every suite, by slug: its cases given to the agent. What was paid for is kept."""
+    if len(targets) > 1:
+        for target in targets:
+            # One that cannot be read is found before the others have been run.
+            deque(open_suite(target.path).cases(), maxlen=0)
+    packs = {}
+    for target in targets:
+        request = _request(target, settings.out / target.slug, settings, platform)
+        run_live(request, how, environ=environ, redactor=redactor, source=target.source, say=platform.say)
+        packs[target.slug] = open_pack(request.out)
+        refuse_unreachable(packs[target.slug], target.path)
+    return packs
+
+
+def _request(target: Target, out: Path, settings: Settings, platform: Platform) -> RunRequest:
     name = platform.context.run_name
-    request = RunRequest(
+    return RunRequest(
         suite=target.path,
-        out=settings.out / target.slug,
+        out=out,
         run_id=f"{name}-{target.slug}" if name else None,
         git_commit=platform.context.head_sha,
         judges=settings.judges,
@@ -107,19 +161,6 @@ def _score(
         case_policy=settings.case_policy,
         model=(settings.agent.agent_model if settings.agent else "") or "unknown",
     )
-    if how is None:
-        run_suite(
-            request,
-            environ=environ,
-            redactor=redactor,
-            source=target.source,
-            on_progress=ProgressLines(target.path.name, platform.say),
-        )
-        return open_pack(request.out)
-    run_live(request, how, environ=environ, redactor=redactor, source=target.source, say=platform.say)
-    pack = open_pack(request.out)
-    refuse_unreachable(pack, target.path)
-    return pack
 
 
 def _baselines(settings: Settings, platform: Platform, slugs: list[str], rules: JudgingRules) -> Search:
@@ -141,6 +182,7 @@ def _decide(
     environ: Mapping[str, str],
     redactor: Redactor,
     rules: JudgingRules,
+    broken: RuleResult | None,
 ) -> SuiteEvaluation:
     where = settings.out / target.slug
     now = clock.timestamp(environ)
@@ -162,7 +204,7 @@ def _decide(
         decision = decide_without_baseline(candidate.reference(), thresholds, generated_at=now)
         if comparison is not None:
             note = "Every case is new or changed since the baseline, so nothing could be compared."
-    decision = _with_own_rules(decision, comparison, settings, found)
+    decision = _with_own_rules(decision, comparison, settings, found, broken)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -219,14 +261,12 @@ def _with_own_rules(
     comparison: Comparison | None,
     settings: Settings,
     found: Search,
+    gone: RuleResult | None,
 ) -> GateDecision:
     """Add the job's own rules, where they are broken, to what the thresholds decided."""
     broken = [
         rule
-        for rule in (
-            _cases_removed(comparison, settings),
-            _baseline_missing(comparison, settings),
-        )
+        for rule in (gone, _cases_removed(comparison, settings), _baseline_missing(comparison, settings))
         if rule is not None
     ]
     unknown = _baseline_unknown(comparison, found)
@@ -242,6 +282,29 @@ def _with_own_rules(
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
         }
+    )
+
+
+def _gone(found: Search) -> list[str]:
+    """A sentence for every dataset of the baseline that is not evaluated any more."""
+    return [
+        f"The baseline has evidence of `{dataset}` ({count(number, 'case')}), which no suite of this run "
+        "evaluates. If it was removed or renamed, these cases are compared with nothing."
+        for dataset, number in sorted((found.gone or {}).items())
+    ]
+
+
+def _suites_gone(found: Search, settings: Settings) -> RuleResult | None:
+    if settings.on_case_removed != "fail" or not found.gone:
+        return None
+    gone = sorted(found.gone.items())
+    names = ", ".join(f"`{dataset}` ({count(number, 'case')})" for dataset, number in gone)
+    return RuleResult(
+        rule="on_case_removed",
+        threshold=0,
+        value=sum(found.gone.values()),
+        passed=False,
+        message=f"Suites of the baseline are gone: {names}. `on-case-removed: fail` does not allow it.",
     )
 
 
@@ -266,7 +329,7 @@ def _cases_removed(comparison: Comparison | None, settings: Settings) -> RuleRes
         threshold=0,
         value=len(removed),
         passed=False,
-        message=f"{len(removed)} {'case was' if len(removed) == 1 else 'cases were'} removed from the suite, "
+        message=f"{count(len(removed), 'case was', 'cases were')} removed from the suite, "
         "which `on-case-removed: fail` does not allow.",
     )
 

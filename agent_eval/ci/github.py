@@ -23,6 +23,12 @@ PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"
 """Who writes when a workflow's own token cannot say it."""
 
+_NOT_NAMED = Published(
+    "refused",
+    warning="No comment was written: the event's payload (GITHUB_EVENT_PATH) names no pull request. The "
+    "report is in the job's summary.",
+)
+
 
 class GitHub(GitHubStep):
     """One job of GitHub Actions.
@@ -94,7 +100,7 @@ class GitHub(GitHubStep):
         """Create or update this evaluation's comment on the pull request, where there is one."""
         event = self.event
         if event.pull_request is None:
-            return Published("none")
+            return _NOT_NAMED if event.of_pull_request else Published("none")
         if self._api is None:
             return Published(
                 "refused",

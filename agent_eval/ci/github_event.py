@@ -54,6 +54,11 @@ class GitHubEvent:
     pull_request: int | None = None
     from_fork: bool = False
 
+    @property
+    def of_pull_request(self) -> bool:
+        """Whether a pull request triggered the job, also where the payload does not say which."""
+        return self.name in _PULL_REQUEST_EVENTS
+
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
     """The event of this job.

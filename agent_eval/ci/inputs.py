@@ -154,7 +154,8 @@ INPUTS: tuple[Input, ...] = (
         "on-case-removed",
         "choice",
         "warn",
-        "What happens when a case of the baseline is gone: `warn` says so at the top, `fail` fails the job.",
+        "What happens when a case or a whole suite of the baseline is gone: `warn` says so at the top, "
+        "`fail` fails the job.",
         choices=("warn", "fail"),
     ),
     Input(
@@ -162,7 +163,7 @@ INPUTS: tuple[Input, ...] = (
         "path",
         "agent-eval-out",
         "Directory for the evidence packs, the archive and the report; what an earlier run of this job left "
-        "there is replaced.",
+        "there is replaced, anything else is not touched.",
     ),
     Input("report-title", "text", "Agent evaluation", "Heading of the comment and the report."),
     Input(

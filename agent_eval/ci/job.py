@@ -10,11 +10,11 @@ from agent_eval.ci.discreet import Discreet
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.governance import GoverningFiles, JudgingRules, judging_rules
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
-from agent_eval.ci.ownership import give_back, refuse_to_lead_out
+from agent_eval.ci.ownership import give_back, refuse_others_files, refuse_to_lead_out
 from agent_eval.ci.platform import Context, Platform, Teller
 from agent_eval.ci.platforms import platform_for, teller_for
 from agent_eval.ci.publication import Published
-from agent_eval.ci.settings import Settings, gather, settings_from
+from agent_eval.ci.settings import Settings, gather, gather_for_comment, misspelt, settings_from
 from agent_eval.ci.targets import REPORT_NAME
 from agent_eval.ci.telling import (
     error_report,
@@ -74,9 +74,24 @@ def run_job(
             error.message = redactor.redact_text(error.message)
             raise
         _tell_wrong_settings(error, teller, redactor)
+        try:
+            settings, platform = _comment_alone(
+                flags,
+                environ,
+                config_file,
+                lambda settings: Discreet(make_platform(settings, environ, stream), redactor),
+            )
+        except AgentEvalError:
+            # Nobody knows which comment it is, or as whom.
+            teller.write_outputs({"comment-url": ""})
+        else:
+            _comment_error(error, settings, platform)
         return error.exit_code
     try:
         refuse_to_lead_out(settings.out, Path.cwd())
+        refuse_others_files(settings.out)
+        for sentence in misspelt(environ):
+            platform.warn(sentence)
         rules = judging_rules(settings, files)
         return _job(settings, platform, environ, redactor, rules)
     except AgentEvalError as error:
@@ -102,6 +117,21 @@ def _settle(
     there = config_file if content is not None else None
     settings = settings_from(gather(flags, environ, there, content=content))
     return settings, make_platform(settings), files
+
+
+def _comment_alone(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    config_file: Path | None,
+    make_platform: Callable[[Settings], Platform],
+) -> tuple[Settings, Platform]:
+    """What it takes to comment, where other settings are wrong; from `agent-eval.yml` as in `_settle`."""
+    name = config_file or Path(CONFIG_FILE)
+    settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
+    platform = make_platform(settings)
+    content = GoverningFiles(platform, environ).read(config_file) if config_file is not None else None
+    settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
+    return settings, make_platform(settings)
 
 
 def _job(
@@ -145,11 +175,15 @@ def _tell_error(error: AgentEvalError, settings: Settings, platform: Platform) -
     platform.fail(_in_one_line(error))
     platform.write_summary(error_report(error, title, context))
     platform.write_outputs(outputs_of_error())
+    _comment_error(error, settings, platform)
+
+
+def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
+    title, context = settings.report_title, platform.context
     _comment(platform, settings, lambda marker: error_report(error, title, context, marker=marker))
 
 
 def _tell_wrong_settings(error: AgentEvalError, teller: Teller, redactor: Redactor) -> None:
-    """No comment: with wrong settings nobody knows which one, and as whom."""
     report = error_report(error, INPUT_BY_NAME["report-title"].default, Context())
     teller.fail(redactor.redact_text(_in_one_line(error)))
     teller.write_summary(redactor.redact_text(report))

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_eval.ci.targets import ARCHIVE_NAME, REPORT_NAME
 from agent_eval.errors import UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,6 +34,21 @@ def refuse_to_lead_out(out: Path, workspace: Path) -> None:
             f"The output directory {out} leads out of the working directory through a symbolic link.",
             remedy="Remove the link, or set `out` to where it leads.",
             file=str(out),
+            field="out",
+        )
+
+
+def refuse_others_files(out: Path) -> None:
+    """Refuse an output directory whose report no job of ours can have left: ours comes after the archive.
+
+    Raises:
+        UsageError: The report would be overwritten.
+    """
+    if (out / REPORT_NAME).exists() and not (out / ARCHIVE_NAME).exists():
+        raise UsageError(
+            f"{out / REPORT_NAME} is there and would be overwritten.",
+            remedy="Move it elsewhere, or set `out` to another directory.",
+            file=str(out / REPORT_NAME),
             field="out",
         )
 

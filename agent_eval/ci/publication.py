@@ -11,7 +11,9 @@ from agent_eval.errors import RemoteError
 from agent_eval.http.answer import HttpError, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
-_REFUSED = frozenset({401, 403, 404, 410, 422, 423})
+_NOT_KNOWN = 401
+_GONE = frozenset({404, 410})
+_REFUSED = frozenset({403, 404, 410, 422, 423})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,12 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
     for attempt in range(1, _ATTEMPTS_TO_CREATE + 1):
         ours = _ours(comments, marker, author)
         if ours:
-            return _update(comments, marker, body, ours[0])
+            try:
+                return _update(comments, marker, body, ours[0])
+            except HttpError as error:
+                # Somebody removed it in between. Whoever may not write learns that next.
+                if error.status not in _GONE:
+                    raise
         try:
             created = comments.create(body)
         except UncertainOutcome:
@@ -135,6 +142,11 @@ def _must_stay(said: Marker, ours: Marker, comments: Comments) -> bool:
 
 def _explain(error: RemoteError, from_fork: bool) -> str:
     status = error.status if isinstance(error, HttpError) else None
+    if status == _NOT_KNOWN:
+        return (
+            "No comment was written (HTTP 401): the token was not accepted. It is wrong or expired, or of "
+            "another server. The report is in the job's summary."
+        )
     if status not in _REFUSED:
         return f"The comment could not be written: {error.message}"
     if status == 422:

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_eval.ci.agent_settings import AgentSettings, agent_settings
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS
+from agent_eval.ci.table import Input
 from agent_eval.ci.values import Given, parse_value, wrong_value
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
@@ -19,6 +20,15 @@ from agent_eval.storage.yaml_reader import parse_yaml, read_yaml
 
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LISTED = frozenset({"lines", "list"})
+_OF_THE_COMMENT = (
+    "report-title",
+    "comment",
+    "comment-id",
+    "comment-author",
+    "github-token",
+    "github-api-url",
+)
+_ALMOST = 0.85
 DEFAULT = "default"
 """The source of a value that nobody gave."""
 
@@ -60,31 +70,88 @@ def gather(
     """The first non-empty value of every input, by input name. See `ci.inputs` for the order.
 
     Args:
-        flags: Values of the command line by input name; absent or empty when not given.
+        flags: Values of the command line by input name; absent when not given.
         environ: The environment.
         file: `agent-eval.yml`; need not exist, None for no file at all.
         content: What the file says, where that is known already.
 
     Raises:
         InvalidInput: The file is not a flat mapping of known inputs.
+        UsageError: The flag of a threshold is empty: a variable that is not set must not remove a rule.
     """
+    for row in INPUTS:
+        if row.part == "thresholds" and row.name in flags and not flags[row.name].strip():
+            raise UsageError(
+                f"{row.flag} is empty.",
+                remedy="Give it a number, or leave the flag out; check the variable it is taken from.",
+                field=row.name,
+            )
     from_file: dict[str, str] = {}
     if file is not None and (content is not None or file.is_file()):
         from_file = _read_file(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
-    values: dict[str, Given] = {}
-    for row in INPUTS:
-        places = (
-            (flags.get(row.name, ""), row.flag),
-            (environ.get(row.runner_variable, ""), f"input {row.name}"),
-            (environ.get(row.variable, ""), row.variable),
-            (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
-            (row.default, DEFAULT),
-        )
-        values[row.name] = next(
-            (Given(text.strip(), source) for text, source in places if text.strip()), Given("", DEFAULT)
-        )
-    return values
+    return {row.name: _first(row, flags, environ, from_file, file_name) for row in INPUTS}
+
+
+def misspelt(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for every variable that is almost one of ours, and so was not read."""
+    found = []
+    for prefix, ours in (
+        ("AGENT_EVAL_", [row.variable for row in INPUTS]),
+        ("INPUT_", [row.runner_variable for row in INPUTS]),
+    ):
+        words = {name.removeprefix(prefix).replace("-", "_"): name for name in ours}
+        for name in sorted(environ):
+            if not name.startswith(prefix) or name in ours:
+                continue
+            word = name.removeprefix(prefix).replace("-", "_")
+            if near := difflib.get_close_matches(word, words, n=1, cutoff=_ALMOST):
+                found.append(f"The environment variable {name} is not read. {words[near[0]]} would be.")
+    return found
+
+
+def gather_for_comment(
+    flags: Mapping[str, str], environ: Mapping[str, str], file: Path, content: bytes | None
+) -> dict[str, Given]:
+    """What says which comment is ours and who writes it; everything else has its default.
+
+    With it the comment can say that another setting is wrong, instead of saying what an earlier run found.
+
+    Args:
+        flags: As for `gather`.
+        environ: As for `gather`.
+        file: The name of `agent-eval.yml`.
+        content: What it says; None where there is none.
+
+    Raises:
+        InvalidInput: The file cannot be read as YAML.
+    """
+    read = parse_yaml(content, source=str(file)) if content is not None else None
+    stated = read if isinstance(read, dict) else {}
+    from_file = {name: _as_text(file, name, stated[name]) for name in _OF_THE_COMMENT if name in stated}
+    return {
+        row.name: _first(row, flags, environ, from_file, file.name)
+        if row.name in _OF_THE_COMMENT
+        else Given(row.default, DEFAULT)
+        for row in INPUTS
+    }
+
+
+def _first(
+    row: Input,
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    from_file: Mapping[str, str],
+    file_name: str,
+) -> Given:
+    places = (
+        (flags.get(row.name, ""), row.flag),
+        (environ.get(row.runner_variable, ""), f"input {row.name}"),
+        (environ.get(row.variable, ""), row.variable),
+        (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
+        (row.default, DEFAULT),
+    )
+    return next((Given(text.strip(), source) for text, source in places if text.strip()), Given("", DEFAULT))
 
 
 def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Settings:

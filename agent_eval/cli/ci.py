@@ -63,5 +63,6 @@ def ci(**values: Any) -> int:
     flags = {}
     for row in INPUTS:
         value = values.get(row.field)
-        flags[row.name] = "\n".join(value) if isinstance(value, tuple) else value or ""
+        if value is not None and value != ():
+            flags[row.name] = "\n".join(value) if isinstance(value, tuple) else value
     return int(run_job(flags, os.environ, sys.stdout))

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -151,6 +151,48 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
         if descriptor >= 0:
             os.close(descriptor)
+
+
+@contextmanager
+def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], bool]) -> Iterator[list[Path]]:
+    """Build several directories aside and put them in place together, when all are complete.
+
+    Yields a path for each, on which nothing is yet, in a directory beside the first of `finals`. When the
+    block raises, what is at `finals` is as before.
+
+    Args:
+        finals: Where the directories shall stand; on one file system, none within another.
+        may_replace: Whether a directory there that is not empty may be replaced.
+
+    Raises:
+        UsageError: One of `finals` is a file, a symbolic link, or a directory that must not be replaced.
+        StorageError: Disk full, no permission.
+    """
+    finals = [Path(os.path.abspath(final)) for final in finals]
+    for final in finals:
+        _check_replaceable(final, may_replace(final))
+    first = finals[0]
+    missing = [parent for parent in first.parents if not parent.exists()]
+    try:
+        first.parent.mkdir(parents=True, exist_ok=True)
+        partial, descriptor = _partial_directory(first)
+    except OSError as error:
+        raise writing_failed(first, error) from error
+    try:
+        places = [partial / str(number) for number in range(len(finals))]
+        yield places
+        for place, final in zip(places, finals, strict=True):
+            _check_replaceable(final, may_replace(final))
+            _put_in_place(place, final)
+            sync_directory(final.parent)
+    except OSError as error:
+        raise writing_failed(first, error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
+        with suppress(OSError):
+            for parent in missing:
+                parent.rmdir()  # only where nothing came into it
 
 
 def _partial_directory(final: Path) -> tuple[Path, int]:

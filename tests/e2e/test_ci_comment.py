@@ -90,6 +90,15 @@ def test_missing_permission__is_named_and_the_decision_stands(
     assert github.bodies(PULL) == []
 
 
+def test_comment__that_is_gone_meanwhile_is_written_again(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    runner.pull_request(run_id=500)
+    github.fail("PATCH", "/issues/comments/", 404)
+    step = runner.pull_request(run_id=501)
+    assert github.count("POST", "comments") == 2
+    assert step.outputs["comment-url"]
+
+
 def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub) -> None:
     github.fail("POST", "/issues/7/comments", 429, headers={"Retry-After": "1"})
     github.fail(

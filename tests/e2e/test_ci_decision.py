@@ -135,6 +135,30 @@ def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
     assert "order-3" in comment
 
 
+@pytest.mark.parametrize(("choice", "code"), [("warn", 0), ("fail", 1)])
+def test_removed_suite__is_said_and_blocks_on_request(
+    runner: Runner, github: FakeGitHub, choice: str, code: int
+) -> None:
+    runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
+    runner.write_suite(*orders(3, bad=(1, 2)), name="suites/help.json", dataset_id="help desk")
+    runner.upload(runner.push(suite="suites/*.json"), 400)
+    (runner.workspace / "suites/help.json").unlink()
+    step = runner.pull_request(suite="suites/*.json", on_case_removed=choice)
+    assert step.code == code
+    assert (
+        "The baseline has evidence of `help desk` (3 cases), which no suite of this run evaluates"
+        in (github.bodies(PULL)[0])
+    )
+
+
+def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: FakeGitHub) -> None:
+    with_baseline(runner)
+    runner.write_suite(*orders(), dataset_id="renamed")
+    step = runner.pull_request(on_case_removed="fail")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "are gone: `shop` (4 cases)" in github.bodies(PULL)[0]
+
+
 def test_push_to_main__is_compared_with_the_run_before_it(runner: Runner, github: FakeGitHub) -> None:
     with_baseline(runner)
     runner.write_suite(*orders(bad=(2,)))

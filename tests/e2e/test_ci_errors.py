@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.e2e.program import tree
 from tests.e2e.runner import BASE_SHA, PULL, Runner, orders
 from tests.fakes.github import FakeGitHub
 
@@ -18,6 +19,7 @@ from tests.fakes.github import FakeGitHub
         ({"fail_on": "tuesday"}, "fail-on"),
         ({"comment_id": "a b"}, "comment-id"),
         ({"github_api_url": "http://example.org"}, "https"),
+        ({"comment": "never", "fail_on": "tuesday"}, "fail-on"),
     ],
 )
 def test_wrong_settings__are_refused_before_anything_happens(
@@ -31,7 +33,99 @@ def test_wrong_settings__are_refused_before_anything_happens(
     assert "not evaluated" in step.summary
     assert said in step.summary
     assert not (runner.workspace / "agent-eval-out").exists()
-    assert not [seen for seen in github.requests if "/contents/" not in seen.path]
+    assert not github.downloads
+    comments = github.bodies(PULL)
+    if {"comment_id", "github_api_url", "comment"} & set(inputs):
+        assert (comments, step.outputs["comment-url"]) == ([], "")
+    else:
+        assert said in comments[0]
+        assert step.outputs["comment-url"]
+
+
+@pytest.mark.parametrize(
+    ("file", "inputs"),
+    [
+        ("comment-id: nightly\nnope: 1\n", {}),
+        ("comment-id: nightly\n", {"min_pass_rate": "NaN"}),
+    ],
+)
+def test_wrong_settings__replace_what_an_earlier_run_said(
+    runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]
+) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "agent-eval.yml").write_text("comment-id: nightly\n")
+    runner.pull_request(run_id=500, min_pass_rate="0.5")
+    assert "passed" in github.bodies(PULL)[0]
+    (runner.workspace / "agent-eval.yml").write_text(file)
+    assert runner.pull_request(run_id=501, **inputs).code == 2
+    [comment] = github.bodies(PULL)
+    assert "not evaluated" in comment
+
+
+def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_in_the_summary_alone(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "agent-eval.yml").write_text("comment-id: [\n")
+    step = runner.pull_request()
+    assert (step.code, step.outputs["comment-url"]) == (2, "")
+    assert "not evaluated" in step.summary
+    assert github.bodies(PULL) == []
+
+
+def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    environ = {"AGENT_EVAL_MIN_PASRATE": "0.9", "INPUT_MIN_PASS_RATE": "0.9", "AGENT_EVAL_OTHER": "1"}
+    said = " ".join(runner.pull_request(environ=environ).annotations)
+    assert "AGENT_EVAL_MIN_PASRATE is not read. AGENT_EVAL_MIN_PASS_RATE would be." in said
+    assert "INPUT_MIN_PASS_RATE is not read. INPUT_MIN-PASS-RATE would be." in said
+    assert "AGENT_EVAL_OTHER" not in said
+
+
+def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    command = (sys.executable, "-m", "agent_eval", "ci", "--min-pass-rate", "", "--suite", "suite.json")
+    step = runner.start("", {}, 1, "", "", {}, environ={"GITHUB_ACTIONS": ""}, command=command)
+    assert step.code == 2
+    assert "--min-pass-rate is empty" in step.log
+
+
+def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
+    assert step.code == 0
+    assert any("names no pull request" in line for line in step.annotations)
+    assert github.bodies(PULL) == []
+
+
+def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(github_token="wrong-token-of-nobody", max_regressed_cases="0")
+    assert (step.code, step.outcome) == (4, "error")
+    said = " ".join(step.annotations)
+    assert "was not accepted (HTTP 401)" in said
+    assert "grant the job" not in said
+
+
+def test_several_suites__of_which_one_is_wrong_leave_no_pack(runner: Runner) -> None:
+    runner.write_suite(*orders(), name="a.json", dataset_id="shop")
+    runner.write_suite(*orders(), name="b.json", dataset_id="help")
+    assert runner.pull_request(run_id=500, suite="*.json").code == 0
+    before = tree(runner.workspace / "agent-eval-out")
+    runner.write_suite(*orders(bad=(1,)), name="a.json", dataset_id="shop")
+    broken = orders()
+    broken[0]["trace"][0]["idx"] = "x"
+    runner.write_suite(*broken, name="b.json", dataset_id="help")
+    assert runner.pull_request(run_id=501, suite="*.json").code == 2
+    assert tree(runner.workspace / "agent-eval-out") == before
+
+
+def test_output_directory__with_a_report_of_somebody_else_is_left_alone(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "report.md").write_text("mine")
+    step = runner.pull_request(out=".")
+    assert (step.code, step.outcome) == (2, "error")
+    assert (runner.workspace / "report.md").read_text() == "mine"
 
 
 def test_wrong_settings__outside_ci_are_said_once(runner: Runner) -> None:

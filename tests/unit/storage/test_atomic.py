@@ -19,7 +19,7 @@ import pytest
 
 from agent_eval.errors import ExitCode, StorageError, UsageError
 from agent_eval.storage import atomic
-from agent_eval.storage.atomic import new_directory, new_file, write_file
+from agent_eval.storage.atomic import new_directories, new_directory, new_file, write_file
 
 
 def content(root: Path) -> dict[str, bytes]:
@@ -198,6 +198,44 @@ def test_an_error_within_the_block_keeps_the_old_directory(
     with pytest.raises(StorageError if error is OSError else error):
         fails(tmp_path / "pack")
     assert content(tmp_path) == {"pack/x": b"old"}
+
+
+def test_directories_that_belong_together_appear_together(tmp_path: Path) -> None:
+    finals = [tmp_path / "out" / "a", tmp_path / "out" / "b"]
+    make_directory(finals[0], b"old")
+    with new_directories(finals, may_replace=lambda final: final.name == "a") as places:
+        for place in places:
+            make_directory(place, b"new")
+        assert content(finals[0]) == {"x": b"old"}
+    assert content(tmp_path) == {"out/a/x": b"new", "out/b/x": b"new"}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
+def test_directories_that_belong_together_stay_as_they_were(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    make_directory(tmp_path / "a", b"old")
+
+    def fails(*finals: Path) -> None:
+        with new_directories(finals, may_replace=lambda final: True) as places:
+            make_directory(places[0], b"new")
+            raise error(28, "No space left on device")
+
+    for finals in ((tmp_path / "a", tmp_path / "b"), (tmp_path / "new" / "deep" / "a", tmp_path / "b")):
+        with pytest.raises(StorageError if error is OSError else error):
+            fails(*finals)
+    assert content(tmp_path) == {"a/x": b"old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_directories_of_others_are_refused_before_anything_is_built(tmp_path: Path) -> None:
+    make_directory(tmp_path / "b", b"foreign")
+    with (
+        pytest.raises(UsageError, match="not empty"),
+        new_directories([tmp_path / "a", tmp_path / "b"], may_replace=lambda final: False),
+    ):
+        pytest.fail("this is not reached")
+    assert content(tmp_path) == {"b/x": b"foreign"}
 
 
 def test_full_disk_keeps_the_previous_directory(tmp_path: Path) -> None:
