@@ -41,6 +41,30 @@ def mock(task):
     return {"assistant_output": "Refunded order " + task["case_id"], "tool_calls": CALLS}
 """
 
+SERVER = """
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+BODY = b'{"assistant_output": "done", "tool_calls": []}'
+HEAD = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n"
+ANSWER = HEAD % len(BODY) + BODY
+
+class Agent(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(0.1)
+        self.wfile.write(ANSWER)
+    def log_message(self, *words):
+        pass
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+server = Server(("127.0.0.1", 0), Agent)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
 PROGRAM = """
 import json, sys
 json.dump({"assistant_output": "done", "tool_calls": []}, sys.stdout)
@@ -80,10 +104,25 @@ def start_up(place: Path) -> float:
 
 
 def concurrent(place: Path) -> dict[str, Any]:
-    """1,000 cases of 100 ms, 50 at once: 2 s, and what starting takes."""
+    """1,000 cases of 100 ms, 50 at once: 2 s, and what starting takes. The agent is a Python function."""
+    return _beside_ideal(place, "python:agents:slow")
+
+
+def concurrent_http(place: Path) -> dict[str, Any]:
+    """The same with an agent behind an address, whose server has the same two processors."""
+    (place / "server.py").write_text(SERVER)
+    with subprocess.Popen([sys.executable, place / "server.py"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            return _beside_ideal(place, f"http://127.0.0.1:{server.stdout.readline().strip()}/")
+        finally:
+            server.kill()
+
+
+def _beside_ideal(place: Path, agent: str) -> dict[str, Any]:
     suite = write_suite(place / "suite.jsonl", 1000)
     start = start_up(place)
-    wall, _ = agent_eval(place, suite, "python:agents:slow", "--parallel", "50")
+    wall, _ = agent_eval(place, suite, agent, "--parallel", "50")
     return {"wall_s": wall, "start_up_s": start, "ideal_s": 2.0, "ratio": wall / (2.0 + start), "limit": 1.15}
 
 
@@ -167,11 +206,18 @@ def memory(place: Path) -> dict[str, Any]:
     many = agent_eval(
         place, write_suite(place / "many.jsonl", 100_000), "python:agents:mock", "--parallel", "4"
     )
-    return {"mb_1000": few[1], "mb_100000": many[1], "ratio": many[1] / few[1], "seconds_100000": many[0]}
+    return {
+        "mb_1000": few[1],
+        "mb_100000": many[1],
+        "ratio": many[1] / few[1],
+        "seconds_100000": many[0],
+        "trials_per_s_whole_command": 100_000 / many[0],
+    }
 
 
 FIGURES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "concurrent": concurrent,
+    "concurrent_http": concurrent_http,
     "commands": commands,
     "durable": durable,
     "memory": memory,
