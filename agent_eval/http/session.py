@@ -7,6 +7,7 @@ leave the origin they belong to, and nothing goes over plain HTTP except to this
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -98,6 +99,8 @@ class Session:
         self._sleep, self._clock, self._chance = sleep, clock, chance
         self._session = _HandsOff()
         self._session.auth = _NoCredentials()
+        self._session.trust_env = False  # see `_surroundings_of`
+        self._surroundings: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
 
     def __repr__(self) -> str:
         return f"Session({self._base!r})"
@@ -248,7 +251,7 @@ class Session:
             headers=headers,
             timeout=(self._patience.connect_timeout, self._patience.read_timeout),
             allow_redirects=False,
-            stream=True,
+            **self._surroundings_of(url),
         ) as response:
             fields = {name.lower(): value for name, value in response.headers.items()}
             body = bytearray()
@@ -265,6 +268,25 @@ class Session:
                 if time.monotonic() > deadline:
                     raise TimeoutError
             return Answer(response.status_code, fields, bytes(body), host_of(url))
+
+    def _surroundings_of(self, url: str) -> Mapping[str, Any]:
+        """Proxies and certificates that the environment names, asked for once an origin.
+
+        requests goes through the whole environment for each request, which takes longer than all the rest.
+        """
+        origin = _origin(url)
+        if origin not in self._surroundings:
+            with _HandsOff() as asked:
+                found = asked.merge_environment_settings(url, {}, True, None, None)
+            if isinstance(found["verify"], str) and not os.path.exists(found["verify"]):
+                raise HttpError(
+                    f"There are no certificates at {found['verify']}, which the environment names.",
+                    remedy="Correct or remove REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.",
+                    method="",
+                    url=url,
+                )
+            self._surroundings[origin] = found
+        return self._surroundings[origin]
 
     def _target(self, method: str, url: str, location: str) -> str:
         """Where a redirect leads, refused when that is no place to go."""

@@ -395,3 +395,29 @@ def test_plain_http_is_for_the_host_that_it_is_allowed_for(server: Server) -> No
     for url in ("http://", "http://agent.internal:8000"):
         with pytest.raises(RefusedRedirect):
             Session(url, plain_http=url == "http://")
+
+
+def test_proxies_of_the_environment_are_used_but_for_hosts_that_it_excepts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", "excepted.internal")
+    session = Session("http://agent.internal:8000", plain_http=True)
+    assert [session.request("GET", f"/{time}").status for time in range(2)] == [200, 200]
+    assert [seen[1] for seen in server.seen] == [
+        "http://agent.internal:8000/0",
+        "http://agent.internal:8000/1",
+    ]
+    with pytest.raises(Unreachable):
+        Session("http://excepted.internal:8000", plain_http=True, patience=Patience(attempts=1)).request(
+            "GET", "/x"
+        )
+
+
+def test_certificates_that_the_environment_names_are_the_ones_that_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "missing.pem"))
+    with pytest.raises(HttpError, match=r"no certificates at .*missing\.pem") as caught:
+        Session("https://127.0.0.1:9").request("GET", "/x")
+    assert "REQUESTS_CA_BUNDLE" in caught.value.remedy
