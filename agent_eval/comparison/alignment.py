@@ -17,7 +17,7 @@ Kind = Literal["same", "added", "removed", "moved", "arguments"]
 OPTIMAL_CELLS = 40_000
 """Up to this many pairs of differing calls the alignment is optimal; beyond it, it is coarse.
 
-So it takes time that is linear in the number of calls, and some milliseconds.
+So it takes time that is close to linear in the number of calls, and some milliseconds.
 """
 
 AHEAD = 8
@@ -143,12 +143,22 @@ def _optimal(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
 
 
 def _coarse(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
-    """In linear time: calls that are unique on both sides hold the lists together (patience diff, B. Cohen);
-    what lies between two of them is aligned for itself."""
+    """In time that is close to linear, the best of what is found by calls that hold the lists together and
+    without them. Where the same calls were only made in another order, calls are paired with their like."""
+    if Counter(left) == Counter(right):
+        return _reordered(left, right)
+    found = [_between([], left, right)]
+    if anchors := _anchors(left, right):
+        found.append(_between(anchors, left, right))
+    return max(found, key=lambda pairs: (len(pairs), sum(left[here] == right[now] for here, now in pairs)))
+
+
+def _between(anchors: Pairs, left: Sequence[Call], right: Sequence[Call]) -> Pairs:
+    """The anchors, and what lies between two of them aligned for itself (patience diff, B. Cohen)."""
     pairs: Pairs = []
     budget = OPTIMAL_CELLS
     here = there = 0
-    for before, now in [*_anchors(left, right), (len(left), len(right))]:
+    for before, now in [*anchors, (len(left), len(right))]:
         gap = left[here:before], right[there:now]
         found, spent = _gap(*gap, budget)
         budget -= spent
@@ -159,13 +169,25 @@ def _coarse(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
     return pairs
 
 
+def _reordered(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
+    """Each call with its like, the first with the first: as many of these as keep their order."""
+    places: defaultdict[Call, deque[int]] = defaultdict(deque)
+    for place, call in enumerate(right):
+        places[call].append(place)
+    return _rising([(place, places[call].popleft()) for place, call in enumerate(left)])
+
+
 def _anchors(left: Sequence[Call], right: Sequence[Call]) -> Pairs:
-    """Calls that are unique on both sides, as many as keep their order: a longest rising subsequence."""
+    """Calls that are unique on both sides, as many as keep their order."""
     counts = Counter(left), Counter(right)
     places = {call: place for place, call in enumerate(right) if counts[1][call] == 1}
-    shared = [
-        (place, places[call]) for place, call in enumerate(left) if counts[0][call] == 1 and call in places
-    ]
+    return _rising(
+        [(place, places[call]) for place, call in enumerate(left) if counts[0][call] == 1 and call in places]
+    )
+
+
+def _rising(shared: Pairs) -> Pairs:
+    """As many of the pairs, which rise on the left, as rise on the right: a longest rising subsequence."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -201,7 +223,7 @@ def _gap(left: Sequence[Call], right: Sequence[Call], budget: int) -> tuple[Pair
         runs = list(_runs(inner[0])), list(_runs(inner[1]))
         cells = len(runs[0]) * len(runs[1])
         pair = _optimal if cells <= budget else _nearest
-        found = list(_by_runs(*runs, pair))
+        found = max(list(_by_runs(*runs, pair)), _nearest(*inner), key=len)
     return [
         *((place, place) for place in range(start)),
         *((before + start, now + start) for before, now in found),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from agent_eval.comparison.arguments import ABSENT
 from agent_eval.contracts import (
     BehaviourChange,
     CallRun,
@@ -146,17 +147,18 @@ def _calls(change: BehaviourChange, detail: Detail) -> str:
     after = _Calls(change.candidate_calls, change.candidate_runs, change.candidate_call_count)
     if not _names_changed(change):
         return f"Calls: {code_span(after.chain(), limit=detail.quote)} with other arguments"
-    if before.short and after.short:
+    if before.short and after.short and before.chain() != after.chain():
         return f"Calls: {_became(before.chain(), after.chain(), detail)}"
     parts = []
     for kind in ("added", "removed", "moved"):
         tools = _counted(change, kind)
         if tools:
-            said = [f"{tool} ×{times}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
+            said = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
             more = [f"… {len(tools) - _TOOLS_SHOWN} more tools"] if len(tools) > _TOOLS_SHOWN else []
             parts.append(f"{kind} {code_span(', '.join([*said, *more]), limit=detail.quote)}")
     coarse = " (counted coarsely, for very many calls differ)" if change.calls_coarse else ""
-    numbers = f"{before.count:,} became {after.count:,}"
+    same = before.count == after.count
+    numbers = f"{before.count:,} before and now" if same else f"{before.count:,} became {after.count:,}"
     return f"Calls: {numbers}" + (f"; {'; '.join(parts)}" if parts else "") + coarse
 
 
@@ -195,7 +197,7 @@ class _Calls:
 
     def chain(self) -> str:
         """Tools in the order of their calls, those in a row as one."""
-        shown = [f"{tool} ×{times}" if times > 1 else tool for tool, times in self._runs[:_RUNS_SHOWN]]
+        shown = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in self._runs[:_RUNS_SHOWN]]
         left = self.count - sum(times for _, times in self._runs[:_RUNS_SHOWN])
         return " → ".join([*shown, *([f"… {left} more"] if left else [])]) or "no call"
 
@@ -227,6 +229,8 @@ def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:
 
 
 def _short(value: Any) -> str:
+    if value == ABSENT:
+        return ABSENT  # without the quotation marks of a value that was given
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 

@@ -25,6 +25,9 @@ WORDS = {
 NOTHING_SHARED = "nothing to compare"
 """In place of "no baseline" where there is one, of which no case is left unchanged."""
 
+_OPENINGS = frozenset({"A", "All", "More", "No", "The"})
+"""Words with which sentences of the gate begin, besides numbers and names."""
+
 Quote = Callable[[str], str]
 """Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
 
@@ -186,7 +189,13 @@ def _allowing(decision: GateDecision) -> str:
 
 def sentence(clauses: Sequence[str]) -> str:
     """Clauses as one sentence."""
-    return f"{capital('; '.join(clauses))}."
+    return f"{capital('; '.join(map(_within, clauses)))}."
+
+
+def _within(clause: str) -> str:
+    """A clause that may have been a sentence, as it stands within one. Names keep their capital."""
+    word, space, rest = clause.partition(" ")
+    return f"{word.lower()}{space}{rest}" if word in _OPENINGS else clause
 
 
 def passing(summary: RunSummary) -> str:

@@ -140,6 +140,31 @@ def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_coarsely_and_trul
     check_steps(before, now, aligned.steps)
 
 
+def test_one_tool_that_is_called_in_place_of_others_keeps_its_own_calls() -> None:
+    before = [(tool, f"{tool}{number}") for number in range(1_000) for tool in "abcd"]
+    now = [("a", "1")] * 4_000
+    assert counted(before, now) == {
+        "arguments a": 1_000,
+        "added a": 3_000,
+        **{f"removed {tool}": 1_000 for tool in "bcd"},
+    }
+
+
+def test_very_many_calls_in_another_order_were_only_moved() -> None:
+    rng = random.Random(7)
+    before = [(rng.choice("abcd"), str(number // 2)) for number in range(5_000)]
+    now = rng.sample(before, len(before))
+    steps = align(before, now).steps
+    assert {step.kind for step in steps} == {"same", "moved"}
+    check_steps(before, now, steps)
+
+
+def test_other_arguments_in_every_call_are_just_that_also_where_some_are_met_elsewhere() -> None:
+    tools = [(number * 7 + number // 5) % 4 for number in range(5_000)]
+    before, now = [[(f"t{tool}", str(n + shift)) for n, tool in enumerate(tools)] for shift in (0, 1)]
+    assert {step.kind for step in align(before, now).steps} == {"arguments"}
+
+
 def place(step: Step) -> int:
     assert step.baseline is not None
     return step.baseline

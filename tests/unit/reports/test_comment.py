@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_eval.comparison.arguments import ABSENT
 from agent_eval.comparison.behaviour import behaviour_change
 from agent_eval.contracts import CallCount, CaseSets, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.comment import render_comment
@@ -133,9 +134,21 @@ def test_a_call_that_changed_after_very_many_is_named():
 
 def test_numbers_of_calls_are_those_of_all_calls():
     assert "- Calls: `a ×250` became `a ×900`" in told([("a", 250, "1")], [("a", 900, "1")])
-    assert "- Calls: `a ×20000` with other arguments" in told([("a", 20_000, "1")], [("a", 20_000, "2")])
+    assert "- Calls: `a ×20,000` with other arguments" in told([("a", 20_000, "1")], [("a", 20_000, "2")])
     before, now = [[(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce")]
-    assert "- Calls: 20,000 became 20,000; added `e ×5000`; removed `d ×5000`" in told(before, now)
+    assert "- Calls: 20,000 before and now; added `e ×5,000`; removed `d ×5,000`" in told(before, now)
+
+
+def test_calls_of_one_tool_in_another_order_do_not_become_themselves():
+    before = [("search", 1, str(number)) for number in range(300)]
+    text = told(before, before[::-1])
+    assert "- Calls: 300 before and now; moved `search ×299` (counted coarsely" in text
+
+
+def test_an_argument_that_was_not_given_is_no_value():
+    change = scenarios.CallChange(kind="arguments", tool="pay", arguments={"$.x": (ABSENT, "1")})
+    text = with_change(baseline_calls=["pay"], candidate_calls=["pay"], calls=[change])
+    assert '- Argument `$.x` of `pay`: `(absent)` became `"1"`' in text
 
 
 def test_calls_that_are_laid_side_by_side_coarsely_say_so():
@@ -145,7 +158,7 @@ def test_calls_that_are_laid_side_by_side_coarsely_say_so():
         calls=[scenarios.CallChange(kind="added", tool="a")],
         calls_coarse=True,
     )
-    assert "- Calls: 18 became 18; added `a` (counted coarsely, for very many calls differ)" in text
+    assert "- Calls: 18 before and now; added `a` (counted coarsely, for very many calls differ)" in text
 
 
 def test_arguments_that_are_not_listed_are_counted():

@@ -136,3 +136,10 @@ def test_figures_have_units():
     assert (amount("cost_usd", 0.0021), amount("total_cost_usd", 12)) == ("0.0021 USD", "12.00 USD")
     assert (amount("latency_ms", 900), amount("latency_ms", 1500)) == ("900 ms", "1.5 s")
     assert (amount("input_tokens", 1200), amount("cost_usd", None)) == ("1,200", "unknown")
+
+
+def test_clauses_that_were_sentences_stand_within_one():
+    assert sentence(["3 cases regressed", "More fell", "A drop is possible", "MyJudge newly fails"]) == (
+        "3 cases regressed; more fell; a drop is possible; MyJudge newly fails."
+    )
+    assert sentence(["More fell"]) == "More fell."
