@@ -2,7 +2,7 @@
 
 Only the run part is converted. What was written into a pack afterwards (`compare/`, `attestations/`)
 names the digest of its manifest, and the manifest of the new pack is another one; `Conversion.left_behind`
-lists those files, which stay where they are.
+lists those files, which stay where they are: a pack that has such files is not replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from agent_eval.contracts import SHARD_CASES, CaseResultRow
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.artifacts import artifact_line, in_order
-from agent_eval.evidence.destination import may_be_replaced
+from agent_eval.evidence.destination import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.pack import Pack
 from agent_eval.evidence.rows import parse_json
 from agent_eval.evidence.sources import invalid_pack
@@ -49,7 +49,7 @@ def expand(pack: Pack, out: Path) -> Conversion:
 
     Raises:
         InvalidPack: The pack holds something that the other layout cannot, or changed meanwhile.
-        UsageError: There is something else at `out`.
+        UsageError: There is something else at `out`, or a pack into which something was written later.
         StorageError: Disk full, no permission.
     """
     return _convert(pack, out, "files")
@@ -66,6 +66,7 @@ def compact(pack: Pack, out: Path) -> Conversion:
 
 def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
     manifest = pack.manifest
+    refuse_to_lose_outputs(out)
     twin = _Twin(pack)
     with new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)

@@ -11,6 +11,7 @@ from agent_eval.contracts import DerivedManifest, Manifest
 from agent_eval.errors import InvalidInput, StorageError, UsageError
 from agent_eval.evidence.layout import ATTESTATIONS, CASES, COMPARE, DERIVED, JUDGES, MANIFEST
 from agent_eval.storage.json_reader import read_json
+from agent_eval.text.plurals import count
 
 _OWN_NAMES = frozenset({MANIFEST, DERIVED, "run", CASES, JUDGES, COMPARE, ATTESTATIONS})
 
@@ -52,6 +53,24 @@ def may_be_replaced(out: Path) -> bool:
     return True
 
 
+def refuse_to_lose_outputs(out: Path) -> None:
+    """Refuse a pack at `out` into which something was written after its run: replacing it would lose that.
+
+    Raises:
+        UsageError: There are such files.
+    """
+    written = _derived_paths(out)
+    written += [name for name in (COMPARE, ATTESTATIONS) if not written and (out / name).exists()]
+    if written:
+        more = f" and {count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
+        raise UsageError(
+            f"{out} holds what was written into it after its run, which converting would lose: "
+            f"{written[0]}{more}",
+            remedy="Choose another directory, or move these files elsewhere first.",
+            file=str(out / written[0]),
+        )
+
+
 def is_complete_pack(out: Path) -> bool:
     """Whether the pack of a run that came to its end is at `out`."""
     try:
@@ -62,8 +81,12 @@ def is_complete_pack(out: Path) -> bool:
 
 def _derived_names(out: Path) -> set[str]:
     """First path components of what was written into the pack after it was sealed."""
+    return {path.split("/")[0] for path in _derived_paths(out)}
+
+
+def _derived_paths(out: Path) -> list[str]:
     try:
         derived = DerivedManifest.model_validate(read_json(out / DERIVED))
     except (InvalidInput, ValidationError):
-        return set()
-    return {entry.path.split("/")[0] for entry in derived.files}
+        return []
+    return [entry.path for entry in derived.files]

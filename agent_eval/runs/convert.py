@@ -55,7 +55,7 @@ def convert_pack(where: Path, out: Path, *, layout: Literal["files", "compact"])
 
     Raises:
         InvalidPack: The source does not verify.
-        UsageError: `out` is a directory that is not a pack.
+        UsageError: `out` is a directory that is not a pack, or a pack into which something was written later.
         StorageError: It cannot be written.
     """
     pack = open_run(where)

@@ -183,3 +183,17 @@ def test_directories_named_by_another_rule_are_refused(tmp_path: Path) -> None:
     (root / "manifest.json").write_bytes(pretty(manifest))
     with pytest.raises(InvalidPack, match="does not follow"):
         compact(open_pack(root), tmp_path / "q")
+
+
+@LAYOUTS
+@pytest.mark.parametrize("written", ["compare/baseline_delta.json", "attestations/signature.json"])
+def test_what_was_written_into_a_pack_is_not_lost_to_a_conversion(
+    tmp_path: Path, layout: str, written: str
+) -> None:
+    pack, other = (make_pack(tmp_path / name, results(3), layout=layout) for name in ("pack", "other"))
+    write_output(pack / written, b"{}")
+    before = bytes_of(pack)
+    for source in (pack, other):
+        with pytest.raises(UsageError, match=f"would lose: {written}"):
+            CONVERT[layout](open_pack(source), pack)
+    assert bytes_of(pack) == before
