@@ -17,7 +17,7 @@ SHELL_FILES := .ci/run tests/container/prepare
 LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 
-.PHONY: demo test lint coverage venv lock schemas generated clean $(CHECKS)
+.PHONY: demo test lint coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -89,6 +89,13 @@ json-schema-suite: .cache/json-schema-suite/README.md
 	$(BIN)/python -m tests.real.fetch_json_schema_suite $(@D)
 	touch $@
 
+# scipy and statsmodels, which the closed forms are compared with. Their tests skip without them, on CI they fail.
+oracles: $(VENV)/.oracles
+
+$(VENV)/.oracles: requirements/oracles.lock | venv
+	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
+	touch $@
+
 venv: $(VENV)/.installed
 
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
@@ -112,6 +119,8 @@ lock: venv
 		--output-file requirements/build.lock pyproject.toml
 	printf '%s\n' hatchling hatch-vcs hatch-fancy-pypi-readme | $(PIP_COMPILE) $(UPGRADE) \
 		--constraint requirements/dev.lock --output-file requirements/json-schema-suite.lock -
+	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
+		--output-file requirements/oracles.lock pyproject.toml
 
 # The JSON Schemas and action.yml, from the contracts and from the table of inputs.
 schemas generated: venv

@@ -26,6 +26,7 @@ REQUIRED = {
     "runtime.lock": PROJECT["project"]["dependencies"],
     "dev.lock": PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"],
     "build.lock": PROJECT["build-system"]["requires"],
+    "oracles.lock": PROJECT["project"]["optional-dependencies"]["oracles"],
 }
 
 
@@ -45,6 +46,13 @@ def test_the_image_and_the_developer_have_the_same_versions(lock):
     developer = pins("dev.lock")
     assert pins(lock)
     assert {name: developer.get(name) for name in pins(lock)} == pins(lock)
+
+
+def test_oracles_change_nothing_that_is_installed():
+    developer, oracles = pins("dev.lock"), pins("oracles.lock")
+    assert {
+        name: version for name, version in oracles.items() if developer.get(name, version) != version
+    } == {}
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
