@@ -8,7 +8,8 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.arguments import UnreadableText, read_text
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import clipped, counted
+from agent_eval.judges.wording import clipped
+from agent_eval.text.plurals import count
 
 
 class JsonSchemaJudge(BaseJudge[JudgeConfig]):
@@ -60,7 +61,7 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
             return self.error(case, f"the schema cannot be applied: {problem}", refs=[idx])
         if not found:
             return self.passed(case, "the final output satisfies its schema")
-        more = f" (and {counted(len(found) - 1, 'more violation')})" if len(found) > 1 else ""
+        more = f" (and {count(len(found) - 1, 'more violation')})" if len(found) > 1 else ""
         return self.failed(
             case,
             clipped(f"the final output breaks its schema at {found[0].path}: {found[0].message}", 250) + more,

@@ -11,7 +11,8 @@ from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.fingerprints import call_fingerprint, longest_repeat, message_fingerprint
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import counted, listed, named, quoted
+from agent_eval.judges.wording import listed, named, quoted
+from agent_eval.text.plurals import count
 
 
 class LoopGuardConfig(JudgeConfig):
@@ -64,7 +65,7 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
                 refs=refs,
                 evidence=evidence,
             )
-        return self.passed(case, f"no loop in {counted(len(events), 'event')}", evidence=evidence)
+        return self.passed(case, f"no loop in {count(len(events), 'event')}", evidence=evidence)
 
     def _cycle(self, events: list[Event]) -> tuple[str, list[int]]:
         calls = [event for event in events if event.type == TOOL_CALL]

@@ -6,7 +6,8 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import at_events, counted, listed, named
+from agent_eval.judges.wording import at_events, listed, named
+from agent_eval.text.plurals import count
 
 
 class PolicyJudge(BaseJudge[JudgeConfig]):
@@ -36,7 +37,7 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
                     offences.setdefault(tool, []).append(event.idx)
         missing = sorted(required - called)
         if not missing and not offences:
-            return self.passed(case, f"{counted(rules, 'tool rule')} kept")
+            return self.passed(case, f"{count(rules, 'tool rule')} kept")
         return self._violation(case, offences, missing, 1 - (len(missing) + len(offences)) / rules)
 
     def _violation(

@@ -10,7 +10,8 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.patterns import check_pattern, is_found
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, counted, listed, quoted
+from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, listed, quoted
+from agent_eval.text.plurals import count
 
 
 class RegexJudge(BaseJudge[JudgeConfig]):
@@ -41,7 +42,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
         text = searchable_text(trace.final_output)
         missing = [pattern for pattern in patterns if not is_found(pattern, text)]
         if not missing:
-            return self.passed(case, f"{counted(len(patterns), 'pattern')} found in the final output")
+            return self.passed(case, f"{count(len(patterns), 'pattern')} found in the final output")
         shown = listed((quoted(pattern) for pattern in missing), limit=3)
         return self.failed(
             case,

@@ -10,7 +10,8 @@ from pydantic import Field
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import BaseJudge, SoftJudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, counted
+from agent_eval.judges.wording import EVIDENCE_LIMIT
+from agent_eval.text.plurals import count
 
 
 class RepairPathConfig(SoftJudgeConfig):
@@ -56,7 +57,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
         if limit is not None and len(attempts) > limit:
             words = f"{len(attempts)} attempts were needed, more than {limit}"
             return self.failed(case, words, FailureKind.BUDGET_EXCEEDED, evidence=evidence)
-        words = f"{counted(len(attempts), 'attempt')}, in order"
+        words = f"{count(len(attempts), 'attempt')}, in order"
         return self.passed(case, words, score=1 / len(attempts), evidence=evidence)
 
 

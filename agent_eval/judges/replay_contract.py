@@ -12,7 +12,8 @@ from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, counted, quoted
+from agent_eval.judges.wording import EVIDENCE_LIMIT, quoted
+from agent_eval.text.plurals import count
 
 TRACE_ID_DIGITS = 32
 """Hexadecimal digits of a trace id, as in W3C Trace Context."""
@@ -60,7 +61,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         if not issues:
             return self.passed(case, "the trace is well formed")
         first = issues[0][1]
-        more = f" (and {counted(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
+        more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
         broken = {idx for idx, _ in issues}
         return self.failed(
             case,

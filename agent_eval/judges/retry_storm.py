@@ -8,7 +8,8 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.fingerprints import call_fingerprint
 from agent_eval.judges.protocol import BaseJudge, SoftJudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, counted, named
+from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, named
+from agent_eval.text.plurals import count
 
 
 class RetryStormConfig(SoftJudgeConfig):
@@ -45,14 +46,14 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         too_many = total > self.config.max_total_retries
         evidence = {"total_retries": total, "repeated": [_evidence(calls) for calls in _repeated(groups)]}
         if not storms and not too_many:
-            return self.passed(case, f"{counted(total, 'repeated tool call')}", evidence=evidence)
+            return self.passed(case, f"{count(total, 'repeated tool call')}", evidence=evidence)
         words = []
         if storms:
             worst = max(storms, key=len)
             failed = sum(failed for _, _, failed in worst)
             words.append(
                 f"{named(worst[0][1])} was called {len(worst)} times with the same arguments"
-                f" ({counted(failed, 'error')}; allowed are {self.config.max_retries_per_call + 1})"
+                f" ({count(failed, 'error')}; allowed are {self.config.max_retries_per_call + 1})"
             )
         if too_many:
             words.append(f"{total} repeated calls in all exceed {self.config.max_total_retries}")

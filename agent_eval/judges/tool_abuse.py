@@ -11,7 +11,8 @@ from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.errors import FailureKind
 from agent_eval.judges.patterns import InvalidPattern, compile_pattern
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import at_events, clipped, counted, listed, named
+from agent_eval.judges.wording import at_events, clipped, listed, named
+from agent_eval.text.plurals import count
 
 
 class ToolAbuseConfig(JudgeConfig):
@@ -70,7 +71,7 @@ class ToolAbuseJudge(BaseJudge[ToolAbuseConfig]):
             problems.append(f"{len(calls)} tool calls exceed {self.config.max_tool_calls_total}")
         evidence = {"tool_calls": len(calls), "calls_of": _bounded(counts)}
         if not problems:
-            words = f"{counted(len(calls), 'call')} of {counted(len(counts), 'tool')}"
+            words = f"{count(len(calls), 'call')} of {count(len(counts), 'tool')}"
             return self.passed(case, words, evidence=evidence)
         named_tools = {*forbidden, *disallowed, *too_often}
         return self.failed(

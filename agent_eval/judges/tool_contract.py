@@ -9,7 +9,8 @@ from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.errors import FailureKind
 from agent_eval.judges.arguments import MalformedArguments, read_arguments
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, counted, listed, named, quoted
+from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, listed, named, quoted
+from agent_eval.text.plurals import count
 
 
 class ToolContractJudge(BaseJudge[JudgeConfig]):
@@ -53,7 +54,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
         if broken:
             return self._violation(case, broken, checked)
         return self.passed(
-            case, f"{counted(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
+            case, f"{count(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
         )
 
     def _never_called(self, case: Case) -> Verdict:
@@ -69,7 +70,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
         self, case: Case, broken: list[tuple[Event, FailureKind, list[str]]], checked: int
     ) -> Verdict:
         event, failure, problems = broken[0]
-        more = f"; {counted(len(broken) - 1, 'more call')} broken" if len(broken) > 1 else ""
+        more = f"; {count(len(broken) - 1, 'more call')} broken" if len(broken) > 1 else ""
         what = clipped(listed(problems, limit=3), 220)
         return self.failed(
             case,

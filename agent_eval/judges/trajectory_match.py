@@ -13,7 +13,8 @@ from agent_eval.judges.call_matching import CallMatch, CallRules, MadeCall, Prob
 from agent_eval.judges.configuration import read_expectation
 from agent_eval.judges.expected_calls import ExpectedTrajectory, Mode
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, counted, listed, named
+from agent_eval.judges.wording import EVIDENCE_LIMIT, clipped, listed, named
+from agent_eval.text.plurals import count
 
 FIELD = "trajectory_match"
 """Where a case says what it expects: this member of its metadata."""
@@ -68,7 +69,7 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         self, case: Case, made: list[MadeCall], rule_breaks: list[Problem], match: CallMatch | None
     ) -> Verdict:
         problems = rule_breaks + (match.problems() if match else [])
-        figures = match.summary() if match else counted(len(made), "tool call")
+        figures = match.summary() if match else count(len(made), "tool call")
         evidence = {
             **(match.figures() if match else {"actual_calls": len(made)}),
             "problem_count": len(problems),
@@ -103,7 +104,7 @@ def _miscounted(wanted: ExpectedTrajectory, made: list[MadeCall]) -> list[Proble
     counts = Counter(call.tool for call in made)
     problems: list[Problem] = []
     for tool, allowed in sorted(wanted.counts.items()):
-        words = f"{named(tool)} was called {counted(counts[tool], 'time')}, expected"
+        words = f"{named(tool)} was called {count(counts[tool], 'time')}, expected"
         if counts[tool] < allowed.min:
             problems.append((f"{words} at least {allowed.min}", None))
         elif allowed.max is not None and counts[tool] > allowed.max:

@@ -6,7 +6,8 @@ from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.protocol import BaseJudge, JudgeConfig
-from agent_eval.judges.wording import EVIDENCE_LIMIT, counted, named
+from agent_eval.judges.wording import EVIDENCE_LIMIT, named
+from agent_eval.text.plurals import count
 
 
 class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
@@ -26,15 +27,15 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
             return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
         answered = _answered_in_turn(trace.events)
         if answered:
-            return self.passed(case, f"{counted(answered, 'tool call')} answered")
+            return self.passed(case, f"{count(answered, 'tool call')} answered")
         pairs = trace.calls
         if not pairs:
             return self.skipped(case, "the trace has no tool calls")
         problems = [found for found in map(_problem, pairs) if found is not None]
         if not problems:
-            return self.passed(case, f"{counted(len(pairs), 'tool call')} answered")
+            return self.passed(case, f"{count(len(pairs), 'tool call')} answered")
         problems.sort()
-        more = f"; {counted(len(problems) - 1, 'more step')} out of order" if len(problems) > 1 else ""
+        more = f"; {count(len(problems) - 1, 'more step')} out of order" if len(problems) > 1 else ""
         return self.failed(
             case,
             f"{problems[0][1]} (event {problems[0][0]}){more}",

@@ -49,11 +49,6 @@ def listed(words: Iterable[str], *, limit: int = 5) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 call`, `2 calls`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
 def at_events(indices: Sequence[int]) -> str:
     """` (event 3)`, ` (events 3, 5 and 9)`; nothing without indices."""
     if not indices:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.judges.wording import at_events, clipped, counted, listed, named, quoted
+from agent_eval.judges.wording import at_events, clipped, listed, named, quoted
 
 
 def test_enumerations_read_like_sentences() -> None:
@@ -12,14 +12,6 @@ def test_enumerations_read_like_sentences() -> None:
     assert listed(["a", "b"]) == "a and b"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed("abcdefg") == "a, b, c, d, e and 2 more"
-
-
-def test_counts_have_their_plural() -> None:
-    assert (counted(1, "call"), counted(0, "call"), counted(2, "retry", "retries")) == (
-        "1 call",
-        "0 calls",
-        "2 retries",
-    )
 
 
 def test_plain_names_stand_bare_and_others_in_quotes() -> None:
