@@ -23,7 +23,7 @@ from typing import IO
 
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.atomic import new_file
-from agent_eval.storage.bytes_reader import reading_failed
+from agent_eval.storage.bytes_reader import open_regular
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _LEVEL = 6
@@ -139,11 +139,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) ->
         with archive.open(info, "w") as member:
             member.write(content)
         return info
-    try:
-        source = open(content, "rb")  # noqa: SIM115 - closed below; only its own errors are input errors
-    except OSError as error:
-        raise reading_failed(content, error) from error
-    with source:
+    with open_regular(content) as source:
         info.file_size = os.fstat(source.fileno()).st_size
         with archive.open(info, "w") as member:
             shutil.copyfileobj(source, member, 1 << 20)
@@ -327,14 +323,7 @@ def _open(where: Path | bytes | IO[bytes]) -> IO[bytes]:
         return io.BytesIO(where)
     if not isinstance(where, Path):
         return where
-    try:
-        file = open(where, "rb")  # noqa: SIM115 - owned by the archive
-    except (OSError, ValueError) as error:
-        raise reading_failed(where, error) from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise InvalidInput(f"{where}: not a regular file", file=str(where), remedy="Give the path of a zip.")
-    return file
+    return open_regular(where)
 
 
 def _directory_size(file: IO[bytes], size: int) -> int:

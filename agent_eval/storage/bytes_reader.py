@@ -5,16 +5,56 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 from agent_eval.errors import AgentEvalError, InvalidInput, StorageError
 
 _CHUNK = 1 << 20
+_OPEN_FILES = (Path("/dev/fd"), Path("/proc/self/fd"))
+_STDIN = Path("/dev/stdin")
 _BAD_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO, errno.EINVAL)
 
 
+def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
+    """A file for reading. What could keep its reader waiting is refused before anything is read.
+
+    Args:
+        path: File to open; symbolic links are followed.
+        pipes: Whether a pipe will do that this process was given, such as `<(command)` of a shell.
+
+    Raises:
+        InvalidInput: Missing, a directory, a device, a pipe by name, not readable.
+        StorageError: The disk failed.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise reading_failed(path, error) from error
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode) and pipes and _was_given(path):
+        os.set_blocking(descriptor, True)
+    elif not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _not_regular(path, mode)
+    return open(descriptor, "rb")
+
+
+def _not_regular(path: Path, mode: int) -> AgentEvalError:
+    if stat.S_ISDIR(mode):
+        return reading_failed(path, IsADirectoryError())
+    what = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+    return InvalidInput(f"{path}: {what}", file=str(path), remedy="Give the path of a file.")
+
+
+def _was_given(path: Path) -> bool:
+    """Whether a path names an open file of this process; its other end is open then, or was."""
+    return path.parent in _OPEN_FILES or path == _STDIN
+
+
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
-    """The bytes of a regular file or pipe.
+    """The bytes of a regular file, or of a pipe that this process was given.
 
     Args:
         path: File to read; symbolic links are followed.
@@ -24,18 +64,14 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
         InvalidInput: Missing, a directory or device, not readable, too large.
         StorageError: The disk failed.
     """
-    try:
-        with open(path, "rb", buffering=0) as file:
-            status = os.fstat(file.fileno())
-            if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
-                raise InvalidInput(
-                    f"{path}: not a regular file", file=str(path), remedy="Give the path of a file."
-                )
-            if status.st_size > max_bytes:
-                raise _too_large(path, status.st_size, max_bytes)
-            return _read_all(file.fileno(), path, status.st_size, max_bytes)
-    except (OSError, ValueError) as error:
-        raise reading_failed(path, error) from error
+    with open_regular(path, pipes=True) as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            if size > max_bytes:
+                raise _too_large(path, size, max_bytes)
+            return _read_all(file.fileno(), path, size, max_bytes)
+        except OSError as error:
+            raise reading_failed(path, error) from error
 
 
 def _read_all(descriptor: int, path: Path, size: int, max_bytes: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from agent_eval.storage.bytes_reader import reading_failed
+from agent_eval.storage.bytes_reader import open_regular, reading_failed
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -17,12 +17,12 @@ def sha256_file(path: Path) -> tuple[str, int]:
     """The digest of a file's bytes, and how many there are; constant memory.
 
     Raises:
-        InvalidInput: Missing, a directory, not readable.
+        InvalidInput: Missing, not a regular file, not readable.
         StorageError: The disk failed.
     """
-    try:
-        with open(path, "rb") as file:
+    with open_regular(path) as file:
+        try:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return digest, file.tell()
-    except (OSError, ValueError) as error:
-        raise reading_failed(path, error) from error
+        except OSError as error:
+            raise reading_failed(path, error) from error

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, NotEvaluable
-from agent_eval.storage.bytes_reader import reading_failed
+from agent_eval.storage.bytes_reader import open_regular, reading_failed
 from agent_eval.storage.json_reader import DEFAULT_LIMITS, parse, parse_and_encode
 from agent_eval.suites.cases import Place, RawCase
 from agent_eval.suites.document import Document, Shard
@@ -38,7 +37,7 @@ class JsonLinesDocument(Document):
         self.path = path
         self.problems = []
         self.shards = []
-        with _open(path) as file:
+        with open_regular(path) as file:
             self._fingerprint = _fingerprint(file)
             self._scan(file)
         if self.header_line is None:
@@ -100,7 +99,7 @@ class JsonLinesDocument(Document):
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """The cases of a shard, one line at a time. Raises like `Document.read`."""
         position, end = shard.first, shard.first + shard.count
-        with _open(self.path) as file:
+        with open_regular(self.path) as file:
             if _fingerprint(file) != self._fingerprint:
                 raise NotEvaluable(
                     f"{self.path}: changed while it was being read",
@@ -116,22 +115,6 @@ class JsonLinesDocument(Document):
                 position += 1
                 if position == end:
                     return
-
-
-def _open(path: Path) -> BinaryIO:
-    """The file for reading. O_NONBLOCK, so that opening a pipe nobody writes to does not hang."""
-    try:
-        file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
-    except (OSError, ValueError) as error:
-        raise reading_failed(path, error) from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise InvalidInput(
-            f"{path}: not a regular file",
-            remedy="A .jsonl suite is read more than once: write it to a file.",
-            file=str(path),
-        )
-    return file
 
 
 def _fingerprint(file: BinaryIO) -> tuple[int, ...]:

@@ -118,6 +118,28 @@ def test_run_refuses_a_suite_that_is_no_file(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--suite", "pipe.json", "--out", "out"),
+        ("run", "--suite", "pipe.jsonl", "--out", "out"),
+        ("run", "--suite", "pipe.yaml", "--out", "out"),
+        ("run", "--suite", GOOD, "--judge-config", "pipe.json", "--out", "out"),
+        ("gate", "--compare", "pipe.json", "--max-regressed-cases", "0"),
+        ("report", "markdown", "--compare", "pipe.json", "--out", "report.md"),
+        ("ci", "--suite", GOOD, "--policy", "pipe.yaml"),
+        ("ci", "--suite", GOOD, "--baseline", "pipe.zip"),
+    ],
+)
+def test_pipes_that_nobody_writes_to_are_not_waited_for(arguments: tuple[Any, ...], tmp_path: Path) -> None:
+    for ending in ("json", "jsonl", "yaml", "zip"):
+        os.mkfifo(tmp_path / f"pipe.{ending}")
+    ended = agent_eval(*arguments, cwd=tmp_path)
+    assert ended.code == 2
+    assert "is a pipe" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_broken_suite_leaves_the_previous_pack_as_it_was(tmp_path: Path) -> None:
     agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path).json()
     (tmp_path / "s.json").write_bytes(BROKEN_SUITES["duplicate case id"][1])

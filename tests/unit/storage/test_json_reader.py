@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.errors import ExitCode, InvalidInput, StorageError
+from agent_eval.storage.archive import ZipArchive
+from agent_eval.storage.digests import sha256_file
 from agent_eval.storage.json_reader import (
     DEFAULT_LIMITS,
     Limits,
@@ -313,6 +316,29 @@ def test_size_limit_holds_for_files_and_pipes(tmp_path: Path) -> None:
             read_bytes(Path(f"/dev/fd/{reading}"), max_bytes=5)
     finally:
         os.close(reading)
+
+
+@pytest.mark.parametrize("read", [read_json, sha256_file, lambda path: ZipArchive(path, source="x")])
+def test_pipes_by_name_and_devices_are_refused_without_waiting_for_them(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, said in ((tmp_path / "pipe", "is a pipe"), (Path("/dev/zero"), "not a regular file")):
+        with pytest.raises(InvalidInput, match=said) as caught:
+            read(path)
+        assert caught.value.remedy
+
+
+def test_what_is_refused_is_not_left_open(tmp_path: Path) -> None:
+    lowest = os.dup(0)
+    os.close(lowest)
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InvalidInput):
+            read_json(path)
+    again = os.dup(0)
+    os.close(again)
+    assert again == lowest
 
 
 def test_pipes_are_read_to_their_end() -> None:

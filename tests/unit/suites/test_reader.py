@@ -296,10 +296,11 @@ def test_missing_file_and_directory_are_named(tmp_path: Path, name: str) -> None
         open_suite(path)
 
 
-def test_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
+@pytest.mark.parametrize("ending", ["json", "jsonl", "yaml"])
+def test_pipe_is_refused_without_waiting_for_it(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"s.{ending}"
     os.mkfifo(path)
-    with pytest.raises(InvalidInput, match="not a regular file"):
+    with pytest.raises(InvalidInput, match="is a pipe"):
         open_suite(path)
 
 
