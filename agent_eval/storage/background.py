@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -24,12 +25,15 @@ class BackgroundWriter(Generic[T]):
 
     MOST_WAITING_BYTES = 1 << 20
     """What may wait to be written; whoever brings more waits until it is."""
+    SECONDS_APART = 0.005
+    """Between two writes at least, so that many short trials share one."""
 
     def __init__(self, journal: Journal, kept: Callable[[T, int], None]) -> None:
         self._journal, self._kept = journal, kept
         self._queue: list[tuple[T, bytes]] = []
         self._bytes = 0
         self._changed = threading.Condition()
+        self._written_at = float("-inf")
         self._closing = self._idle = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="journal", daemon=True)
@@ -50,7 +54,7 @@ class BackgroundWriter(Generic[T]):
                 raise ValueError("the writer is closed")
             self._queue.append((item, line))
             self._bytes += len(line)
-            if self._idle:
+            if self._idle or self._bytes >= self.MOST_WAITING_BYTES:
                 self._changed.notify_all()
 
     def check(self) -> None:
@@ -70,6 +74,7 @@ class BackgroundWriter(Generic[T]):
         try:
             while batch := self._next():
                 offset = self._journal.append_lines([line for _, line in batch])
+                self._written_at = time.monotonic()
                 for item, line in batch:
                     self._kept(item, offset)
                     offset += len(line)
@@ -86,11 +91,18 @@ class BackgroundWriter(Generic[T]):
                 self._idle = True
                 self._changed.wait()
             self._idle = False
+            while (early := self._seconds_early()) > 0:
+                self._changed.wait(early)
             batch, self._queue = self._queue, []
             if self._bytes >= self.MOST_WAITING_BYTES:
                 self._changed.notify_all()
             self._bytes = 0
             return batch
+
+    def _seconds_early(self) -> float:
+        if self._closing or self._bytes >= self.MOST_WAITING_BYTES:
+            return 0.0
+        return self._written_at + self.SECONDS_APART - time.monotonic()
 
     def __enter__(self) -> BackgroundWriter[T]:
         return self

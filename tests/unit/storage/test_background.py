@@ -67,6 +67,31 @@ def test_records_that_wait_share_a_sync(journal: Journal, monkeypatch: pytest.Mo
     assert len(syncs) <= 3
 
 
+@pytest.mark.parametrize("ended_by", ["closing", "too much"])
+def test_what_follows_at_once_is_gathered(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    monkeypatch.setattr(BackgroundWriter, "SECONDS_APART", 3600.0)
+    if ended_by == "too much":
+        monkeypatch.setattr(BackgroundWriter, "MOST_WAITING_BYTES", len(encode([1]) + encode([2])))
+    first, second = threading.Event(), threading.Event()
+    kept: list[int] = []
+
+    def keep(item: int, _: int) -> None:
+        kept.append(item)
+        (second if kept[2:] else first).set()
+
+    with BackgroundWriter(journal, keep) as writer:
+        writer.put(0, encode([0]))
+        assert first.wait(30)
+        writer.put(1, encode([1]))
+        assert kept == [0]
+        writer.put(2, encode([2]))
+        if ended_by == "too much":
+            assert second.wait(30)
+    assert kept == [0, 1, 2]
+
+
 def test_whoever_brings_too_much_waits(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BackgroundWriter, "MOST_WAITING_BYTES", 100)
     gate = threading.Event()
