@@ -76,6 +76,8 @@ def checked_answer(value: Any) -> dict[str, Any]:
 def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) -> AttemptResult:
     """Record an agent's answer: its tool calls, what its tools gave, and its output.
 
+    One with neither fails the attempt: an agent that did nothing breaks no rule, and would pass.
+
     Args:
         recorder: Has the user's message already.
         answer: From `checked_answer`.
@@ -92,6 +94,10 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
         return recorder.result(None, problem.failure, problem.problem)
     output = answer.get("assistant_output", answer.get("output"))
     error = answer.get("error")
+    if error is None and output in (None, "") and not recorder.calls:
+        return recorder.result(
+            None, FailureKind.MISSING_OUTPUT, "answered with neither an output nor tool calls"
+        )
     recorder.said(output, seconds=seconds, attributes=attributes_of(answer))
     if error is not None:
         words = error if isinstance(error, str) else json.dumps(error)

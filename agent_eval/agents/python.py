@@ -103,10 +103,10 @@ class _Work:
         try:
             tools = (self._call_tool,) if self._calls_tools else ()
             self.value = self._function(self._payload, *tools)
-        except (ToolFault, LimitReached) as problem:
-            self.failure, self.problem = problem.failure, problem.problem
-        # An agent may raise anything, sys.exit() included.
+        # An agent may raise anything, sys.exit() included. What ended the attempt is noted already.
         except BaseException as error:
+            if self.failure is not None:
+                return
             self.failure = FailureKind.AGENT_ERROR
             self.problem = (
                 f"raised {type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
@@ -114,9 +114,16 @@ class _Work:
             self.trace = traceback.format_exc().encode("utf-8", "replace")
 
     def _call_tool(self, tool: str, arguments: Any = None) -> Any:
+        if self.failure is not None:
+            raise RuntimeError("the attempt is over: no further tools are called")
         given = storable({} if arguments is None else arguments)
-        call_id = self._recorder.called(str(tool), given)
-        answer = self._recorder.answered(str(tool), given, call_id)
+        try:
+            call_id = self._recorder.called(str(tool), given)
+            answer = self._recorder.answered(str(tool), given, call_id)
+        except (ToolFault, LimitReached) as problem:
+            # Noted here: the function may catch what it does not know and answer all the same.
+            self.failure, self.problem = problem.failure, problem.problem
+            raise
         if answer.error is not None:
             raise RuntimeError(f"the tool {tool} failed: {answer.error}")
         return answer.output

@@ -37,6 +37,14 @@ def works(task, call_tool):
     try: call_tool("shut")
     except RuntimeError as error: return {"output": f"{found} {error}"}
 def misses(task, call_tool): call_tool("nowhere", {}); return "never"
+def swallows(task, call_tool):
+    for _ in range(3):
+        try: call_tool("nowhere", {})
+        except Exception: pass
+    return "done all the same"
+def nothing(task): return {"assistant_output": None}
+def silence(task): return ""
+def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
 not_callable = 3
 """
 
@@ -204,6 +212,33 @@ def test_failures_of_a_function(name: str, failure: FailureKind, problem: str) -
     if name == "raises":
         assert b"Traceback" in result.artifacts["stderr.txt"]
     json.dumps([event.to_json() for event in result.events])
+
+
+@pytest.mark.parametrize(
+    ("strict", "limits", "failure", "problem"),
+    [
+        (True, AttemptLimits(), FailureKind.CONTRACT_VIOLATION, "called nowhere"),
+        (False, AttemptLimits(tool_calls=0), FailureKind.BUDGET_EXCEEDED, "called more than 0 tools"),
+    ],
+)
+def test_function_that_swallows_what_ended_its_attempt_has_not_passed(
+    strict: bool, limits: AttemptLimits, failure: FailureKind, problem: str
+) -> None:
+    result = call("swallows", strict=strict, limits=limits)
+    assert (result.output, result.failure) == (None, failure)
+    assert result.problem.startswith(problem)
+    assert len(result.tool_calls) <= 1, "nothing is called once the attempt is over"
+
+
+@pytest.mark.parametrize("name", ["nothing", "silence"])
+def test_an_answer_with_neither_output_nor_calls_is_none(name: str) -> None:
+    result = call(name)
+    assert (result.output, result.failure) == (None, FailureKind.MISSING_OUTPUT)
+    assert result.problem == "answered with neither an output nor tool calls"
+
+
+def test_an_agent_may_act_without_a_word() -> None:
+    assert call("acts").failure is None
 
 
 def test_function_that_does_not_return_is_left_behind() -> None:
