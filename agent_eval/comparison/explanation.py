@@ -6,6 +6,7 @@ from agent_eval.comparison.pairs import CASES
 from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import GateDecision, GateEvidence, GateStatus, TrialEvidence
 from agent_eval.text.plurals import count, verb
+from agent_eval.text.shares import beside, margin
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -60,9 +61,9 @@ def _change(evidence: GateEvidence) -> str:
         said += f", trials {before:.1%} -> {now:.1%}"
         interval = "interval, standard error clustered by case,"
     return (
-        f"{said}, drop {_points(evidence.drop)} points, {evidence.confidence:.0%} {interval} "
-        f"[{_points(evidence.interval_low)}, {_points(evidence.interval_high)}], "
-        f"margin {_points(evidence.margin)}"
+        f"{said}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
+        f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
+        f"margin {margin(evidence.margin)}"
     )
 
 
@@ -153,7 +154,3 @@ def _waivers(decision: GateDecision) -> str:
     ]
     more = len(decision.waivers) - len(said)
     return f"waivers: {'; '.join(said)}{f'; {more} more' if more else ''}"
-
-
-def _points(share: float) -> str:
-    return f"{share * 100:.1f}"

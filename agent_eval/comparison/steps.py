@@ -13,6 +13,7 @@ from agent_eval.comparison.reasons import cut
 from agent_eval.contracts import Comparison, GateEvidence, GateStep, RuleResult
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.text.plurals import count, of_all, verb
+from agent_eval.text.shares import beside, margin
 
 Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 
@@ -101,7 +102,7 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     if significant:
         said = "; ".join(
             f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} {worse}, "
-            f"{judge.fixed} {better}, p = {judge.p_value:.2g}"
+            f"{judge.fixed} {better}, p = {_probability(judge.p_value, policy.alpha)}"
             for judge in significant
         )
         return GateStep(
@@ -117,7 +118,7 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     return GateStep(
         name="regression",
         status="passed",
-        message=f"{found} is what chance explains (one-sided p = {evidence.p_value:.2g}).",
+        message=f"{found} is what chance explains (one-sided p = {_probability(evidence.p_value, policy.alpha)}).",
     )
 
 
@@ -126,19 +127,20 @@ def non_inferiority(evidence: GateEvidence) -> GateStep:
 
     With no case and no judge worse than before there is no drop to rule out, however small the suite.
     """
-    high, margin = evidence.interval_high, evidence.margin
+    high = evidence.interval_high
+    allowed, shown = margin(evidence.margin), beside(high, evidence.margin)
     status: Status = "passed"
     if not evidence.compared:
         status = "inconclusive"
         message = "No case was compared, so nothing is known about a drop."
     elif not any(judge.regressed for judge in evidence.judges):
         message = f"No verdict is worse in {count(evidence.compared, 'compared case')}."
-    elif high < margin:
-        message = f"A drop of {_points(margin)} is ruled out: with {evidence.confidence:.0%} confidence "
-        message += "the pass rate rose." if high < 0 else f"it is at most {_points(high)}."
+    elif high < evidence.margin:
+        message = f"A drop of {allowed} points is ruled out: with {evidence.confidence:.0%} confidence "
+        message += "the pass rate rose." if high < 0 else f"it is at most {shown} points."
     else:
         status = "inconclusive"
-        message = f"A drop of {_points(margin)} cannot be ruled out: it may be as large as {_points(high)}."
+        message = f"A drop of {allowed} points cannot be ruled out: it may be as large as {shown} points."
     return GateStep(name="non-inferiority", status=status, message=message)
 
 
@@ -148,6 +150,9 @@ def _cases(case_ids: Sequence[str]) -> str:
     return f"{count(len(case_ids), 'case')} ({named}{more})"
 
 
-def _points(share: float) -> str:
-    """A difference of shares, as the table of figures has it."""
-    return f"{share * 100:.1f} points"
+def _probability(p_value: float, alpha: float) -> str:
+    """With as many digits as it takes not to look like `alpha`."""
+    digits = 2
+    while digits < 6 and p_value != alpha and float(f"{p_value:.{digits}g}") == alpha:
+        digits += 1
+    return f"{p_value:.{digits}g}"

@@ -10,6 +10,7 @@ from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count, differing, percent
 from agent_eval.text.markdown import code_span, prose
+from agent_eval.text.shares import beside, margin
 
 NBSP = "\u00a0"
 _CASES = "cases"
@@ -36,14 +37,14 @@ def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
 
 
 def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
-    low, high = (_points(share) for share in (evidence.interval_low, evidence.interval_high))
+    low, high = _points(evidence.interval_low, None), _points(evidence.interval_high, evidence.margin)
     worse, better = _directions(evidence)
     rows = [
         ("Passed", f"{evidence.baseline_passed:,} → {evidence.candidate_passed:,} of {evidence.compared:,}"),
         *_trial_rows(evidence),
-        ("Drop", f"{_points(evidence.drop)} pts"),
+        ("Drop", f"{_points(evidence.drop, None)} pts"),
         (f"{evidence.confidence:.0%} range", f"{low} to {high} pts"),
-        ("Margin", f"under {_points(evidence.margin)} pts"),
+        ("Margin", f"under {margin(evidence.margin)} pts"),
         ("Cases", f"{evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"),
         ("By chance", _probability(evidence.p_value)),
         ("Method", _METHODS[evidence.method]),
@@ -139,8 +140,8 @@ def gate_reasons(decision: GateDecision) -> Sequence[str]:
     return [*said, f"under preset {decision.preset} this {follows}"]
 
 
-def _points(share: float) -> str:
-    return f"{share * 100:.1f}".replace("-", "−").replace("−0.0", "0.0")
+def _points(share: float, limit: float | None) -> str:
+    return beside(share, limit).replace("-", "−")
 
 
 def _probability(p_value: float) -> str:

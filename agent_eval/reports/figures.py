@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_eval.contracts import Metric
 from agent_eval.text.plurals import count, of_all, verb
-from agent_eval.text.shares import allowed, apart, differing, distance, percent
+from agent_eval.text.shares import allowed, apart, beside, differing, distance, percent
 
 __all__ = [
     "AMOUNTS",
@@ -13,15 +13,17 @@ __all__ = [
     "apart",
     "count",
     "differing",
+    "difference_and_limit",
     "distance",
-    "drop",
+    "figure_and_limit",
     "of_all",
     "pair",
     "percent",
-    "plain_figure",
     "points",
+    "share_and_limit",
     "verb",
     "whole",
+    "whole_and_limit",
 ]
 
 
@@ -34,19 +36,30 @@ def points(difference: float | None) -> str:
     return f"{'+' if difference > 0 else '−'}{distance(difference)} pts"
 
 
-def drop(difference: float) -> str:
-    """A difference where only one direction is bad: `4.5 pts`, negative for the better."""
-    return f"{'−' if difference < 0 else ''}{distance(difference) if difference else '0'} pts"
-
-
 def whole(number: float) -> str:
     """A number of things."""
     return f"{number:,.0f}"
 
 
-def plain_figure(number: float) -> str:
-    """A figure of unknown kind."""
-    return f"{number:.6g}"
+def share_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """A share and what is allowed of it, in per cent: on which side of it the share lies can be read."""
+    return percent(value, decimals=apart(value, limit)), allowed(limit)
+
+
+def difference_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """A difference of which only one direction is bad, negative for the better, and what is allowed of it."""
+    shown = beside(value, limit).replace("-", "−") if value else "0"
+    return f"{shown} pts", f"{allowed(limit).removesuffix('%')} pts"
+
+
+def whole_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """Two numbers of things."""
+    return whole(value), whole(limit)
+
+
+def figure_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """Two figures of unknown kind."""
+    return f"{value:.12g}", f"{limit:.12g}"
 
 
 def pair(metric: Metric) -> tuple[str, str, str]:

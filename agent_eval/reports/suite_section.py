@@ -17,7 +17,18 @@ from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.decision import steps
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import AMOUNTS, amount, count, drop, pair, percent, plain_figure, verb, whole
+from agent_eval.reports.figures import (
+    AMOUNTS,
+    amount,
+    count,
+    difference_and_limit,
+    figure_and_limit,
+    pair,
+    percent,
+    share_and_limit,
+    verb,
+    whole_and_limit,
+)
 from agent_eval.reports.model import SuiteReport, nothing_shared
 from agent_eval.reports.trials import curve, less_often
 from agent_eval.reports.wording import passing
@@ -309,13 +320,13 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     return f"{shown}\n\nand {count(hidden, 'more judge')}" if hidden else shown
 
 
-_RULES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "min_pass_rate": ("Pass rate, at least", percent),
-    "max_hard_fail_rate": ("Hard-fail rate, at most", percent),
-    "max_pass_rate_drop": ("Pass-rate drop, at most", drop),
-    "max_hard_fail_increase": ("Hard-fail increase, at most", drop),
-    "max_regressed_cases": ("Regressed cases, at most", whole),
-    "max_new_hard_fail_cases": ("New hard fails, at most", whole),
+_RULES: dict[str, tuple[str, Callable[[float, float], tuple[str, str]]]] = {
+    "min_pass_rate": ("Pass rate, at least", share_and_limit),
+    "max_hard_fail_rate": ("Hard-fail rate, at most", share_and_limit),
+    "max_pass_rate_drop": ("Pass-rate drop, at most", difference_and_limit),
+    "max_hard_fail_increase": ("Hard-fail increase, at most", difference_and_limit),
+    "max_regressed_cases": ("Regressed cases, at most", whole_and_limit),
+    "max_new_hard_fail_cases": ("New hard fails, at most", whole_and_limit),
 }
 
 
@@ -324,13 +335,15 @@ def _rules(decision: GateDecision | None, comparison: Comparison | None, detail:
         return ""
     rows = []
     for rule in decision.rules[: detail.sentences]:
-        name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), plain_figure))
+        name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), figure_and_limit))
+        # Nothing measured is shown as the limit, and then not.
+        value, limit = show(rule.threshold if rule.value is None else rule.value, rule.threshold)
         if not rule.applied:
             state = "➖ no baseline" if comparison is None else "➖ not applied"
         else:
-            measured = "unknown" if rule.value is None else show(rule.value)
+            measured = "unknown" if rule.value is None else value
             state = f"{'✅' if rule.passed else '❌'} {measured}"
-        rows.append((name, show(rule.threshold), state))
+        rows.append((name, limit, state))
     return table(("Rule", "Limit", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
 
 

@@ -8,6 +8,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, 
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.figures import allowed, apart, count, distance, of_all, percent, verb, whole
 from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts, nothing_shared
+from agent_eval.text.shares import margin
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -73,7 +74,7 @@ def _at_most(shown: str, threshold: float) -> str:
 
 
 def _at_most_points(threshold: float) -> str:
-    return _at_most(f"{threshold * 100:.6g}", threshold)
+    return _at_most(allowed(threshold).removesuffix("%"), threshold)
 
 
 _SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
@@ -183,7 +184,7 @@ def _allowing(decision: GateDecision) -> str:
     if decision.evidence is None:
         return "the rules allow"
     if decision.evidence.regressed:
-        return f"stays within the margin of {distance(decision.evidence.margin)} points"
+        return f"stays within the margin of {margin(decision.evidence.margin)} points"
     return "is waived or in quarantine"
 
 

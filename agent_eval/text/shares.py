@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 _MAX_DECIMALS = 4
+_MAX_APART = 10
+"""Beyond these, a float is no more exact in per cent."""
 
 
 def percent(share: float | None, *, decimals: int = 1) -> str:
@@ -19,17 +23,40 @@ def percent(share: float | None, *, decimals: int = 1) -> str:
 
 def allowed(share: float) -> str:
     """A threshold as the user wrote it, in per cent: `90%`, `2.5%`."""
-    return f"{share * 100:.12g}%"
+    return f"{_written(share)}%"
+
+
+def _written(share: float) -> str:
+    """A share as decimal digits in per cent, without the noise of multiplying a float."""
+    digits = f"{Decimal(repr(share)) * 100:f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def apart(value: float, limit: float) -> int:
-    """Decimals with which a measured share in per cent does not look like a limit it is not equal to."""
+    """Decimals with which a measured share in per cent lies on that side of a limit on which it lies."""
     decimals = 1
-    while (
-        decimals < _MAX_DECIMALS and value != limit and round(value * 100, decimals) == round(limit * 100, 9)
+    while decimals < _MAX_APART and _side(value, limit) != _side(
+        round(value * 100, decimals), round(limit * 100, _MAX_APART)
     ):
         decimals += 1
     return decimals
+
+
+def _side(value: float, limit: float) -> int:
+    return (value > limit) - (value < limit)
+
+
+def margin(share: float) -> str:
+    """A margin in points, as the user wrote it, with a decimal at least: `5.0`, `0.25`."""
+    shown = _written(share)
+    return shown if "." in shown else f"{shown}.0"
+
+
+def beside(difference: float, limit: float | None) -> str:
+    """A difference in points, where there is a limit on that side of it on which it lies."""
+    decimals = 1 if limit is None else apart(difference, limit)
+    shown = f"{difference * 100:.{decimals}f}"
+    return shown if float(shown) else shown.removeprefix("-")
 
 
 def distance(difference: float, *, decimals: int = 1) -> str:

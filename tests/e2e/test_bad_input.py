@@ -136,7 +136,7 @@ def test_pipes_that_nobody_writes_to_are_not_waited_for(arguments: tuple[Any, ..
         os.mkfifo(tmp_path / f"pipe.{ending}")
     ended = agent_eval(*arguments, cwd=tmp_path)
     assert ended.code == 2
-    assert "is a pipe" in ended.err
+    assert "is a pipe" in ended.err + ended.out
     assert not (tmp_path / "out").exists()
 
 

@@ -382,9 +382,9 @@ def test_rules_that_need_a_baseline_are_listed_as_not_applied():
     report = scenarios.first_run()
     suite = replace(report.suites[0], decision=scenarios.decision(GateStatus.PASSED, rules))
     lines = comment_on(replace(report, suites=[suite])).splitlines()
-    assert "| Pass rate, at least | 90.0% | ✅ 95.0% |" in lines
+    assert "| Pass rate, at least | 90% | ✅ 95.0% |" in lines
     assert "| Regressed cases, at most | 0 | ➖ no baseline |" in lines
-    assert "| Pass-rate drop, at most | 2.0 pts | ❌ unknown |" in lines
+    assert "| Pass-rate drop, at most | 2 pts | ❌ unknown |" in lines
 
 
 def test_cases_of_every_outcome_are_counted():

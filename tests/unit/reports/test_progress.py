@@ -34,3 +34,28 @@ def test_the_bar_fills_and_fits() -> None:
     assert progress_bar(Standing(10, done=5), 200).startswith("[############............] 5 of 10")
     assert len(progress_bar(Standing(10, done=5), 40)) == 39
     assert progress_bar(Standing(0), 200).startswith("[########################]")
+
+
+LARGE = Standing(
+    100_000, done=12_345, passed=11_000, errors=345, retries=12, cost_usd=12.3456, unknown_cost=1, seconds=900
+)
+
+
+@pytest.mark.parametrize(
+    "columns", [pytest.param(80, id="terminals begin with that"), pytest.param(120, id="wide")]
+)
+def test_bar__says_everything_in_a_terminal_of_usual_width(columns: int) -> None:
+    standing = Standing(
+        40, done=15, passed=12, errors=1, cost_usd=0.18, unknown_cost=1, seconds=7, in_flight=8
+    )
+    bar = progress_bar(standing, columns)
+    assert len(bar) < columns
+    for said in ("15", "40", "12 passed", "2 failed", "1 error,", "$0.1800", "12 s left"):
+        assert said in bar
+
+
+def test_bar__gives_way_to_words_where_there_is_no_room_for_both() -> None:
+    assert progress_bar(LARGE, 100) == (
+        "12,345/100,000, 11,000 passed, 1,000 failed, 345 errors, 12 retries, $12.3456+, 1 h 46 min left"
+    )
+    assert progress_bar(LARGE, 125).startswith("[##......................] 12,345/100,000, 11,000 passed")

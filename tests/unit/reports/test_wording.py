@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts import GateStatus
-from agent_eval.reports.figures import allowed, amount, count, drop, pair, percent, points
+from agent_eval.reports.figures import (
+    allowed,
+    amount,
+    count,
+    difference_and_limit,
+    pair,
+    percent,
+    points,
+    share_and_limit,
+)
 from agent_eval.reports.wording import broken_rules, passing, rule_sentence, sentence, why
 from tests.unit.reports.scenarios import decision, metric, rule, run, unchanged_suite
 
@@ -130,7 +139,14 @@ def test_two_rates_that_differ_never_look_the_same():
 
 
 def test_figures_have_units():
-    assert (points(0.045), drop(0.045), drop(-0.01), drop(0)) == ("+4.5 pts", "4.5 pts", "−1.0 pts", "0 pts")
+    assert points(0.045) == "+4.5 pts"
+    assert difference_and_limit(0.045, 0.05) == ("4.5 pts", "5 pts")
+    assert difference_and_limit(0.050001, 0.05) == ("5.0001 pts", "5 pts")
+    assert (difference_and_limit(-0.01, 0.0025), difference_and_limit(0, 0)) == (
+        ("−1.0 pts", "0.25 pts"),
+        ("0 pts", "0 pts"),
+    )
+    assert share_and_limit(0.8999999, 0.9) == ("89.99999%", "90%")
     assert (allowed(0.9), allowed(0.025)) == ("90%", "2.5%")
     assert (count(1, "case"), count(12_000, "case")) == ("1 case", "12,000 cases")
     assert (amount("cost_usd", 0.0021), amount("total_cost_usd", 12)) == ("0.0021 USD", "12.00 USD")
