@@ -115,10 +115,11 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     if evidence.trials is not None:
         found = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
         found += f"{evidence.fixed}"
+    chance = _probability(evidence.p_value, policy.alpha)
     return GateStep(
         name="regression",
         status="passed",
-        message=f"{found} is what chance explains (one-sided p = {_probability(evidence.p_value, policy.alpha)}).",
+        message=f"{found} is what chance explains (one-sided p = {chance}).",
     )
 
 
