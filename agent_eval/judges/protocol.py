@@ -68,13 +68,16 @@ ConfigT = TypeVar("ConfigT", bound=JudgeConfig)
 class BaseJudge(Generic[ConfigT]):
     """A judge with a typed configuration and short ways to build its verdicts.
 
-    Subclasses set `judge_id` and `Config`, and define `evaluate`.
+    Subclasses set `judge_id` and define `evaluate`; those with more to configure than `JudgeConfig` set
+    `Config` to a model derived from it.
     """
 
     judge_id: str = ""
-    Config: type[ConfigT]
+    Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for those that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
+        if not (isinstance(self.Config, type) and issubclass(self.Config, JudgeConfig)):
+            raise TypeError("its Config does not derive from agent_eval.judges.JudgeConfig")
         self.config: ConfigT = self.Config() if config is None else config
         self.hard: bool = self.config.hard
 

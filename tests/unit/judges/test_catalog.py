@@ -38,6 +38,18 @@ class NoApologies(BaseJudge[Strict]):
         return self.passed(case, "no apology")
 
 
+class Unconfigured(BaseJudge):  # type: ignore[type-arg]
+    judge_id = "unconfigured"
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        return self.passed(case, "fine")
+
+
+class ForeignConfig(Unconfigured):
+    class Config:
+        hard = True
+
+
 class Plain:
     judge_id = "plain"
     hard = True
@@ -151,6 +163,7 @@ def test_null_and_empty_configurations_are_the_defaults() -> None:
         ([f"{HERE}:NoJudge"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
         ([f"{HERE}:Impostor"], {}, "is a built-in judge", "judge_id of its own"),
         ([f"{HERE}:Nameless"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
+        ([f"{HERE}:ForeignConfig"], {}, "its Config does not derive from", "BaseJudge"),
         ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
         ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
         ([f"{HERE}:NoApologies"], {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
@@ -330,3 +343,9 @@ def test_a_weight_or_category_that_cannot_be_used_is_refused(config: dict[str, A
     with pytest.raises(InvalidInput) as refused:
         load_judges(["regex"], {"regex": config})
     assert str(next(iter(config))) in refused.value.message + str(refused.value.details)
+
+
+def test_a_judge_without_a_model_of_its_own_takes_what_every_judge_takes() -> None:
+    (judge,) = load_judges([f"{HERE}:Unconfigured"], {"unconfigured": {"hard": False, "category": "tone"}})
+    verdict = judge.evaluate(make_case(), Trace([]))
+    assert (verdict.hard, verdict.category, verdict.outcome) == (False, "tone", Outcome.PASSED)
