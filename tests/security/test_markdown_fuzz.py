@@ -20,11 +20,14 @@ THOROUGH = os.environ.get("CI") == "true"
 ROUNDS = 30_000 if THOROUGH else 1_500
 EXAMPLES = 1_000 if THOROUGH else 40
 
+OURS = {*scenarios.JUDGES, "another tool"}
+"""Names that the scenario has anyway: what is called the same is the same judge or call, not one more."""
+
 hostile_text = st.one_of(
     st.lists(st.sampled_from(NASTY), min_size=1, max_size=9).map("".join),
     st.text(st.characters(), min_size=1, max_size=60),
     st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=4)), min_size=1, max_size=12).map("".join),
-).filter(lambda text: bool(text.strip()))
+).filter(lambda text: bool(text.strip()) and text not in OURS)
 
 PLACES = {
     "table": "| case | reason |\n|---|---|\n| x | {} |\n| end | ok |\n\nTAIL\n",
