@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
 from agent_eval.ci.governance import JudgingRules
-from agent_eval.ci.live import ProgressLines, agent_request, refuse_unreachable, run_live
+from agent_eval.ci.live import ProgressLines, agent_request, run_live
 from agent_eval.ci.platform import Platform
 from agent_eval.ci.settings import Settings
 from agent_eval.ci.setup import set_up
@@ -26,6 +26,7 @@ from agent_eval.evidence.destination import may_be_replaced
 from agent_eval.evidence.pack import Pack, open_pack
 from agent_eval.runs import clock
 from agent_eval.runs.packs import view
+from agent_eval.runs.reachability import refuse_unreachable
 from agent_eval.runs.run import RunRequest, run_suite
 from agent_eval.runs.run_loop import AgentRequest
 from agent_eval.storage.atomic import new_directories

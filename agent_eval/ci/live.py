@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.options import AgentOptions
 from agent_eval.agents.protocol import AttemptLimits
 from agent_eval.ci.agent_settings import AgentSettings
 from agent_eval.ci.settings import Settings
-from agent_eval.contracts import CaseResultRow
 from agent_eval.engine.limits import RunLimits, TrialLimits
 from agent_eval.engine.progress import Standing
-from agent_eval.errors import FailureKind, NotEvaluable, UsageError
-from agent_eval.evidence.pack import Pack
-from agent_eval.judges.execution import EXECUTION
+from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.reports.progress import progress_text
 from agent_eval.runs.prompt import read_prompt
 from agent_eval.runs.resume import discard_journal
@@ -102,28 +98,6 @@ def run_live(
             remedy="Raise `max-run-seconds` or `max-run-cost`, or run fewer cases.",
             file=str(request.suite),
         )
-
-
-def refuse_unreachable(pack: Pack, suite: Path) -> None:
-    """Refuse a run in which something between this program and the agent failed in every case.
-
-    Raises:
-        NotEvaluable: It says nothing of the agent.
-    """
-    failed = [_was_unreachable(row) for row in pack.results()]
-    if all(failed):
-        raise NotEvaluable(
-            f"{suite}: the agent could not be reached in any of {len(failed)} cases.",
-            remedy="Check that it runs and that its address is right; the evidence has each error.",
-            file=str(suite),
-        )
-
-
-def _was_unreachable(row: CaseResultRow) -> bool:
-    return any(
-        verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
-        for verdict in row["verdicts"]
-    )
 
 
 class ProgressLines:

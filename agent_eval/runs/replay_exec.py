@@ -30,6 +30,7 @@ from agent_eval.runs.environment import pinned_environment
 from agent_eval.runs.own_packs import is_own
 from agent_eval.runs.packs import open_run
 from agent_eval.runs.parity import case_mismatch, environment_mismatches, trace_mismatch
+from agent_eval.runs.reachability import refuse_unreachable
 from agent_eval.runs.rejudge import PackDocument
 from agent_eval.runs.run import RunRequest, read_settings
 from agent_eval.runs.run_loop import LOOP_MODE, AgentRequest, run_agent
@@ -138,7 +139,7 @@ def replay_exec(
         InvalidPack: The pack does not verify.
         InvalidInput: It is not of a run of an agent, or its judges may not be used.
         UsageError: Nothing says that its agent may be run.
-        NotEvaluable: The agent cannot be run.
+        NotEvaluable: The agent cannot be run, or is never reached.
         StorageError: The report cannot be written.
     """
     pack = open_run(request.run)
@@ -163,9 +164,9 @@ def replay_exec(
             layout="compact",
         )
         done = run_agent(again, how, environ=environ, source=source, on_progress=on_progress)
-        report = _compared(
-            request, pack, open_pack(done.pack), done.config.execution_config["agent"], environ
-        )
+        replayed = open_pack(done.pack)
+        refuse_unreachable(replayed, request.run)
+        report = _compared(request, pack, replayed, done.config.execution_config["agent"], environ)
     report = report.model_copy(update={"trusted_by": trusted_by})
     out = request.out or (request.run / REPORT if request.run.is_dir() else None)
     if out is not None:

@@ -20,6 +20,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.pack import open_pack, refuse_incomplete
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.protocol import Judge
+from agent_eval.runs.reachability import refuse_unreachable
 from agent_eval.runs.run import RunRequest, read_judge_configs
 from agent_eval.runs.run_loop import LOOP_MODE, AgentRequest, judge_names, run_agent
 from agent_eval.runs.select import choose
@@ -112,7 +113,7 @@ def check_agent(
     Raises:
         InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
         NothingMeasured: No case.
-        NotEvaluable: The agent cannot be run, or a limit ended a run before its end.
+        NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run before its end.
         UsageError: Fewer than two runs, or answers of tools are to be recorded.
         StorageError: The report could not be written.
     """
@@ -144,6 +145,7 @@ def check_agent(
             dataset_id = done.config.dataset_id
             pack = open_pack(done.pack)
             refuse_incomplete(pack.name, pack.manifest)
+            refuse_unreachable(pack, request.suite)
             for row in pack.results():
                 trials.setdefault(row["case_id"], []).append(_outcome(row))
     report = stability(
