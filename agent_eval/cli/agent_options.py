@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent_eval.cli.options import COUNT, TEXT, declared
-from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
     from agent_eval.agents.options import AgentOptions
-    from agent_eval.runs.run import RunRequest
-    from agent_eval.runs.run_loop import AgentRequest, RunLoopResult
+    from agent_eval.runs.run_loop import AgentRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -295,54 +293,6 @@ def agent_settings(options: dict[str, Any], *, repair: str | None = None) -> Age
         headers={name: _variable(variable) for name, variable in take("agent_header")},
         base_url=take("base_url"),
         system=read_prompt(Path(prompt)) if prompt else None,
-    )
-
-
-def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
-    """Run an agent with progress on stderr, print what came of it, and give the exit code."""
-    import os
-
-    from agent_eval.cli.interrupts import Interrupts
-    from agent_eval.cli.printing import emit
-    from agent_eval.cli.progress import ProgressPrinter
-    from agent_eval.reports.terminal import run_text
-    from agent_eval.runs.own_packs import remember_pack
-    from agent_eval.runs.run_loop import RunInterrupted, resume_hint, run_agent
-
-    interrupts = Interrupts()
-    try:
-        with interrupts, ProgressPrinter() as progress:
-            result = run_agent(request, how, environ=os.environ, on_progress=progress, stop=interrupts.reason)
-    except RunInterrupted as ended:
-        click.echo(f"Stopped: {ended.message}. {resume_hint(request.out)}", err=True)
-        return int(interrupts.exit_code or ended.exit_code)
-    except (KeyboardInterrupt, SystemExit):
-        hint = resume_hint(request.out)
-        if hint:
-            click.echo(hint, err=True)
-        raise
-    remember_pack(result.pack, os.environ)
-    if result.stopped:
-        click.echo(_stopped(result, resume_hint(request.out)), err=True)
-    payload = {
-        "run_id": result.run_id,
-        "summary": result.summary.to_json(),
-        "pack": str(result.pack),
-        "complete": not result.stopped,
-        "resumed_cases": result.standing.resumed,
-        "retries": result.standing.retries,
-        "cost_usd": result.standing.cost_usd,
-        "cases_with_unknown_cost": result.standing.unknown_cost,
-    }
-    emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
-    return int((interrupts.exit_code or ExitCode.NOT_EVALUABLE) if result.stopped else ExitCode.OK)
-
-
-def _stopped(result: RunLoopResult, hint: str) -> str:
-    standing = result.standing
-    return (
-        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} trials were run, "
-        f"and the pack says that it is not complete. {hint}"
     )
 
 

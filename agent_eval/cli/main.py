@@ -150,7 +150,8 @@ def _invoke(arguments: list[str]) -> object:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
     # Click's own `main` makes a reader that has left exit code 1, which here means that the gate said no.
     try:
-        with agent_eval.make_context(PROGRAM, arguments) as context:
+        # Commands that can be gone on with say how, in the words they were begun with.
+        with agent_eval.make_context(PROGRAM, arguments, obj=tuple(arguments)) as context:
             return agent_eval.invoke(context)
     except click.exceptions.Exit as left:
         return left.exit_code

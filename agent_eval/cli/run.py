@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import repeated, run_and_report, running, take_agent
+from agent_eval.cli.agent_options import repeated, running, take_agent
+from agent_eval.cli.agent_run import run_and_report
 from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, trials, written
 from agent_eval.cli.printing import emit
 from agent_eval.errors import ExitCode

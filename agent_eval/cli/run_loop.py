@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from agent_eval.cli.agent_options import proposing, repeated, run_and_report, running, take_proposed
+from agent_eval.cli.agent_options import proposing, repeated, running, take_proposed
+from agent_eval.cli.agent_run import run_and_report
 from agent_eval.cli.options import judging, output_format, run_identity, trials, written
 
 

@@ -279,13 +279,17 @@ class _Run:
 
     def result(self) -> Execution:
         """What there is."""
-        stopped = (self._stopped or self._use.reached()) if self._slots.missing() else ""
+        stopped = self._why_stopped() if self._slots.missing() else ""
         suite = self._executed()
         if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
         return Execution(suite, stopped, self._standing(0), bool(stopped) and self._interrupted.is_set())
+
+    def _why_stopped(self) -> str:
+        """As it was said then; of a limit with what was spent in the end."""
+        return self._stopped if self._interrupted.is_set() else self._use.reached() or self._stopped
 
 
 def _place(record: Any) -> tuple[int, int]:

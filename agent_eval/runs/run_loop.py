@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from agent_eval.engine.redacted import written_config
 from agent_eval.engine.repair import TrialPlan
 from agent_eval.engine.retries import Retries
 from agent_eval.engine.score import Scoring, open_scoring
-from agent_eval.errors import NotEvaluable, NothingMeasured
+from agent_eval.errors import NotEvaluable, NothingMeasured, StorageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.destination import is_complete_pack, may_be_replaced
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.execution import EXECUTION
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.runs import clock
-from agent_eval.runs.resume import journal_path, open_journal
+from agent_eval.runs.resume import open_journal
 from agent_eval.runs.run import RunRequest, read_judge_configs, run_config, stated_policy
 from agent_eval.runs.secrets import redactor_for
 from agent_eval.runs.select import choose
@@ -143,7 +143,7 @@ def run_agent(
         may_be_replaced(request.out)
         named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         journal, config = open_journal(request.out, config, resume=how.resume, run_id=named)
-        with journal:
+        with journal, _nothing_left_of_nothing(journal):
             cassette = _cassette(how, is_resumed=not journal.is_empty)
             trial = TrialPlan(
                 agent=agent,
@@ -157,6 +157,18 @@ def run_agent(
             )
             run = _Run(request, how, plan, config, redactor, journal, cassette)
             return run.go(source, trial, on_progress, stop)
+
+
+@contextmanager
+def _nothing_left_of_nothing(journal: Journal) -> Iterator[None]:
+    """Take away a journal without a single trial, where the run fails: there is nothing to go on with."""
+    try:
+        yield
+    except BaseException:
+        if journal.is_empty:
+            with suppress(StorageError):
+                journal.remove()
+        raise
 
 
 class RunInterrupted(NotEvaluable):
@@ -288,9 +300,3 @@ def _tools(how: AgentRequest, cassette: Cassette | None) -> Callable[[Case], Too
         return CaseTools(case, strict=how.strict_side_effects, beyond=beyond)
 
     return tools
-
-
-def resume_hint(out: Path) -> str:
-    """Where what was done is kept, for a run that was ended."""
-    path = journal_path(out)
-    return f"What has finished is in {path}; the same command with --resume goes on." if path.exists() else ""

@@ -25,7 +25,7 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
     assert said == []
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
     lines(Standing(4, done=2, passed=1, errors=1))
-    assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 errors"]
+    assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def test_nothing_is_estimated_before_the_first_or_after_the_last() -> None:
 
 def test_the_bar_fills_and_fits() -> None:
     assert progress_bar(Standing(10, done=5), 200).startswith("[############............] 5 of 10")
-    assert len(progress_bar(Standing(10, done=5), 40)) == 39
+    assert progress_bar(Standing(10, done=5), 40) == "5/10, 0 passed, 5 failed, 0 errors"
+    assert progress_bar(Standing(10, done=5), 12) == "5/10, 0 pas"
     assert progress_bar(Standing(0), 200).startswith("[########################]")
 
 
