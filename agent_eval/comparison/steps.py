@@ -101,8 +101,8 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
     if significant:
         said = "; ".join(
-            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed} {worse}, "
-            f"{judge.fixed} {better}, p = {_probability(judge.p_value, policy.alpha)}"
+            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed:,} {worse}, "
+            f"{judge.fixed:,} {better}, {_probability(judge.p_value, policy.alpha)}"
             for judge in significant
         )
         return GateStep(
@@ -111,15 +111,15 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
             message=f"More {'regressed' if evidence.trials is None else 'fell'} than chance explains at "
             f"{policy.alpha:g} (one-sided, Holm): {said}.",
         )
-    found = f"{evidence.regressed} {worse} and {evidence.fixed} {better}"
+    found = f"{evidence.regressed:,} {worse} and {evidence.fixed:,} {better}"
     if evidence.trials is not None:
         found = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
-        found += f"{evidence.fixed}"
+        found += f"{evidence.fixed:,}"
     chance = _probability(evidence.p_value, policy.alpha)
     return GateStep(
         name="regression",
         status="passed",
-        message=f"{found} is what chance explains (one-sided p = {chance}).",
+        message=f"{found} is what chance explains (one-sided {chance}).",
     )
 
 
@@ -152,8 +152,10 @@ def _cases(case_ids: Sequence[str]) -> str:
 
 
 def _probability(p_value: float, alpha: float) -> str:
-    """With as many digits as it takes not to look like `alpha`."""
+    """With as many digits as it takes not to look like `alpha`; a float has none for the very small."""
+    if p_value < 1e-300:
+        return "p under 1e-300"
     digits = 2
     while digits < 6 and p_value != alpha and float(f"{p_value:.{digits}g}") == alpha:
         digits += 1
-    return f"{p_value:.{digits}g}"
+    return f"p = {p_value:.{digits}g}"

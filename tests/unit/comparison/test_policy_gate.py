@@ -108,6 +108,13 @@ def test_a_significant_regression_fails_and_one_short_of_it_does_not() -> None:
     assert statuses(decision)["regression"] == "passed"
 
 
+def test_a_probability_never_looks_like_the_level_it_is_held_against_nor_like_none() -> None:
+    message = gate(pairs(5, 0, 45), GatePolicy(alpha=0.031)).steps[3].message  # p = 1/32
+    assert "(one-sided p = 0.0312)" in message
+    message = gate(pairs(1_200, 0, 0)).steps[3].message
+    assert message.endswith("cases: 1,200 regressed, 0 fixed, p under 1e-300.")
+
+
 def test_a_drop_that_is_ruled_out_passes() -> None:
     decision = gate(pairs(3, 3, 994))
     assert decision.gate_status is PASSED
