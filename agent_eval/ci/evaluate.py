@@ -34,9 +34,13 @@ from agent_eval.storage.digests import sha256_bytes
 from agent_eval.storage.json_writer import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import open_suite
+from agent_eval.text.invisible import one_line
 from agent_eval.text.plurals import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
+_NAMED = 3
+_NAME_LIMIT = 60
+"""Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 DECISION = Path("compare") / "gate_decision.json"
 
 
@@ -287,26 +291,36 @@ def _with_own_rules(
 
 
 def _gone(found: Search) -> list[str]:
-    """A sentence for every dataset of the baseline that is not evaluated any more."""
+    """A sentence on the datasets of the baseline that are not evaluated any more, where there are any."""
+    if not found.gone:
+        return []
     return [
-        f"The baseline has evidence of `{dataset}` ({count(number, 'case')}), which no suite of this run "
-        "evaluates. If it was removed or renamed, these cases are compared with nothing."
-        for dataset, number in sorted((found.gone or {}).items())
+        f"The baseline has evidence of {_named(found.gone)}, which no suite of this run evaluates. If it was "
+        "removed or renamed, these cases are compared with nothing."
     ]
 
 
 def _suites_gone(found: Search, settings: Settings) -> RuleResult | None:
     if settings.on_case_removed != "fail" or not found.gone:
         return None
-    gone = sorted(found.gone.items())
-    names = ", ".join(f"`{dataset}` ({count(number, 'case')})" for dataset, number in gone)
     return RuleResult(
         rule="on_case_removed",
         threshold=0,
         value=sum(found.gone.values()),
         passed=False,
-        message=f"Suites of the baseline are gone: {names}. `on-case-removed: fail` does not allow it.",
+        message=f"Suites of the baseline are gone: {_named(found.gone)}. "
+        "`on-case-removed: fail` does not allow it.",
     )
+
+
+def _named(gone: Mapping[str, int]) -> str:
+    """The first datasets as code, with their numbers of cases; the others counted."""
+    named = []
+    for dataset, cases in sorted(gone.items()):
+        name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
+        named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
+    more = len(named) - _NAMED
+    return ", ".join(named[:_NAMED]) + (f" and {count(more, 'more dataset')}" if more > 0 else "")
 
 
 def _baseline_unknown(comparison: Comparison | None, found: Search) -> RuleResult | None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, obeyed, order, orders, unzipped
 from tests.fakes.github import FakeGitHub
+from tests.security.github_markdown import Page
 
 
 def with_baseline(runner: Runner, *, bad: tuple[int, ...] = ()) -> None:
@@ -149,6 +150,36 @@ def test_removed_suite__is_said_and_blocks_on_request(
         "The baseline has evidence of `help desk` (3 cases), which no suite of this run evaluates"
         in (github.bodies(PULL)[0])
     )
+
+
+HOSTILE_DATASETS = (
+    "x` @acme/all ![](http://evil.example/x.png) <img src=x> `",
+    "\n::error title=x::pwned\x1b[31m\u202e",
+    "a" * 5_000,
+    "\u200b",
+    "z",
+)
+
+
+@pytest.mark.parametrize("choice", ["warn", "fail"])
+def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
+    runner: Runner, github: FakeGitHub, choice: str
+) -> None:
+    runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
+    for number, dataset in enumerate(HOSTILE_DATASETS):
+        runner.write_suite(*orders(1), name=f"suites/gone-{number}.json", dataset_id=dataset)
+    runner.upload(runner.push(suite="suites/*.json"), 400)
+    for number in range(len(HOSTILE_DATASETS)):
+        (runner.workspace / f"suites/gone-{number}.json").unlink()
+    step = runner.pull_request(suite="suites/*.json", on_case_removed=choice)
+    assert step.code == (choice == "fail")
+    for said in (github.bodies(PULL)[0], step.summary):
+        page = Page(said)
+        assert "@acme" not in page.text
+        assert not [tag for tag in page.tags if tag.startswith("<img")]
+        assert "which no suite of this run evaluates" in page.text
+        assert "2 more datasets" in page.text
+    assert not [line for line in obeyed(step.log) if line.startswith("::error title=x")]
 
 
 def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: FakeGitHub) -> None:
