@@ -20,6 +20,7 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
+from agent_eval.judges.execution import EXECUTION
 from agent_eval.reports.blocks import bullets
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import AMOUNTS, amount, count
@@ -74,7 +75,7 @@ def in_full(
 
 
 def in_one_line(case: CaseRegression, detail: Detail) -> str:
-    """One case: its id, the first judge that speaks against it, and why."""
+    """One case: its id, the judge that says most about it, and why."""
     line = code_span(case.case_id, limit=detail.name)
     if not case.judges:
         return f"{line}: {case.baseline_outcome.value} → {case.candidate_outcome.value}"
@@ -83,9 +84,10 @@ def in_one_line(case: CaseRegression, detail: Detail) -> str:
 
 
 def failing_line(row: CaseResultRow, detail: Detail) -> str:
-    """One case of a run that did not pass: its id, the first judge that says so, and why."""
+    """One case of a run that did not pass: its id, the judge that says most about it, and why."""
     line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}"
-    for verdict in row["verdicts"]:
+    # That an agent crashed says more than that the output it never gave fits no pattern.
+    for verdict in sorted(row["verdicts"], key=lambda verdict: verdict["judge_id"] != EXECUTION):
         if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:
             judge = code_span(verdict["judge_id"], limit=detail.name)
             return f"{line} — {judge}: {_reason(verdict['reason'], detail)}"
