@@ -135,7 +135,7 @@ class Cassette:
         wanted = canonical(arguments)
         nearest = self._nearest(case_id, tool, wanted)
         hint = f"; the nearest recorded call is {_shown(nearest[1], nearest[2])}" if nearest else ""
-        return f"the {self._name} has no answer to {_shown(tool, wanted)}{hint}"
+        return f"called {_shown(tool, wanted)}, to which the {self._name} has no answer{hint}"
 
     def _nearest(self, case_id: str, tool: str, wanted: str) -> Key | None:
         """Of the same tool if there is any, of the same case if there is any, then the most similar."""

@@ -79,7 +79,7 @@ class HttpTools:
 
         sent, _ = self._retry(send)
         if sent.value is None:
-            raise ToolFault(FailureKind.INFRASTRUCTURE, f"the tool server for {tool} {sent.problem}")
+            raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {sent.problem}")
         return _read(sent.value, tool)
 
 
@@ -88,11 +88,12 @@ def _read(data: bytes, tool: str) -> ToolAnswer:
         value = parse(data, source="the tool server's answer")
     except InvalidInput as error:
         raise ToolFault(
-            FailureKind.INFRASTRUCTURE, f"the tool server gave no JSON for {tool}: {error.message}"
+            FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server gave no JSON: {error.message}"
         ) from None
     if not isinstance(value, dict) or not {"response", "error"} & set(value):
         raise ToolFault(
-            FailureKind.INFRASTRUCTURE, f"the tool server's answer for {tool} has neither response nor error"
+            FailureKind.INFRASTRUCTURE,
+            f"called {tool}, and the tool server's answer has neither response nor error",
         )
     if value.get("error") is not None:
         return ToolAnswer(error=value["error"], source=SOURCE)
