@@ -14,6 +14,7 @@ from agent_eval.contracts import (
     AppliedWaiver,
     CaseRegression,
     Comparison,
+    ExpiredExcuse,
     JudgeChange,
     Outcome,
     TrialChange,
@@ -41,6 +42,8 @@ class Excuses:
     waived_rates: frozenset[str] = frozenset()
     """Case ids whose trials pass less often, every judge behind that being waived."""
     applied: list[AppliedWaiver] = field(default_factory=list)
+    expired: list[ExpiredExcuse] = field(default_factory=list)
+    """What is over, and would have excused a case that counts."""
 
     @property
     def cases(self) -> frozenset[str]:
@@ -66,6 +69,7 @@ def excuse(
     A case is waived when every judge that made it worse is. With several trials a judge that passes fewer of
     them is waived like one whose verdict changed, and a regression key covers what the deciding trial shows.
     """
+    waivers, quarantine = list(waivers), list(quarantine)
     held = frozenset(one.case_id for one in quarantine if not is_over(one.expires_at, now))
     found = _Found([one for one in waivers if one.revoked_at is None and not is_over(one.expires_at, now)])
     waived: set[str] = set()
@@ -75,6 +79,10 @@ def excuse(
         if row.regressed and worse and all(covered):
             waived.add(row.case_id)
     regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
+    over = (
+        [one for one in waivers if one.revoked_at is None and is_over(one.expires_at, now)],
+        [one for one in quarantine if is_over(one.expires_at, now)],
+    )
     return Excuses(
         waived=frozenset(waived),
         quarantined=frozenset(regressed & held - waived),
@@ -83,6 +91,7 @@ def excuse(
         judge_changes=frozenset(found.changes),
         explicitly=frozenset(found.explicitly),
         applied=_applied(found.active, found.used),
+        expired=_expired(comparison, *over, counted=regressed - held - waived),
     )
 
 
@@ -159,4 +168,31 @@ def _applied(active: Sequence[Waiver], used: dict[str, dict[str, None]]) -> list
         )
         for one in active
         if one.waiver_id in used
+    ]
+
+
+def _expired(
+    comparison: Comparison,
+    waivers: Sequence[Waiver],
+    quarantine: Sequence[Quarantine],
+    *,
+    counted: set[str],
+) -> list[ExpiredExcuse]:
+    """What is over and concerns a case that counts: nobody should have to find out why it does again."""
+    found = _Found(waivers)
+    for row in comparison.case_regressions:
+        if row.case_id in counted:
+            for change in worsened(row):
+                found.cover(row.case_id, change.judge_id, change.regression_key)
+    ended = [
+        ExpiredExcuse(
+            waiver_id=one.waiver_id, expires_at=one.expires_at, case_ids=list(found.used[one.waiver_id])
+        )
+        for one in waivers
+        if one.waiver_id in found.used
+    ]
+    return ended + [
+        ExpiredExcuse(expires_at=one.expires_at, case_ids=[one.case_id])
+        for one in quarantine
+        if one.case_id in counted
     ]

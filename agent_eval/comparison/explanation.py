@@ -145,6 +145,22 @@ def _counts(evidence: GateEvidence) -> str:
 
 
 def _waivers(decision: GateDecision) -> str:
+    return "; ".join(line for line in (_applied(decision), expired(decision)) if line)
+
+
+def expired(decision: GateDecision) -> str:
+    """What is over and so excuses nothing any more, in a line; empty where that concerns no case."""
+    said = [
+        f"{'quarantine' if one.waiver_id is None else f'waiver {cut(one.waiver_id, NAME_LIMIT)}'} of "
+        f"{cut(one.case_ids[0], NAME_LIMIT)}{f' and {len(one.case_ids) - 1} more' * (len(one.case_ids) > 1)} "
+        f"ended {one.expires_at}"
+        for one in decision.expired[:WAIVERS_SHOWN]
+    ]
+    more = len(decision.expired) - len(said)
+    return f"counting again: {'; '.join(said)}{f'; {more} more' if more else ''}" if said else ""
+
+
+def _applied(decision: GateDecision) -> str:
     if not decision.waivers:
         return ""
     said = [

@@ -85,6 +85,7 @@ def decide(
         comparison_sha256=comparison_sha256,
     )
     decision.waivers = excuses.applied
+    decision.expired = excuses.expired
     decision.waived_case_ids = sorted(excuses.waived)
     return decision
 

@@ -112,6 +112,7 @@ def _in_full(
             "steps": taken,
             "evidence": evidence,
             "waivers": excuses.applied,
+            "expired": excuses.expired,
             "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
             "quarantined_case_ids": sorted(excuses.quarantined),
         }

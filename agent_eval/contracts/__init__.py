@@ -38,6 +38,7 @@ from agent_eval.contracts.comparison import (
 from agent_eval.contracts.gate import (
     ABSOLUTE_RULES,
     AppliedWaiver,
+    ExpiredExcuse,
     GateDecision,
     GateEvidence,
     GateStatus,
@@ -100,6 +101,7 @@ __all__ = [
     "Contract",
     "DerivedManifest",
     "Event",
+    "ExpiredExcuse",
     "FailureClusters",
     "FileEntry",
     "GateDecision",

@@ -147,6 +147,17 @@ class AppliedWaiver(Contract):
     case_ids: list[StrictStr]
 
 
+class ExpiredExcuse(Contract):
+    """A waiver or a quarantine that is over, and regressed cases that therefore count again.
+
+    `waiver_id` is null for a quarantine.
+    """
+
+    waiver_id: StrictStr | None = None
+    expires_at: StrictStr | None = None
+    case_ids: list[StrictStr]
+
+
 class GateDecision(Contract):
     """The decision and why. `regression_delta` is candidate minus baseline pass rate, a share.
 
@@ -180,3 +191,5 @@ class GateDecision(Contract):
     waivers: list[AppliedWaiver] = Field(default_factory=list)
     quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
     """Quarantined cases that would have counted as regressed."""
+    expired: list[ExpiredExcuse] = Field(default_factory=list)
+    """What would have excused a regression, had it not expired."""

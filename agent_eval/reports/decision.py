@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.comparison.explanation import trial_numbers, trials_needed
-from agent_eval.contracts import AppliedWaiver, GateDecision, GateEvidence, GateStatus
+from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count, differing, percent
@@ -106,6 +106,25 @@ def left_out(decision: GateDecision | None, detail: Detail) -> str:
             f"{names(held, shown=detail.ids, limit=detail.name)}"
         )
     return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""
+
+
+def counting_again(decision: GateDecision | None, detail: Detail) -> str:
+    """Every waiver and quarantine that is over and would have excused a case which therefore counts."""
+    if decision is None:
+        return ""
+    lines = [_over(one, detail) for one in decision.expired[: detail.sentences]]
+    hidden = len(decision.expired) - len(lines)
+    if hidden > 0:
+        lines.append(f"and {hidden:,} more, {detail.elsewhere}")
+    return f"**Counts again, for what excused it is over:**\n\n{bullets(lines)}" if lines else ""
+
+
+def _over(ended: ExpiredExcuse, detail: Detail) -> str:
+    what = "Quarantine"
+    if ended.waiver_id is not None:
+        what = f"Waiver {code_span(ended.waiver_id, limit=detail.name)}"
+    when = code_span(ended.expires_at or "", limit=40)
+    return f"{what} until {when}: {names(ended.case_ids, shown=detail.ids, limit=detail.name)}"
 
 
 def _waiver(waiver: AppliedWaiver, detail: Detail) -> str:

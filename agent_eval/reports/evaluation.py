@@ -8,7 +8,7 @@ from functools import partial
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets
-from agent_eval.reports.decision import certainty, left_out
+from agent_eval.reports.decision import certainty, counting_again, left_out
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.figures import count
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -73,6 +73,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         *suite_section.numbers(comparison, detail),
         *(certain if undecided else []),
         left_out(suite.decision, detail),
+        counting_again(suite.decision, detail),
         *suite_section.regressed(comparison, partial(report.reproduce_command, suite), detail),
         *suite_section.failing(suite, detail),
         *([] if undecided else certain),

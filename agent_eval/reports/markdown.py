@@ -10,7 +10,7 @@ from typing import Any
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import suite_section
 from agent_eval.reports.blocks import bullets, document, folded
-from agent_eval.reports.decision import certainty, left_out
+from agent_eval.reports.decision import certainty, counting_again, left_out
 from agent_eval.reports.detail import FULL, SUMMARY_LIMIT, Detail, fit, utf8_bytes
 from agent_eval.reports.figures import count
 from agent_eval.reports.model import nothing_shared
@@ -48,6 +48,7 @@ def render_markdown(
                 *suite_section.numbers(comparison, detail),
                 *certainty(decision, detail),
                 left_out(decision, detail),
+                counting_again(decision, detail),
                 *suite_section.regressed(comparison, None, detail),
                 *_replay(replay, detail),
                 *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from agent_eval.comparison.explanation import expired
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
 from agent_eval.contracts.stability import PassCurve, StabilityReport
 from agent_eval.reports.figures import count, of_all, pair, percent, verb
@@ -139,7 +140,7 @@ def _waived(decision: GateDecision) -> list[str]:
         f"Waived by {_name(one.approved_by, 60)} ({_name(one.waiver_id, 40)}): "
         f"{count(len(one.case_ids), 'case')}."
         for one in decision.waivers
-    ]
+    ] + [capital(clean(expired(decision), limit=600)) + "."] * bool(decision.expired)
 
 
 def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:

@@ -346,6 +346,38 @@ def test_quarantined_cases_are_counted_apart_and_cannot_hide_a_safety_failure() 
     assert gate(pairs(5, 0, 45), GatePolicy(quarantine=expired)).gate_status is FAILED
 
 
+def test_what_is_over_and_would_have_excused_a_case_is_named() -> None:
+    over, later = "2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
+    held = [
+        Quarantine(case_id="c0000", reason="flaky", expires_at=over),
+        Quarantine(case_id="c0001", reason="flaky", expires_at=over),
+        Quarantine(case_id="c0001", reason="flaky", expires_at=later),
+        Quarantine(case_id="c0040", reason="flaky", expires_at=over),
+    ]
+    waivers = [
+        waiver(case_id="c0002", expires_at=over),
+        waiver(waiver_id="w-2", case_id="c0003", expires_at=over, revoked_at=over),
+        waiver(waiver_id="w-3", case_id="c0040", expires_at=over),
+    ]
+    decision = gate(pairs(5, 0, 45), GatePolicy(quarantine=held), waivers=waivers)
+    assert [one.to_json() for one in decision.expired] == [
+        {"waiver_id": "w-1", "expires_at": over, "case_ids": ["c0002"]},
+        {"waiver_id": None, "expires_at": over, "case_ids": ["c0000"]},
+    ]
+    assert (
+        f"counting again: waiver w-1 of c0002 ended {over}; quarantine of c0000 ended {over}"
+        in decision.explanation
+    )
+    by_thresholds = decide(
+        pairs(1, 0, 9),
+        Thresholds(max_regressed_cases=0),
+        generated_at=NOW,
+        waivers=[waiver(case_id="c0000", expires_at=over)],
+    )
+    assert [one.case_ids for one in by_thresholds.expired] == [["c0000"]]
+    assert gate(pairs(5, 0, 45)).expired == []
+
+
 def test_a_decision_explains_itself_in_at_most_ten_lines() -> None:
     decision = gate(pairs(7, 4, 39))
     assert decision.explanation == [

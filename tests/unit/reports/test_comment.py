@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.arguments import ABSENT
 from agent_eval.comparison.behaviour import behaviour_change
-from agent_eval.contracts import CallCount, CaseSets, GateStatus, Outcome, RunBehaviour
+from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
+from agent_eval.reports.terminal import gate_text
 from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
@@ -385,6 +386,23 @@ def test_rules_that_need_a_baseline_are_listed_as_not_applied():
     assert "| Pass rate, at least | 90% | ✅ 95.0% |" in lines
     assert "| Regressed cases, at most | 0 | ➖ no baseline |" in lines
     assert "| Pass-rate drop, at most | 2 pts | ❌ unknown |" in lines
+
+
+def test_what_is_over_and_excuses_nothing_any_more_is_said_before_the_cases():
+    report = scenarios.regressed()
+    over = "2026-01-01T00:00:00+00:00"
+    expired = [
+        ExpiredExcuse(waiver_id="w-1", expires_at=over, case_ids=["a", "b"]),
+        ExpiredExcuse(expires_at=over, case_ids=["`x` @acme/team"]),
+    ]
+    suite = report.suites[0]
+    suite = replace(suite, decision=suite.decision.model_copy(update={"expired": expired}))
+    text = comment_on(replace(report, suites=[suite]))
+    told = text.index("**Counts again, for what excused it is over:**")
+    assert told < text.index("### 3 regressed cases")
+    assert f"- Waiver `w-1` until `{over}`: `a`, `b`" in text
+    assert f"- Quarantine until `{over}`: `` `x` @acme/team ``" in text
+    assert "counting again" in gate_text(suite.decision, "d.json").casefold()
 
 
 def test_cases_of_every_outcome_are_counted():
