@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from agent_eval.ci.inputs import INPUTS
+from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -137,9 +138,12 @@ def test_a_template_sets_only_inputs_that_exist(template):
     assert used <= {row.variable for row in INPUTS}
 
 
-def test_the_template_for_github_is_what_init_writes():
-    bundled = ROOT / "agent_eval" / "demo" / "starter" / "workflow.yml"
-    assert (TEMPLATES / "github.yml").read_bytes() == bundled.read_bytes()
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_templates_are_what_init_writes(platform):
+    bundled = PLATFORMS[platform][1]
+    template = {"workflow.yml": "github.yml"}.get(bundled, bundled)
+    starter = ROOT / "agent_eval" / "demo" / "starter"
+    assert (TEMPLATES / template).read_bytes() == (starter / bundled).read_bytes()
 
 
 @pytest.mark.parametrize("template", ["github.yml", "github-agent.yml"])

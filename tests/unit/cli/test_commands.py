@@ -192,6 +192,8 @@ def test_pack__verify_and_convert_in_prose(here: Path, capsys: pytest.CaptureFix
 
 
 def test_init__says_what_it_wrote(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = parsed(capsys, "init", "--out", "more", "--ci", "gitlab", "--ci", "jenkins")
+    assert said["written"][-2:] == ["more/.gitlab-ci.yml", "more/Jenkinsfile"]
     shown = printed(capsys, "init", "--format", "text")
     assert shown.splitlines()[0] == "Wrote suites/starter_suite.json"
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.contracts import Thresholds, definition_digest
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.demo.scaffold import SCAFFOLD, scaffold
+from agent_eval.demo.scaffold import PLATFORMS, SCAFFOLD, scaffold
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
@@ -57,13 +57,29 @@ def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
 
 def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
     written = scaffold(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in written] == list(SCAFFOLD)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        *SCAFFOLD,
+        ".github/workflows/agent-eval.yml",
+    ]
     report = validate_suite(tmp_path / "suites/starter_suite.json", strict=True, require_version="1.0.0")
     assert (report.passed, report.warnings) == (True, [])
     load_judges(DEFAULT_JUDGES, json.loads((tmp_path / "config/judges.json").read_text()))
     limits = json.loads((tmp_path / "config/gate.json").read_text())
     assert set(limits) == set(Thresholds.model_fields)
     assert Thresholds.model_validate(limits).any_set
+
+
+def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
+    scaffold(tmp_path, platforms=list(PLATFORMS))
+    for place in (".gitlab-ci.yml", ".buildkite/pipeline.yml", ".circleci/config.yml"):
+        assert "AGENT_EVAL_SUITE: suites/starter_suite.json" in (tmp_path / place).read_text()
+    assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
+    scaffold(tmp_path / "other", platforms=["gitlab"])
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == [
+        ".gitlab-ci.yml",
+        "config",
+        "suites",
+    ]
 
 
 def test_scaffold__its_policy_is_that_of_pull_requests_and_shows_every_key(tmp_path: Path) -> None:
