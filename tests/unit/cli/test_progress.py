@@ -70,3 +70,21 @@ def test_run__of_an_agent_counts_trials(
     arguments = ["run", "--suite", suite, "--out", "pack", "--case", "c1", "--case", "c2", "--trials", "2"]
     assert main([*arguments, "--agent-command", command]) == 0
     assert "4 of 4 trials (100 %), 4 passed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on_path", [True, False])
+def test_run__that_stops_names_the_program_as_it_can_be_called(
+    on_path: bool, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = Path("bin/agent-eval").absolute()
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent) if on_path else "/nowhere")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    agent = shlex.join([sys.executable, "-S", "-E", "-c", AGENT.replace("'done'", "'done', 'cost_usd': 1")])
+    arguments = ["run", "--suite", suite, "--out", "pack", "--case", "c1", "--case", "c2"]
+    assert main([*arguments, "--agent-command", agent, "--max-run-cost", "1"]) == 4
+    command = capsys.readouterr().err.splitlines()[-1]
+    assert shlex.split(command)[0] == ("agent-eval" if on_path else str(program))
+    assert shlex.split(command)[1:-1] == [*arguments, "--agent-command", agent, "--max-run-cost", "1"]
