@@ -113,4 +113,8 @@ def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:
     shown = report.warnings[: detail.sentences]
-    return "\n>\n".join(f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in shown)
+    lines = [f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in shown]
+    hidden = len(report.warnings) - len(shown)
+    if hidden:
+        lines.append(f"> and {count(hidden, 'more warning')}, {detail.elsewhere}")
+    return "\n>\n".join(lines)

@@ -388,6 +388,12 @@ def test_rules_that_need_a_baseline_are_listed_as_not_applied():
     assert "| Pass-rate drop, at most | 2 pts | ❌ unknown |" in lines
 
 
+def test_warnings_beyond_what_is_shown_are_counted():
+    text = comment_on(replace(scenarios.regressed(), warnings=[f"number {n}" for n in range(13)]))
+    assert "> ⚠️ number 9\n>\n> and 3 more warnings, see the job summary" in text
+    assert "number 10" not in text
+
+
 def test_what_is_over_and_excuses_nothing_any_more_is_said_before_the_cases():
     report = scenarios.regressed()
     over = "2026-01-01T00:00:00+00:00"
