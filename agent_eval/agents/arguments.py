@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from agent_eval.contracts import canonical_json
@@ -10,6 +11,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.storage.json_reader import parse
 
 _SEPARATOR = "::"
+_ARGUMENTS = re.compile(rf"{_SEPARATOR}(?=[{{\[])")
 
 
 def canonical(arguments: Any) -> str:
@@ -37,12 +39,9 @@ def fingerprint(tool: str, arguments: Any) -> str:
 def key_of_fingerprint(text: str) -> tuple[str, str] | None:
     """The call that a fingerprint names, however its JSON is laid out; None when it names none."""
     tool, separator, arguments = text.partition(_SEPARATOR)
-    # A tool's name may itself contain the separator; the arguments begin with a bracket then.
-    for bracket in ("{", "["):
-        head, found, tail = text.partition(_SEPARATOR + bracket)
-        if found:
-            tool, separator, arguments = head, found, bracket + tail
-            break
+    # A tool's name may itself contain the separator; the arguments begin with the first bracket after one.
+    if begin := _ARGUMENTS.search(text):
+        tool, arguments = text[: begin.start()], text[begin.end() :]
     return (tool, canonical(arguments)) if separator else None
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.agents.arguments import call_key, canonical, fingerprint, key_of_fingerprint
@@ -57,6 +57,8 @@ def test_calls_are_matched_on_canonical_arguments(cassette: Any) -> None:
     assert answers(tools, *others) == [(None, "unknown_tool")] * 3
 
 
+@example("a", [{"::{": None}])
+@example("a::b", {"x::[": ["::{"]})
 @given(st.text("abc:", min_size=1, max_size=5).filter(lambda name: "::" not in f"{name}:"), JSON)
 def test_fingerprints_name_the_call_they_were_made_of(tool: str, arguments: Any) -> None:
     if not isinstance(arguments, dict | list):
