@@ -113,12 +113,16 @@ class ToolAnswer:
         source: Where the answer is from: `tool_response_cassette`, `tool_responses`, `cassette`, `live`
             or `missing`.
         delay_ms: Milliseconds to wait before giving it.
+        retries: How often a live tool was asked again.
+        waited: Seconds that were spent on waiting to ask again, which are not the agent's.
     """
 
     output: Any = None
     error: Any = None
     source: str = "missing"
     delay_ms: float = 0.0
+    retries: int = 0
+    waited: float = 0.0
 
 
 class Tools(Protocol):

@@ -70,7 +70,7 @@ class PythonAgent:
             finished = True
         else:
             finished = self._helper.run(work.call, seconds)
-        recorder.seconds = surroundings.clocks.monotonic() - began
+        recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
         if not finished:
             late = Recorder(task, surroundings)  # the function that was left behind writes to the other one
             late.events, late.calls, late.seconds = (

@@ -41,6 +41,7 @@ class Recorder:
         self.calls: list[dict[str, Any]] = []
         self.retries = 0
         self.seconds = 0.0
+        self.waited = 0.0
         self.steps = 0
         self.tokens = 0
         self.artifacts: dict[str, bytes] = {}
@@ -123,8 +124,10 @@ class Recorder:
         except ToolFault as fault:
             self._result(tool, call_id, None, fault.problem, began, "missing")
             raise
+        self.retries += answer.retries
+        self.waited += answer.waited
         self._wait(answer.delay_ms / 1000)
-        self._result(tool, call_id, answer.output, answer.error, began, answer.source)
+        self._result(tool, call_id, answer.output, answer.error, began + answer.waited, answer.source)
         self.check_time()
         return answer
 
@@ -145,7 +148,7 @@ class Recorder:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def _result(self, tool: str, call_id: str, output: Any, error: Any, began: float, source: str) -> None:
-        seconds = self._clocks.monotonic() - began
+        seconds = max(0.0, self._clocks.monotonic() - began)  # a pinned clock knows of no waiting
         self.seconds += seconds
         self.add(
             "tool",

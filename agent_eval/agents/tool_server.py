@@ -9,7 +9,9 @@ A function may take the case's id as a third argument, and may raise.
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agent_eval.agents.address import Address
@@ -55,7 +57,7 @@ class HttpTools:
     Args:
         url: Where they are.
         headers: Sent along, and shown nowhere.
-        retry: How calls are repeated that did not get through.
+        retry: How calls are repeated that were refused because there were too many.
         seconds: How long one call may take.
     """
 
@@ -73,14 +75,20 @@ class HttpTools:
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
         """See `LiveTools.call`."""
         body = {"case_id": case_id, "tool": tool, "arguments": arguments}
+        began = asked = time.monotonic()
+        sent: Sent[bytes] = Sent()
 
         def send() -> Sent[bytes]:
-            return self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
+            nonlocal asked, sent
+            asked = time.monotonic()
+            sent = self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
+            # Whether a call that got no answer was carried out, nobody knows: only a refusal is tried again.
+            return sent if sent.rate_limited else Sent()
 
-        sent, _ = self._retry(send)
+        _, retries = self._retry(send)
         if sent.value is None:
             raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {sent.problem}")
-        return _read(sent.value, tool)
+        return replace(_read(sent.value, tool), retries=retries, waited=asked - began if retries else 0.0)
 
 
 def _read(data: bytes, tool: str) -> ToolAnswer:

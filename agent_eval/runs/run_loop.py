@@ -283,7 +283,9 @@ def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:
 
     What trials of an earlier start recorded is in the journal, whatever became of the file.
     """
-    live = open_tool_server(how.tool_server, headers=how.options.headers) if how.tool_server else None
+    live = None
+    if how.tool_server:
+        live = open_tool_server(how.tool_server, headers=how.options.headers, retry=Retries())
     if how.cassette is None:
         return None if live is None else Cassette("record", live=live)
     mode, path = how.cassette

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, tree
+from tests.unit.agents.json_server import JsonServer
 
 COSTLY = """
 import json, os, sys, time
@@ -154,6 +155,18 @@ def test_stability_and_replay_of_an_agent_that_is_not_reached_say_nothing(tools_
     assert agent_eval(*arguments, "--case", "1", cwd=place).code == 0
     replayed = agent_eval("replay-exec", "--run", "out", *UNREACHED, cwd=place)
     assert (replayed.code, replayed.error["code"]) == (4, "not_evaluable")
+
+
+def test_waiting_for_a_tool_is_counted_as_a_retry_and_not_as_the_agents_time(tools_of_nobody: Path) -> None:
+    arguments = ["run", "--suite", "suite.json", "--out", "out", "--case", "1", "--agent", UNREACHED[1]]
+    with JsonServer() as server:
+        server.answers = [(429, {"Retry-After": "2"}, b""), (200, {}, b'{"response": "done"}')]
+        live = [*arguments, "--tools", server.url, "--record", "tools.json"]
+        ended = agent_eval(*live, cwd=tools_of_nobody, environ={"AGENT_EVAL_CLOCK": ""})
+    said = ended.json()
+    assert (said["retries"], said["summary"]["passed_cases"]) == (1, 1)
+    index = json.loads((tools_of_nobody / "out" / "run" / "index.jsonl").read_text())
+    assert index["latency_ms"] < 1_500, "two seconds were waited"
 
 
 def on_a_terminal(place: Path, *arguments: str) -> str:

@@ -13,6 +13,7 @@ from agent_eval.agents.protocol import ToolAnswer, ToolFault
 from agent_eval.agents.tool_server import open_tool_server
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from tests.unit.agents.json_server import JsonServer
+from tests.unit.agents.tasks import Retries
 
 
 class Live:
@@ -207,3 +208,22 @@ def test_tools_behind_an_address() -> None:
             with pytest.raises(ToolFault) as caught:
                 tools.call("c", "echo", {})
             assert caught.value.failure is FailureKind.INFRASTRUCTURE
+
+
+def test_tools_that_refuse_are_asked_again_and_others_are_not() -> None:
+    retry = Retries(3)
+    with JsonServer() as server:
+        tools = open_tool_server(server.url, retry=retry)
+        server.answers = [
+            (429, {"Retry-After": "7"}, b""),
+            (429, {}, b""),
+            (200, {}, b'{"response": "done"}'),
+        ]
+        answer = tools.call("c", "echo", {})
+        assert (answer.output, answer.retries) == ("done", 2)
+        assert answer.waited > 0
+        assert retry.asked[0] == 7
+        server.answers = [(503, {"Retry-After": "1"}, b""), (200, {}, b'{"response": "again"}')]
+        with pytest.raises(ToolFault, match="called echo, and the tool server answered with HTTP 503"):
+            tools.call("c", "echo", {})
+        assert len(server.requests) == 4, "a call that may have been carried out was made twice"
