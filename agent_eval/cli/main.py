@@ -17,7 +17,7 @@ import click
 
 from agent_eval import __version__
 from agent_eval.cli.failures import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
-from agent_eval.cli.streams import abandon_stdout, replace_unprintable
+from agent_eval.cli.streams import UNWRITABLE, abandon_stdout, replace_unprintable, unwritable_stdout
 from agent_eval.errors import ExitCode
 
 PROGRAM = "agent-eval"
@@ -139,6 +139,12 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
+    except OSError as error:
+        # What goes to files raises errors of ours, so this is stdout, whose disk is full or broken.
+        if error.errno not in UNWRITABLE or error.filename is not None:
+            return report(error, arguments)
+        abandon_stdout()
+        return report(unwritable_stdout(error), arguments)
     except Exception as error:
         return report(error, arguments)
     return outcome if isinstance(outcome, int) else int(ExitCode.OK)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+
+from agent_eval.errors import StorageError
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What writing to a full or broken disk raises."""
 
 
 def replace_unprintable() -> None:
@@ -23,3 +29,11 @@ def abandon_stdout() -> None:
         pass
     finally:
         os.close(nowhere)
+
+
+def unwritable_stdout(error: OSError) -> StorageError:
+    """The error for a result that could not be printed."""
+    return StorageError(
+        f"the result cannot be printed: {error.strerror}",
+        remedy="Free space where standard output goes, or send it elsewhere.",
+    )

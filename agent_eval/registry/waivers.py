@@ -120,11 +120,6 @@ def list_waivers(
     ]
 
 
-def active_waivers(store: RegistryStore, baseline_name: str, *, at: str) -> list[Waiver]:
-    """What `gate --apply-waivers --baseline-name NAME` applies."""
-    return list_waivers(store, at=at, baseline_name=baseline_name, active_only=True)
-
-
 def _checked_expiry(expires_at: str | None, at: str) -> str | None:
     if expires_at is None:
         return None

@@ -15,7 +15,7 @@ from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.registry.store import RegistryStore
-from agent_eval.registry.waivers import active_waivers
+from agent_eval.registry.waivers import list_waivers
 from agent_eval.runs import clock
 from agent_eval.runs.artifacts import ReadComparison, read_comparison
 from agent_eval.storage.json_writer import dumps
@@ -85,7 +85,12 @@ def decide_on(
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     read = read_comparison(comparison)
-    decision = _decide(read, rules, policy, waivers, now)
+    try:
+        decision = _decide(read, rules, policy, waivers, now)
+    except InvalidInput as error:
+        error.message = f"{comparison}: {error.message}"
+        error.details.setdefault("file", str(comparison))
+        raise
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison)
@@ -99,7 +104,8 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
             remedy="Name it with --registry-path, or leave --apply-waivers out.",
             file=str(source.registry),
         )
-    return active_waivers(RegistryStore(source.registry), source.baseline_name, at=now)
+    # Also those that are over: a case that counts again for that is told from one that never was waived.
+    return list_waivers(RegistryStore(source.registry), at=now, baseline_name=source.baseline_name)
 
 
 def _decide(

@@ -168,6 +168,35 @@ def test_waivers_excuse_exactly_what_they_name(here: Path, capsys: pytest.Captur
     parsed(capsys, *GATE, *zero, *apply, code=1)
 
 
+def test_a_waiver_that_is_over_is_said_where_its_case_counts_again(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared(capsys, worse=1)
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    add = ("registry", "waiver-add", "--baseline-name", "main", "--approved-by", "qa@example.com")
+    until = "2026-02-01T00:00:00+00:00"
+    parsed(capsys, *add, "--reason", "known", "--case-id", "order-0", "--expires-at", until)
+    gate = (*GATE, "--max-regressed-cases", "0", "--apply-waivers", "--baseline-name", "main")
+    assert parsed(capsys, *gate)["expired"] == []
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-03-01T00:00:00+00:00")
+    assert parsed(capsys, *gate, code=1)["expired"][0]["case_ids"] == ["order-0"]
+    shown = printed(capsys, *gate, *TEXT, code=1)
+    assert "Counting again: waiver" in shown
+    assert until in shown.replace("\n     ", "")
+
+
+def test_a_comparison_that_contradicts_itself_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys)
+    edited = json.loads(Path("now/compare/baseline_delta.json").read_text())
+    edited["overview"]["regressed_cases"] = 3
+    Path("edited.json").write_text(json.dumps(edited))
+    told = error(capsys, "gate", "--compare", "edited.json", "--max-regressed-cases", "0")
+    assert told["message"].startswith("edited.json: ")
+    assert told["details"]["file"] == "edited.json"
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

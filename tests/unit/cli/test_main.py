@@ -253,6 +253,24 @@ def test_a_reader_that_leaves_is_not_a_failed_gate(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
+def test_a_result_that_cannot_be_printed_is_no_bug_of_ours() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 4
+    error = json.loads(done.stderr)["error"]
+    assert error["code"] == "storage_error"
+    assert "cannot be printed: No space left" in error["message"]
+
+
+def test_other_failures_of_the_system_are_told_as_what_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(OSError(28, "No space left on device", "a file"), monkeypatch)
+    assert main(["fail"]) == 4
+    assert error_of(capsys)["code"] == "internal_error"
+
+
 def test_an_error_of_click_that_is_no_usage_error_is_told_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from agent_eval.registry.baselines import (
 )
 from agent_eval.registry.datasets import add_dataset, list_datasets
 from agent_eval.registry.store import RegistryStore
-from agent_eval.registry.waivers import active_waivers, add_waiver, list_waivers, revoke_waiver
+from agent_eval.registry.waivers import add_waiver, list_waivers, revoke_waiver
 from tests.factories import make_case, make_config, make_pack, make_suite
 
 NOW = "2026-06-01T00:00:00+00:00"
@@ -168,8 +168,8 @@ def test_waivers_are_listed_newest_first_by_baseline_and_while_they_hold(store: 
     assert len({first.waiver_id, second.waiver_id, other.waiver_id}) == 3
     assert list_waivers(store, at=NOW) == [other, second, first]
     assert list_waivers(store, at=NOW, baseline_name="main") == [second, first]
-    assert active_waivers(store, "main", at=NOW) == [second, first]
-    assert active_waivers(store, "main", at=LATER) == [first]
+    assert list_waivers(store, at=NOW, baseline_name="main", active_only=True) == [second, first]
+    assert list_waivers(store, at=LATER, baseline_name="main", active_only=True) == [first]
 
 
 def test_a_revoked_waiver_stays_listed_and_holds_no_more(store: RegistryStore) -> None:
@@ -177,7 +177,7 @@ def test_a_revoked_waiver_stays_listed_and_holds_no_more(store: RegistryStore) -
     revoked = revoke_waiver(store, waiver.waiver_id, revoked_by="lead@example.com", at=LATER)
     assert (revoked.revoked_at, revoked.revoked_by) == (LATER, "lead@example.com")
     assert list_waivers(store, at=LATER) == [revoked]
-    assert active_waivers(store, "main", at=LATER) == []
+    assert list_waivers(store, at=LATER, active_only=True) == []
     for unknown in (waiver.waiver_id, "w-unknown"):
         with pytest.raises(InvalidInput, match="could be revoked"):
             revoke_waiver(store, unknown, revoked_by="lead@example.com", at=LATER)
