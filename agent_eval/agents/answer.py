@@ -132,6 +132,16 @@ def storable(value: Any) -> Any:
     return value
 
 
+def in_order(value: Any) -> Any:
+    """The same JSON value with the keys of its objects in order, as a pack or a cassette has them.
+
+    An agent that prints what it was given says the same then when it is given that from a file of ours.
+    """
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
 def _is_figure(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 

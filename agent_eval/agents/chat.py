@@ -202,7 +202,7 @@ def opening(task: Task) -> list[Message]:
     if isinstance(given, list) and given and all(_is_message(item) for item in given):
         messages = [dict(item) for item in given]
     else:
-        messages = [{"role": "user", "content": given if isinstance(given, str) else json.dumps(given)}]
+        messages = [{"role": "user", "content": given if isinstance(given, str) else _text(given)}]
     for earlier in task.previous_attempts:
         messages += _feedback(earlier)
     return messages
@@ -236,4 +236,9 @@ def _feedback(earlier: Mapping[str, Any]) -> list[Message]:
 def tool_text(answer: ToolAnswer) -> str:
     """A tool's answer as a model reads it."""
     value = {"error": answer.error} if answer.error is not None else answer.output
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """JSON as a model reads it: the same text for a suite and for the pack that was made of it."""
+    return json.dumps(value, sort_keys=True)

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from agent_eval.agents.answer import UnusableAnswer, checked_answer, record_answer, storable
+from agent_eval.agents.answer import UnusableAnswer, checked_answer, in_order, record_answer, storable
 from agent_eval.agents.functions import load_function
 from agent_eval.agents.helper_thread import HelperThread
 from agent_eval.agents.options import AgentOptions
@@ -93,7 +93,7 @@ class _Work:
         self, function: Callable[..., Any], calls_tools: bool, task: Task, recorder: Recorder
     ) -> None:
         self._function, self._calls_tools = function, calls_tools
-        self._payload, self._recorder = task.payload(), recorder
+        self._payload, self._recorder = in_order(task.payload()), recorder
         self.value: Any = None
         self.failure: FailureKind | None = None
         self.problem = ""
@@ -126,7 +126,7 @@ class _Work:
             raise
         if answer.error is not None:
             raise RuntimeError(f"the tool {tool} failed: {answer.error}")
-        return answer.output
+        return in_order(answer.output)
 
 
 def _record(value: Any, recorder: Recorder, most: int) -> AttemptResult:

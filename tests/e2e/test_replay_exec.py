@@ -214,6 +214,28 @@ def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:
     assert replay(tmp_path, *stranger, "--replay", "answers.json", environ=STRANGER).code == 0
 
 
+ORDERED = """
+def agent(task, call_tool):
+    return {"assistant_output": f"{task['input']} {call_tool('t', {})}"}
+
+def live(tool, arguments):
+    return {"z": 1, "y": {"b": 2, "a": 3}}
+"""
+
+
+@pytest.mark.parametrize("metadata", [{}, {"tool_responses": {"t": {"z": 1, "y": 2}}}])
+def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any, tmp_path: Path) -> None:
+    (tmp_path / "ordered.py").write_text(ORDERED)
+    case = {"case_id": "a", "input": {"q": 1, "p": 2}, "metadata": metadata, "regex_patterns": ["'z': 1"]}
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    arguments = ["run", "--suite", "suite.json", "--out", "pack", "--agent", "python:ordered:agent"]
+    recorded = ["--tools", "ordered:live", "--record", "tools.json"]
+    assert agent_eval(*arguments, *recorded, cwd=tmp_path).code == 0
+    report = replay(tmp_path, "--replay", "tools.json").json()
+    assert report["trace_mismatches"] == []
+    assert report["saved_summary"]["passed_cases"] == 1
+
+
 def test_judges_need_to_be_named_for_a_configuration(tmp_path: Path) -> None:
     run_loop(tmp_path, program(tmp_path))
     assert replay(tmp_path, "--judge-config", "x.json").error["details"]["field"] == "judge_config"

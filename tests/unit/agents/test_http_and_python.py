@@ -44,6 +44,7 @@ def swallows(task, call_tool):
     return "done all the same"
 def nothing(task): return {"assistant_output": None}
 def silence(task): return ""
+def shows(task, call_tool): return f"{task['input']} {call_tool('t')}"
 def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
 not_callable = 3
 """
@@ -327,3 +328,9 @@ def test_clocks_that_are_not_pinned_give_real_times() -> None:
     assert (result.events[-1].latency_ms or 0) > 0
     assert result.seconds > 0
     assert told(result)[2] == ("tool", "tool_result", "a", "a", None)
+
+
+def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
+    task = make_task({"b": 1, "a": [{"d": 2, "c": 3}]}, metadata={"tool_responses": {"t": {"z": 1, "y": 2}}})
+    result = open_agent("python:agent_functions_b:shows").attempt(task, around(task))
+    assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
