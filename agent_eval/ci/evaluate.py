@@ -279,15 +279,26 @@ def _with_own_rules(
         return decision
     failed = bool(broken) or decision.gate_status is GateStatus.FAILED
     added = [*broken, *([unknown] if unknown is not None else [])]
+    status = GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE
     return decision.model_copy(
         update={
-            "gate_status": GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE,
+            "gate_status": status,
             "passed": False,
             "blocks": True,
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
+            "explanation": _explained(decision, status, " ".join(rule.message for rule in added)),
         }
     )
+
+
+def _explained(decision: GateDecision, status: GateStatus, added: str) -> list[str]:
+    """What the policy says of itself, beside what the job's own rules say."""
+    if not decision.explanation:
+        return []
+    if decision.gate_status is status:
+        return [*decision.explanation, added]
+    return [f"{status.value.upper()}, by the job's own rules. {added}", *decision.explanation[1:]]
 
 
 def _gone(found: Search) -> list[str]:
@@ -308,8 +319,8 @@ def _suites_gone(found: Search, settings: Settings) -> RuleResult | None:
         threshold=0,
         value=sum(found.gone.values()),
         passed=False,
-        message=f"Suites of the baseline are gone: {_named(found.gone)}. "
-        "`on-case-removed: fail` does not allow it.",
+        message="Suites of the baseline are gone, which `on-case-removed: fail` does not allow: "
+        f"{_named(found.gone)}.",
     )
 
 

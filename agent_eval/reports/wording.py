@@ -26,7 +26,7 @@ WORDS = {
 NOTHING_SHARED = "nothing to compare"
 """In place of "no baseline" where there is one, of which no case is left unchanged."""
 
-_OPENINGS = frozenset({"A", "All", "More", "No", "The"})
+_OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
 """Words with which sentences of the gate begin, besides numbers and names."""
 
 Quote = Callable[[str], str]

@@ -152,6 +152,20 @@ def test_removed_suite__is_said_and_blocks_on_request(
     )
 
 
+def test_removed_suite__fails_in_the_log_too_where_the_policy_says_nothing(runner: Runner) -> None:
+    runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
+    runner.write_suite(*orders(3), name="suites/help.json", dataset_id="help desk")
+    runner.upload(runner.push(suite="suites/*.json"), 400)
+    (runner.workspace / "suites/help.json").unlink()
+    log = runner.pull_request(suite="suites/*.json", on_case_removed="fail").log
+    assert "FAILED, by the job's own rules. Suites of the baseline are gone" in log
+    assert "PASSED" not in log
+    runner.write_suite(*orders(bad=(1,)), name="suites/shop.json", dataset_id="shop")
+    step = runner.pull_request(suite="suites/*.json", on_case_removed="fail", max_regressed_cases="0")
+    assert "FAILED, preset pull-request: thresholds." in step.log
+    assert "    Suites of the baseline are gone" in step.log
+
+
 HOSTILE_DATASETS = (
     "x` @acme/all ![](http://evil.example/x.png) <img src=x> `",
     "\n::error title=x::pwned\x1b[31m\u202e",
@@ -187,7 +201,8 @@ def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: Fake
     runner.write_suite(*orders(), dataset_id="renamed")
     step = runner.pull_request(on_case_removed="fail")
     assert (step.code, step.outcome) == (1, "failed")
-    assert "are gone: `shop` (4 cases)" in github.bodies(PULL)[0]
+    said = "Suites of the baseline are gone, which `on-case-removed: fail` does not allow: `shop` (4 cases)."
+    assert said in github.bodies(PULL)[0]
 
 
 def test_push_to_main__is_compared_with_the_run_before_it(runner: Runner, github: FakeGitHub) -> None:
