@@ -51,7 +51,7 @@ class ArchiveLimits:
     itself is as dense as a bomb. What bounds the harm is the sum of all members, which are read in pieces.
 
     Args:
-        max_entries: Members.
+        max_entries: Files; in what is read as many directories may be listed besides.
         max_bytes: Bytes of all members together, after decompression.
         max_packed_bytes: Bytes of the archive itself.
     """
@@ -212,9 +212,10 @@ class ZipArchive:
         with self._reading("is not a zip archive"):
             self._zip = zipfile.ZipFile(self._file)
         entries = self._zip.infolist()
-        if len(entries) > self.limits.max_entries:
-            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
         files = [entry for entry in entries if not self._is_directory(entry)]
+        # Other programs list directories too, mostly one for two files.
+        if len(files) > self.limits.max_entries or len(entries) > 2 * self.limits.max_entries:
+            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
         _check_names(self.source, (entry.filename for entry in files))
         self._check_sizes(files)
         return {entry.filename: entry for entry in files}

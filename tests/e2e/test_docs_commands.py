@@ -24,7 +24,8 @@ PAGES = sorted(
     if path.is_file()
 )
 NOT_RUN = re.compile(
-    r"^(make|git|gh|docker|podman|cosign|curl|pip|pipx|python -m pip|python3 -m venv|\.venv/bin/pip|source|cd|export) ?"
+    r"^(make|git|gh|docker|podman|cosign|curl|pip|pipx|python -m pip|python3 -m venv|\.venv/bin/pip"
+    r"|source|cd|export) ?"
 )
 """Set-up, other tools, and services that a test must not reach."""
 

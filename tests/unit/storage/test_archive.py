@@ -303,3 +303,13 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "a/b.c", "ü", "a b", "-x", "...", "ab:c"])
 def test_ordinary_names_are_fine(name: str) -> None:
     assert check_member_name(name) is None
+
+
+def test_directories_that_other_programs_list_are_no_files() -> None:
+    def listed(directories: int) -> bytes:
+        return zip_of(*((f"d{number}/", b"") for number in range(directories)), ("d0/a", b""), ("d1/b", b""))
+
+    limits = ArchiveLimits(max_entries=2)
+    assert ZipArchive(listed(2), source="x", limits=limits).names() == ["d0/a", "d1/b"]
+    with pytest.raises(InvalidInput, match="more than 2 members"):
+        ZipArchive(listed(3), source="x", limits=limits)
