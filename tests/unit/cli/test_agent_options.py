@@ -1,0 +1,64 @@
+"""Options of the commands that run an agent: what contradicts itself or is no number is refused at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_case, make_suite
+
+AGENT = ["--agent", "recorded"]
+
+
+@pytest.fixture(autouse=True)
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("suite.json").write_text(json.dumps(make_suite(make_case("a", policy={"forbidden_tools": ["x"]}))))
+
+
+def run(*flags: str, command: str = "run-loop") -> int:
+    return main([command, "--suite", "suite.json", "--out", "out", *flags])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([*AGENT, "--max-case-seconds", "nan"], "'nan' is not a number"),
+        ([*AGENT, "--max-run-cost", "0"], "0.0 is not in the range"),
+        ([*AGENT, "--parallel", "many"], "'many' is neither auto nor a number from 1 to 256"),
+        ([*AGENT, "--parallel", "257"], "neither auto nor a number"),
+        ([*AGENT, "--agent-header", "Authorization"], "is not of the form NAME=VALUE"),
+        ([*AGENT, "--agent-header", "Authorization=NOT_SET_AT_ALL"], "NOT_SET_AT_ALL, which is not set"),
+        ([*AGENT, "--record", "a", "--replay", "b"], "Give one of --record, --replay and --update"),
+        ([*AGENT, "--propose-command", "x"], "Give --propose-command or --agent"),
+        ([*AGENT, "--repair-command", "x"], "--repair-command goes with --propose-command"),
+        ([], "Give --propose-command, or --agent"),
+    ],
+)
+def test_it_is_refused_before_anything_is_run(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*flags) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["code"] == "usage_error"
+    assert said in error["message"]
+    assert not Path("out").exists()
+    assert not Path("out.journal").exists()
+
+
+def test_limits_and_headers_reach_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_OF_AGENT", "s3cr3t-value")
+    limits = ["--max-output-bytes", "1000", "--max-steps", "3", "--max-tool-calls", "4"]
+    case = ["--max-case-seconds", "9", "--max-case-tokens", "8", "--max-case-cost", "7"]
+    header = ["--agent-header", "Authorization=KEY_OF_AGENT"]
+    assert run(*AGENT, *limits, *case, *header, "--parallel", "auto", command="run") == 0
+    config = Path("out/run/config.json").read_text()
+    assert "s3cr3t-value" not in config
+    stated = json.loads(config)["execution_config"]
+    assert stated["attempt_limits"] == {
+        "seconds": 30.0, "output_bytes": 1000, "steps": 3, "tool_calls": 4, "tokens": None
+    }  # fmt: skip
+    assert stated["case_limits"] == {"seconds": 9.0, "tokens": 8, "cost_usd": 7.0}
