@@ -71,12 +71,13 @@ shell: venv
 
 # Measuring coverage takes two thirds more time, so that is done on CI and by make coverage; processes that tests
 # start are measured as well, and the floor is in pyproject.toml. The first run is spread over two processes; what
-# must stay in one (see the markers) comes after, and closes with the coverage.
+# must stay in one (see the markers) comes after, and closes with the coverage. Its numpy, where the oracles are
+# installed, starts no threads: a process that has some is never forked.
 ALONE := single_thread or container
 MEASURE = $(filter true,$(CI))
 tests: venv
 	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0)
-	$(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term)
 
 coverage: venv
 	@$(MAKE) --no-print-directory tests MEASURE=true

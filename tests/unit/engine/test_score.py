@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -39,13 +40,18 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "packs" / "pack"
 
 
+def cannot_fork() -> NoReturn:
+    reason = "this process has several threads, so nothing is forked"
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
 @pytest.fixture(params=[pytest.param("fork", marks=pytest.mark.single_thread), "spawn"])
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of starting workers."""
     if request.param == "spawn":
         monkeypatch.setattr("agent_eval.engine.workers.can_fork", lambda: False)
     elif not can_fork():
-        pytest.skip("this process has several threads, so nothing is forked")
+        cannot_fork()
     return str(request.param)
 
 
@@ -131,7 +137,7 @@ def test_defect_in_a_worker_shows_in_the_parent(
     kind: type[Exception],
 ) -> None:
     if not can_fork():
-        pytest.skip("this process has several threads, so nothing is forked")
+        cannot_fork()
 
     def index_row(*case: Any) -> Any:
         plugins.leave_mark()
