@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,8 @@ FULL = (
 
 _IN_FULL = 3, 4
 """The part of the room that goes to cases in full where not all of them fit; the rest is for one-liners."""
+_FEW = 4
+"""Up to so many times the cases that a level shows anyway, it is first tried to show all."""
 _SPARE = 32
 """One part in so many stays free: what is published is longer where a secret had to be hidden."""
 
@@ -120,6 +123,7 @@ def fit(
         regressed: Regressed cases of the suite that has the most of them.
     """
     room = limit - limit // _SPARE
+    render = lru_cache(maxsize=1)(render)  # what was found to fit is not rendered once more
     text = ""
     for level in levels:
         text = render(level)
@@ -139,6 +143,8 @@ def _filled(level: Detail, regressed: int, fits: Callable[[Detail], bool]) -> De
     def with_the_rest(number: int) -> Detail:
         return replace(level, folded_cases=number, one_liners=regressed)
 
+    if regressed <= _FEW * level.cases and fits(in_full(regressed)):
+        return in_full(regressed)
     most = _most(regressed, lambda number: fits(in_full(number))) if level.cases else 0
     if most == regressed:
         return in_full(most)
