@@ -25,12 +25,12 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from agent_eval.agents.base import Surroundings, Task  # noqa: E402
 from agent_eval.agents.command import CommandAgent  # noqa: E402
-from agent_eval.agents.protocol import Surroundings, Task  # noqa: E402
 from agent_eval.agents.tools import CaseTools  # noqa: E402
 from agent_eval.contracts import Case  # noqa: E402
 from agent_eval.processes.child import ChildLimits, run_child  # noqa: E402
-from agent_eval.storage.json_writer import dumps  # noqa: E402
+from agent_eval.storage.json import dumps  # noqa: E402
 
 BLOCKS, PER_BLOCK = 10, 100
 MIB = 1 << 20

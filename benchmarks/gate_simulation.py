@@ -17,14 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agent_eval.comparison.permutation import TrialPair, permutation_test
-from agent_eval.comparison.statistics import (
-    clustered_interval,
-    e_value,
-    holm_discrete,
-    mcnemar,
-    tango_interval,
-)
+from agent_eval.gate.permutation import TrialPair, permutation_test
+from agent_eval.gate.statistics import clustered_interval, e_value, holm_discrete, mcnemar, tango_interval
 
 RESULTS = Path(__file__).parent / "results" / "gate_simulation.md"
 SEED = 20_260_101

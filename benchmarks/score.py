@@ -188,8 +188,8 @@ SEAL = """
 import hashlib, sys, time
 from pathlib import Path
 from agent_eval.contracts import FileEntry, Manifest
-from agent_eval.storage.digests import sha256_file
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.files import sha256_file
+from agent_eval.storage.json import dumps
 root = Path(sys.argv[1])
 wall, cpu = time.perf_counter(), time.process_time()
 manifest = Manifest.model_validate_json((root / "manifest.json").read_bytes())
@@ -205,7 +205,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 VERIFY = """
 import sys, time
 from pathlib import Path
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 wall, cpu = time.perf_counter(), time.process_time()
 open_pack(Path(sys.argv[1]))
 print(time.perf_counter() - wall, time.process_time() - cpu)

@@ -26,7 +26,7 @@ from agent_eval.contracts import (
     digest,
     summarize,
 )
-from agent_eval.storage.names import safe_name
+from agent_eval.storage.files import safe_name
 
 DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema")
 SHARD = 250

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_eval.agents.chat import ModelCall, Question, Turn, converse, tool_text
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, ToolAnswer, account_name
-from agent_eval.agents.sdk import check_address, receive
+from agent_eval.agents.base import (
+    AgentOptions,
+    AttemptResult,
+    Sent,
+    Surroundings,
+    Task,
+    ToolAnswer,
+    account_name,
+)
+from agent_eval.agents.chat import ModelCall, Question, Turn, check_address, converse, receive, tool_text
 from agent_eval.errors import FailureKind
 
 MAX_TOKENS = 4096

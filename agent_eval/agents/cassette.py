@@ -18,12 +18,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agent_eval.agents.arguments import call_key, canonical
-from agent_eval.agents.protocol import ToolAnswer, ToolFault
+from agent_eval.agents.base import ToolAnswer, ToolFault
+from agent_eval.agents.tools import call_key, canonical
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
-from agent_eval.storage.json_reader import read_json
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.json import dumps, read_json
 
 Mode = Literal["record", "replay", "update"]
 

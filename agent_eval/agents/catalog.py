@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 from difflib import get_close_matches
 
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import Agent
+from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.errors import UsageError
 
 AGENTS: dict[str, str] = {
     "anthropic": "agent_eval.agents.anthropic:AnthropicAgent",
     "command": "agent_eval.agents.command:CommandAgent",
     "http": "agent_eval.agents.http:HttpAgent",
-    "openai": "agent_eval.agents.openai_compatible:OpenAiCompatibleAgent",
+    "openai": "agent_eval.agents.openai:OpenAiCompatibleAgent",
     "python": "agent_eval.agents.python:PythonAgent",
     "recorded": "agent_eval.agents.recorded:RecordedAgent",
 }

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task
-from agent_eval.agents.recorder import Recorder
+from agent_eval.agents.base import AgentOptions, AttemptResult, Sent, Surroundings, Task
+from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.json import dumps
 
 STDERR = "stderr.txt"
 _UNLIMITED = 24 * 3600.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.agents.address import Address
-from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Sent, Surroundings, Task, account_name
-from agent_eval.agents.recorder import Recorder
+from agent_eval.agents.base import AgentOptions, AttemptResult, Sent, Surroundings, Task, account_name
+from agent_eval.agents.http_transport import Address
+from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 
 
 class HttpAgent:

@@ -17,12 +17,18 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from agent_eval.agents.answer import UnusableAnswer, checked_answer, in_order, record_answer, storable
-from agent_eval.agents.functions import load_function
+from agent_eval.agents.base import AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.helper_thread import HelperThread
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Surroundings, Task, ToolFault
-from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.load import load_function
+from agent_eval.agents.recorder import (
+    LimitReached,
+    Recorder,
+    UnusableAnswer,
+    checked_answer,
+    in_order,
+    record_answer,
+    storable,
+)
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
 

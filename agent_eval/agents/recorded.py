@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import AttemptResult, Surroundings, Task
+from agent_eval.agents.base import AgentOptions, AttemptResult, Surroundings, Task
 from agent_eval.contracts import Trace
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
-from agent_eval.evidence.bundle import open_bundle
-from agent_eval.evidence.pack import Pack, open_pack
-from agent_eval.http.answer import AnswerTooLarge, HttpError
+from agent_eval.evidence.archive import open_bundle
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.http.client import AnswerTooLarge, HttpError
+from agent_eval.operations.packs import view
 from agent_eval.registry.baselines import ResolvedBaseline
-from agent_eval.registry.places import find
-from agent_eval.runs.packs import view
-from agent_eval.storage.names import safe_name
+from agent_eval.registry.store import find
+from agent_eval.storage.files import safe_name
 
 MAX_LOOKED_AT = 20
 """Earlier runs whose artifacts are looked at."""

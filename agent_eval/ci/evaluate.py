@@ -7,35 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_eval.ci.agent import ProgressLines, agent_request, run_live, set_up
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
-from agent_eval.ci.governance import JudgingRules
-from agent_eval.ci.live import ProgressLines, agent_request, run_live
-from agent_eval.ci.platform import Platform
-from agent_eval.ci.settings import Settings
-from agent_eval.ci.setup import set_up
-from agent_eval.ci.targets import ARCHIVE_NAME, Target, find_targets
+from agent_eval.ci.config import Settings
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
+from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.gate import decide_without_baseline
-from agent_eval.comparison.policy_gate import decide_by_policy, merge_thresholds
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
 from agent_eval.errors import AgentEvalError
-from agent_eval.evidence.bundle import write_bundle
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.destination import may_be_replaced
-from agent_eval.evidence.pack import Pack, open_pack
-from agent_eval.runs import clock
-from agent_eval.runs.packs import view
-from agent_eval.runs.reachability import refuse_unreachable
-from agent_eval.runs.run import RunRequest, run_suite
-from agent_eval.runs.run_loop import AgentRequest
+from agent_eval.evidence.layout import may_be_replaced
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
+from agent_eval.operations import clock
+from agent_eval.operations.packs import view
+from agent_eval.operations.run import RunRequest, run_suite
+from agent_eval.operations.run_agent import AgentRequest, refuse_unreachable
 from agent_eval.storage.atomic import new_directories
-from agent_eval.storage.digests import sha256_bytes
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import open_suite
-from agent_eval.text.invisible import one_line
-from agent_eval.text.plurals import count
+from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
 _NAMED = 3

@@ -15,8 +15,229 @@ the runner would pass it as if the user had written it, and `agent-eval.yml` wou
 
 from __future__ import annotations
 
-from agent_eval.ci.agent_inputs import AGENT_INPUTS
-from agent_eval.ci.table import Input, Output
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "text",
+    "lines",
+    "list",
+    "script",
+    "path",
+    "choice",
+    "share",
+    "amount",
+    "count",
+    "integer",
+    "parallel",
+    "switch",
+    "case policy",
+    "url",
+    "secret",
+]
+"""`lines` is one value a line, and `list` the same or separated by commas; `script` is text of several lines;
+`share` a number from 0 to 1, `amount` one above 0; `count` a whole number from 0; `integer` a positive whole
+number; `parallel` one up to 256, or `auto`; `switch` is true or false; `case policy` as
+`contracts.trials.case_policy` reads it; `secret` never appears in any output."""
+
+Part = Literal["job", "thresholds", "agent"]
+"""Where a value goes: `Settings`, `contracts.Thresholds`, or `agent_settings.AgentSettings`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing the user can say.
+
+    Args:
+        name: As in `action.yml`, with hyphens.
+        kind: How the text is read.
+        default: What holds when nobody says anything; empty for none. Never put into `action.yml`.
+        description: One or two plain sentences for the reference.
+        choices: The words a `choice` accepts.
+        required: Whether the job cannot run without it. It may still come from any of the places above,
+            so `action.yml` says `required: false` for every input.
+        action_default: The default that `action.yml` itself must carry (the token only).
+        in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may
+            not say where the token goes, nor which secrets the agent gets and where they are sent.
+        part: Where the value goes.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    description: str
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    action_default: str = ""
+    in_file: bool = True
+    part: Part = "job"
+
+    @property
+    def documentation(self) -> str:
+        """The description with the default, as the command's help and `action.yml` show it."""
+        return f"{self.description} Default: {self.default}." if self.default else self.description
+
+    @property
+    def field(self) -> str:
+        """The name as a Python identifier."""
+        return self.name.replace("-", "_")
+
+    @property
+    def flag(self) -> str:
+        """The name as a command line flag."""
+        return f"--{self.name}"
+
+    @property
+    def runner_variable(self) -> str:
+        """The environment variable in which the GitHub runner passes it."""
+        return f"INPUT_{self.name.upper()}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable for every other place."""
+        return f"AGENT_EVAL_{self.field.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One thing the job says to the steps after it."""
+
+    name: str
+    description: str
+
+
+AGENT_INPUTS: tuple[Input, ...] = (
+    Input(
+        "agent-command",
+        "text",
+        "",
+        "Run this program on every case instead of judging recorded traces: a command that reads a task as "
+        "JSON and writes its answer as JSON.",
+        part="agent",
+    ),
+    Input(
+        "agent-url",
+        "url",
+        "",
+        "The same for an agent behind an address, which is sent the task by POST.",
+        in_file=False,
+        part="agent",
+    ),
+    Input(
+        "agent-openai-base-url",
+        "url",
+        "",
+        "The same for a model behind an OpenAI-compatible endpoint, named by `agent-model`; the key is "
+        "`OPENAI_API_KEY` in the step's environment.",
+        in_file=False,
+        part="agent",
+    ),
+    Input(
+        "agent",
+        "text",
+        "",
+        "The same for any kind of agent, such as `openai:MODEL` or `anthropic:MODEL`.",
+        in_file=False,
+        part="agent",
+    ),
+    Input(
+        "agent-model",
+        "text",
+        "",
+        "The model: the one that is asked at `agent-openai-base-url`, and for any agent the one that the "
+        "evidence names.",
+        part="agent",
+    ),
+    Input("system-prompt", "path", "", "File with the system prompt of a hosted model.", part="agent"),
+    Input(
+        "agent-env",
+        "list",
+        "",
+        "Names of environment variables that the agent's program may see, one a line or separated by commas. "
+        "It sees `PATH`, `HOME` and the like, and no other; the job's own token is refused.",
+        in_file=False,
+        part="agent",
+    ),
+    Input(
+        "agent-header",
+        "lines",
+        "",
+        "Headers for an agent behind an address, each from an environment variable: `NAME=VARIABLE`, one a "
+        "line.",
+        in_file=False,
+        part="agent",
+    ),
+    Input(
+        "setup-command",
+        "script",
+        "",
+        "Shell commands that install what the agent needs, run once before it and in the same place, by "
+        "`sh -e`. They see no variable but `PATH`, `HOME` and the like.",
+        part="agent",
+    ),
+    Input(
+        "setup-env",
+        "list",
+        "",
+        "Names of environment variables that `setup-command` may see as well.",
+        in_file=False,
+        part="agent",
+    ),
+    Input("setup-timeout-seconds", "amount", "900", "How long `setup-command` may take.", part="agent"),
+    Input("trials", "integer", "1", "How often the agent runs each case, at most 1000.", part="agent"),
+    Input(
+        "max-repairs",
+        "count",
+        "0",
+        "Attempts after a failed one, each told what the judges said, until one passes.",
+        part="agent",
+    ),
+    Input(
+        "parallel",
+        "parallel",
+        "1",
+        "Cases at once, 1 to 256; `auto` adapts to what a hosted model takes.",
+        part="agent",
+    ),
+    Input("command-timeout-seconds", "amount", "30", "Time of each attempt.", part="agent"),
+    Input("max-output-bytes", "integer", "", "What an attempt may write or answer.", part="agent"),
+    Input("max-steps", "integer", "", "Answers of a model in an attempt.", part="agent"),
+    Input("max-tool-calls", "integer", "", "Tool calls in an attempt.", part="agent"),
+    Input("max-case-seconds", "amount", "", "Time of all attempts at a case.", part="agent"),
+    Input("max-case-tokens", "integer", "", "Tokens of all attempts at a case.", part="agent"),
+    Input("max-case-cost", "amount", "", "US dollars for all attempts at a case.", part="agent"),
+    Input(
+        "max-run-seconds",
+        "amount",
+        "",
+        "Time of a whole suite; a suite that reaches it is not evaluated.",
+        part="agent",
+    ),
+    Input(
+        "max-run-cost",
+        "amount",
+        "",
+        "US dollars for a whole suite; a suite that reaches it is not evaluated.",
+        part="agent",
+    ),
+    Input(
+        "strict-side-effects",
+        "switch",
+        "false",
+        "`true` fails an attempt with a tool call for which the case has no answer.",
+        part="agent",
+    ),
+    Input(
+        "replay",
+        "path",
+        "",
+        "File of recorded answers of tools, for calls that the case does not answer; a call that is not in "
+        "it fails.",
+        part="agent",
+    ),
+)
+"""In the order of `action.yml`."""
+
 
 CONFIG_FILE = "agent-eval.yml"
 """Read from the working directory when it is there."""
@@ -236,5 +457,3 @@ OUTPUTS: tuple[Output, ...] = (
 INPUT_BY_NAME = {row.name: row for row in INPUTS}
 THRESHOLDS = tuple(row.field for row in INPUTS if row.part == "thresholds")
 """Fields of `contracts.Thresholds`, each an input of the same name."""
-
-__all__ = ["CONFIG_FILE", "INPUTS", "INPUT_BY_NAME", "OUTPUTS", "THRESHOLDS", "Input", "Output"]

@@ -6,17 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.discreet import Discreet
+from agent_eval.ci.comment import Published
+from agent_eval.ci.config import Settings, gather, gather_for_comment, misspelt, settings_from
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.governance import GoverningFiles, JudgingRules, judging_rules
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
-from agent_eval.ci.ownership import give_back, refuse_others_files, refuse_to_lead_out
-from agent_eval.ci.platform import Context, Platform, Teller
-from agent_eval.ci.platforms import platform_for, teller_for
-from agent_eval.ci.publication import Published
-from agent_eval.ci.settings import Settings, gather, gather_for_comment, misspelt, settings_from
-from agent_eval.ci.targets import REPORT_NAME
-from agent_eval.ci.telling import (
+from agent_eval.ci.outputs import (
     error_report,
     exit_code,
     full_stop,
@@ -27,14 +21,23 @@ from agent_eval.ci.telling import (
     report_of,
     verdict_line,
 )
+from agent_eval.ci.platforms.base import Context, Platform, Teller
+from agent_eval.ci.platforms.catalog import platform_for, teller_for
+from agent_eval.ci.platforms.local import Local
+from agent_eval.ci.platforms.redacting import Discreet
+from agent_eval.ci.suites import REPORT_NAME
+from agent_eval.ci.trusted_files import GoverningFiles, JudgingRules, judging_rules
+from agent_eval.ci.workspace import give_back, refuse_others_files, refuse_to_lead_out
 from agent_eval.contracts import GateStatus
+from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.reports.comment import render_comment
-from agent_eval.reports.summary import render_summary
-from agent_eval.runs.secrets import redactor_for
+from agent_eval.operations import clock
+from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.run import RunRequest, run_suite
+from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.redaction import Redactor
-from agent_eval.text.markdown import prose
+from agent_eval.text.escape import clean, prose
 
 MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
 
@@ -192,3 +195,49 @@ def _tell_wrong_settings(error: AgentEvalError, teller: Teller, redactor: Redact
 
 def _in_one_line(error: AgentEvalError) -> str:
     return f"{full_stop(error.message)} {error.remedy}".strip()
+
+
+class _Shown(Local):
+    """A gate that says no is what there is to see here, not a failure."""
+
+    def fail(self, text: str) -> None:
+        """Print the decision."""
+        self.say(f"Decision: {text}")
+
+
+def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> ExitCode:
+    """Make the baseline, run the job, and say where everything is.
+
+    Args:
+        out: Where suites, evidence and report are written.
+        environ: The environment variables; nothing counts but a pinned clock, so that the demonstration
+            looks the same everywhere.
+        stream: Where everything is printed.
+
+    Returns:
+        OK when the job could be shown, whatever its gate decided; else what the job returned.
+
+    Raises:
+        AgentEvalError: The baseline could not be made.
+    """
+    pinned = {name: environ[name] for name in clock.CLOCK_VARIABLES if name in environ}
+    before, after = write_suites(out)
+    baseline, evidence = before.parent / "evidence", out / "evidence"
+    run_suite(RunRequest(suite=before, out=baseline, run_id=BASELINE_RUN), environ=pinned)
+    code = run_job(
+        {**INPUTS, "suite": str(after), "baseline": str(baseline), "out": str(evidence)},
+        {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN},
+        stream,
+        config_file=None,
+        make_platform=_Shown,
+    )
+    if code not in (ExitCode.OK, ExitCode.NO):
+        return code
+    decided = "blocks this pull request" if code is ExitCode.NO else "lets this pull request pass"
+    closing = (
+        f"\nThe gate {decided} (exit code {int(code)} in CI). That is what this demonstration shows.\n"
+        f"Evidence and report: {evidence}\n"
+        f"Suites: {before} and {after}"
+    )
+    print(clean(closing, multiline=True), file=stream, flush=True)
+    return ExitCode.OK

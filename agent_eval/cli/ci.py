@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from agent_eval.cli.options import output_format
+from agent_eval.cli.output import emit
+
 
 class _Job(click.Command):
     """Makes its flags from the one table of inputs, when the command is used."""
@@ -57,7 +60,7 @@ def ci(**values: Any) -> int:
 
     from agent_eval.ci.inputs import INPUTS
     from agent_eval.ci.job import run_job
-    from agent_eval.processes.privacy import hide_environment
+    from agent_eval.processes.child import hide_environment
 
     hide_environment()
     flags = {}
@@ -66,3 +69,55 @@ def ci(**values: Any) -> int:
         if value is not None and value != ():
             flags[row.name] = "\n".join(value) if isinstance(value, tuple) else value
     return int(run_job(flags, os.environ, sys.stdout))
+
+
+@click.command()
+@click.option(
+    "--out",
+    default="runs/demo",
+    show_default=True,
+    metavar="DIRECTORY",
+    help="Where suites, evidence and report are written.",
+)
+def demo(out: str) -> int:
+    """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
+
+    Needs no key, no server and no Docker. It makes the baseline, runs what `ci` runs, prints the comment as
+    it would be posted, the decision, and where the evidence is. Exits 0: the demonstration worked, even
+    though its gate says no.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from agent_eval.ci.job import run_demonstration
+
+    return int(run_demonstration(Path(out), os.environ, sys.stdout))
+
+
+@click.command()
+@click.option(
+    "--out", default=".", show_default=True, metavar="DIRECTORY", help="Where the files are written."
+)
+@click.option(
+    "--ci",
+    "platforms",
+    multiple=True,
+    default=("github",),
+    show_default=True,
+    type=click.Choice(["github", "gitlab", "buildkite", "circleci", "jenkins"]),
+    help="CI platform to write a file for; repeatable.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that are already there.")
+@output_format
+def init(out: str, platforms: tuple[str, ...], force: bool, output: str) -> None:
+    """Write a starter suite, judge configuration, a gate policy and thresholds, and a CI platform's file.
+
+    Nothing is written when a file is already there, unless --force is given.
+    """
+    from pathlib import Path
+
+    from agent_eval.demo.scaffold import scaffold
+
+    files = [str(path) for path in scaffold(Path(out), platforms=platforms, force=force)]
+    emit(output, {"written": files}, lambda _colour: "\n".join(f"Wrote {name}" for name in files))

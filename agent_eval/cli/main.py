@@ -6,6 +6,8 @@ is used, so that `agent-eval --help` and a mistyped flag answer at once.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -16,9 +18,8 @@ from typing import NamedTuple
 import click
 
 from agent_eval import __version__
-from agent_eval.cli.failures import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
-from agent_eval.cli.streams import UNWRITABLE, abandon_stdout, replace_unprintable, unwritable_stdout
-from agent_eval.errors import ExitCode
+from agent_eval.cli.errors import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
+from agent_eval.errors import ExitCode, StorageError
 
 PROGRAM = "agent-eval"
 COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
@@ -33,24 +34,24 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "init": Entry("agent_eval.cli.init:init", "Write a starter suite, configuration and a GitHub workflow."),
+    "init": Entry("agent_eval.cli.ci:init", "Write a starter suite, configuration and a GitHub workflow."),
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
-    "run-loop": Entry("agent_eval.cli.run_loop:run_loop", "Run an agent over a suite, with repairs."),
+    "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
     "replay-exec": Entry(
-        "agent_eval.cli.replay_exec:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
+        "agent_eval.cli.replay:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
     ),
-    "merge": Entry("agent_eval.cli.merge:merge", "Join the packs of a divided run into one."),
+    "merge": Entry("agent_eval.cli.rejudge:merge", "Join the packs of a divided run into one."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
-    "gate": Entry("agent_eval.cli.gate:gate", "Decide on a comparison, by thresholds or by policy."),
+    "gate": Entry("agent_eval.cli.compare:gate", "Decide on a comparison, by thresholds or by policy."),
     "stability-check": Entry(
-        "agent_eval.cli.stability:stability_check", "Find flaky cases: exit 1 when there are some."
+        "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
     ),
-    "report": Entry("agent_eval.cli.report:report", "Write a report of a comparison for people."),
+    "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison for people."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in a CI job: score, compare, comment, decide."),
-    "demo": Entry("agent_eval.cli.demo:demo", "Run the whole job on a bundled example."),
-    "schema": Entry("agent_eval.cli.schema:schema", "Validate suites and migrate old ones."),
-    "pack": Entry("agent_eval.cli.pack:pack", "Verify evidence packs and convert their layout."),
+    "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
+    "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
+    "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),
 }
 """Every command, in the order of `--help`. A new one is one file and one line here."""
@@ -173,3 +174,33 @@ def entry() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     replace_unprintable()
     sys.exit(main(sys.argv[1:]))
+
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What writing to a full or broken disk raises."""
+
+
+def replace_unprintable() -> None:
+    """Print a replacement for what the locale's encoding cannot hold, instead of failing half-way."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def abandon_stdout() -> None:
+    """Point stdout at nothing, so that flushing it at exit does not fail a second time."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(nowhere)
+
+
+def unwritable_stdout(error: OSError) -> StorageError:
+    """The error for a result that could not be printed."""
+    return StorageError(
+        f"the result cannot be printed: {error.strerror}",
+        remedy="Free space where standard output goes, or send it elsewhere.",
+    )

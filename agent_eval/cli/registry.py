@@ -9,7 +9,7 @@ import click
 
 from agent_eval.cli.options import COUNT, TEXT, output_format
 from agent_eval.cli.options import registry_path as with_registry
-from agent_eval.cli.printing import emit
+from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def dataset_add(
     """Register a suite, pinned by the digest of its bytes."""
     from pathlib import Path
 
-    from agent_eval.registry.datasets import add_dataset
+    from agent_eval.registry.baselines import add_dataset
 
     entry = add_dataset(
         _store(registry_path),
@@ -63,7 +63,7 @@ def dataset_add(
 @common
 def dataset_list(registry_path: str, output: str) -> None:
     """List registered suites."""
-    from agent_eval.registry.datasets import list_datasets
+    from agent_eval.registry.baselines import list_datasets
 
     _list(output, registry_path, "datasets", list_datasets(_store(registry_path)), "dataset_id", "suite_path")
 
@@ -227,7 +227,7 @@ def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: str, output: s
 @common
 def show_audit_log(limit: int, registry_path: str, output: str) -> None:
     """List changes of the registry, the newest first."""
-    from agent_eval.registry.audit import audit_log
+    from agent_eval.registry.store import audit_log
 
     rows = audit_log(_store(registry_path), limit=limit)
     _list(output, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
@@ -239,7 +239,7 @@ def verify(registry_path: str, output: str) -> int:
     """Check the log's chain and everything pinned: exit 0 when whole, 1 when not."""
     from dataclasses import asdict
 
-    from agent_eval.registry.audit import verify_registry
+    from agent_eval.registry.store import verify_registry
 
     found = verify_registry(_store(registry_path))
     payload = {**asdict(found), "passed": found.passed, "registry_path": registry_path}
@@ -259,13 +259,13 @@ def _store(registry_path: str) -> RegistryStore:
 def _now() -> str:
     import os
 
-    from agent_eval.runs import clock
+    from agent_eval.operations import clock
 
     return clock.timestamp(os.environ)
 
 
 def _clean(text: str) -> str:
-    from agent_eval.text.terminal import clean
+    from agent_eval.text.escape import clean
 
     return clean(text, limit=500)
 

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
 import click
 
-from agent_eval.cli.agent_options import repeated, running, take_agent
-from agent_eval.cli.agent_run import run_and_report
-from agent_eval.cli.options import TEXT, declared, judging, output_format, run_identity, trials, written
-from agent_eval.cli.printing import emit
-from agent_eval.errors import ExitCode
+from agent_eval.cli.errors import INTERRUPTED, TERMINATED
+from agent_eval.cli.options import (
+    TEXT,
+    declared,
+    judging,
+    output_format,
+    proposing,
+    repeated,
+    run_identity,
+    running,
+    take_agent,
+    take_proposed,
+    trials,
+    written,
+)
+from agent_eval.cli.output import emit
+from agent_eval.errors import ExitCode, NotEvaluable
+
+if TYPE_CHECKING:
+    from agent_eval.operations.run import RunRequest
+    from agent_eval.operations.run_agent import AgentRequest, RunLoopResult
 
 
 @click.command()
@@ -62,10 +87,10 @@ def run(
     import os
     from pathlib import Path
 
-    from agent_eval.cli.progress import ProgressPrinter
-    from agent_eval.processes.privacy import hide_environment
+    from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.operations.run import RunRequest, run_suite
+    from agent_eval.processes.child import hide_environment
     from agent_eval.reports.terminal import run_text
-    from agent_eval.runs.run import RunRequest, run_suite
 
     if agent is not None and agent_command is not None:
         raise click.UsageError("Give --agent or --agent-command.")
@@ -109,3 +134,221 @@ def _drop_agent_options(options: dict[str, object]) -> None:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{param.opts[0]} is for running an agent: give --agent as well.")
         options.pop(name)
+
+
+@click.command("run-loop")
+@click.option("--suite", required=True, metavar="FILE", help="The suite: .json, .jsonl or .yaml.")
+@click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
+@proposing
+@running
+@repeated
+@trials
+@run_identity
+@judging
+@written
+@output_format
+def run_loop(
+    suite: str,
+    out: str,
+    propose_command: str | None,
+    repair_command: str | None,
+    agent: str | None,
+    summary_json: str | None,
+    judge_config: str | None,
+    output: str,
+    **options: object,
+) -> int:
+    """Run an agent over a suite: propose, judge, and repair until it passes.
+
+    Every finished case is on disk before it counts: after Ctrl-C, a kill or a full disk the same command with
+    --resume does the rest. Exits 0 when everything was evaluated, whatever the verdicts.
+    """
+    from pathlib import Path
+
+    from agent_eval.operations.run import RunRequest
+    from agent_eval.processes.child import hide_environment
+
+    hide_environment()
+    how = take_proposed(propose_command, repair_command, agent, options)
+    if how is None:
+        raise click.UsageError("Give --propose-command, or --agent for another kind of agent.")
+    request = RunRequest(
+        suite=Path(suite),
+        out=Path(out),
+        judge_config=Path(judge_config) if judge_config else None,
+        summary_json=Path(summary_json) if summary_json else None,
+        **options,  # type: ignore[arg-type]
+    )
+    return run_and_report(request, how, output)
+
+
+RESUME = "--resume"
+
+
+def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
+    """Run an agent with progress on stderr, print what came of it, and give the exit code.
+
+    Raises:
+        AgentEvalError: As `run_agent`, and where the agent was never reached.
+    """
+    from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.operations.replay import remember_pack
+    from agent_eval.operations.run_agent import RunInterrupted, run_agent
+
+    interrupts = Interrupts()
+    try:
+        with interrupts, ProgressPrinter() as progress:
+            result = run_agent(request, how, environ=os.environ, on_progress=progress, stop=interrupts.reason)
+    except RunInterrupted as ended:
+        click.echo(f"Stopped: {ended.message}. {_how_to_go_on(request.out)}".rstrip(), err=True)
+        return int(interrupts.exit_code or ended.exit_code)
+    except NotEvaluable as error:
+        _add_how_to_go_on(error, request.out)
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        if hint := _how_to_go_on(request.out):
+            click.echo(hint, err=True)
+        raise
+    remember_pack(result.pack, os.environ)
+    if result.stopped:
+        click.echo(_stopped(result, how), err=True)
+    _print(result, output)
+    if result.stopped:
+        return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
+    _refuse_unreachable(result, request)
+    return int(ExitCode.OK)
+
+
+def _print(result: RunLoopResult, output: str) -> None:
+    from agent_eval.reports.terminal import agent_run_text
+
+    standing = result.standing
+    payload = {
+        "run_id": result.run_id,
+        "summary": result.summary.to_json(),
+        "pack": str(result.pack),
+        "complete": not result.stopped,
+        "resumed_cases": standing.resumed,
+        "retries": standing.retries,
+        "cost_usd": standing.cost_usd,
+        "cases_with_unknown_cost": standing.unknown_cost,
+    }
+    emit(
+        output,
+        payload,
+        lambda colour: agent_run_text(result.summary, str(result.pack), standing, colour=colour),
+    )
+
+
+def _refuse_unreachable(result: RunLoopResult, request: RunRequest) -> None:
+    from agent_eval.operations.run_agent import may_be_unreachable, refuse_unreachable
+
+    if may_be_unreachable(result.summary):
+        from agent_eval.evidence.reader import open_pack
+
+        refuse_unreachable(open_pack(result.pack), request.suite)
+
+
+def _stopped(result: RunLoopResult, how: AgentRequest) -> str:
+    standing, most = result.standing, how.run.cost_usd
+    hint = _how_to_go_on(result.pack, raise_cost=most is not None and standing.cost_usd >= most)
+    return (
+        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} trials were run, "
+        f"and the pack says that it is not complete. {hint}"
+    )
+
+
+def _add_how_to_go_on(error: NotEvaluable, out: Path) -> None:
+    """A full disk, or a key that is refused in the middle: what was paid for is kept."""
+    from agent_eval.storage.journal import JournalInUse
+
+    hint = "" if isinstance(error, JournalInUse) else _how_to_go_on(out)
+    if hint:
+        error.details["remedy"] = " ".join(f"{error.remedy} {hint}".split("\n  ")).strip()
+
+
+def _how_to_go_on(out: Path, *, raise_cost: bool = False) -> str:
+    """Where what was done is kept, and the command that does the rest; empty where nothing is kept."""
+    from agent_eval.operations.resume import journal_path
+
+    journal = journal_path(out)
+    if not journal.exists():
+        return ""
+    before = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
+    return f"What has finished is in {journal}. {before}\n  {_command()}"
+
+
+def _command() -> str:
+    """This process's command line with `--resume`, for a shell in the same directory."""
+    from agent_eval.operations.environment import redactor_for
+    from agent_eval.text.escape import shell_word
+
+    arguments: tuple[str, ...] = click.get_current_context().obj or ()
+    words = [*_program(), *arguments, *(() if RESUME in arguments else (RESUME,))]
+    command = " ".join(map(shell_word, words))
+    if redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
+        return f"the same command with {RESUME}"  # a log is no place for a secret
+    return command
+
+
+def _program() -> list[str]:
+    """How this program is called from here."""
+    import shutil
+
+    from agent_eval.cli.main import PROGRAM
+
+    called = sys.argv[0]
+    if Path(called).name == "__main__.py":
+        return [sys.executable, "-m", "agent_eval"]
+    found = shutil.which(PROGRAM)
+    return [called if Path(called).name == PROGRAM and found != called else PROGRAM]
+
+
+_WORDS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "told to end by SIGTERM"}
+_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+_SAID = "\nStopping: nothing new is begun, and what has finished is kept. Once more to stop at once.\n"
+
+
+class Interrupts:
+    """Takes the signals over; a context manager. `reason` is asked by whoever shall end.
+
+    A signal that is ignored stays ignored, as in a background job of a shell. Outside the main thread, which
+    alone can be told of signals, nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self._received: signal.Signals | None = None
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    def reason(self) -> str:
+        """Why to end, in words; empty while nobody asked for it."""
+        return "" if self._received is None else _WORDS[self._received]
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 and the signal's number; None while there was none."""
+        return None if self._received is None else _CODES[self._received]
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        if self._received is None:
+            self._received = signal.Signals(number)
+            # Not through Python's buffers, whose lock the interrupted code may hold.
+            with suppress(OSError, ValueError):
+                os.write(sys.stderr.fileno(), _SAID.encode())
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            raise SystemExit(TERMINATED)
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in _WORDS:
+                before = signal.getsignal(number)
+                if before not in (signal.SIG_IGN, None):
+                    self._before[number] = before
+                    signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

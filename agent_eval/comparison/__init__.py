@@ -1,1 +1,1 @@
-"""What changed between two runs, and whether that may ship. Pure functions: no files, no clock."""
+"""What changed between two runs. Pure functions: no files, no clock."""

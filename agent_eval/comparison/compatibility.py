@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_eval.comparison.facts import RunFacts
-from agent_eval.comparison.trial_rates import case_policies, has_trials, trials_of
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunFacts, RunView
+from agent_eval.comparison.trials import case_policies, has_trials, trials_of
 from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
-from agent_eval.text.plurals import verb
+from agent_eval.text.numbers import verb
 
 Changed = Literal["refuse", "exclude", "include"]
 """What to do about cases that are not the same on both sides.

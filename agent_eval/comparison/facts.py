@@ -6,13 +6,22 @@ makes comparing tens of thousands of cases cheap without trusting any figure tha
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from agent_eval.comparison.view import RunView
-from agent_eval.contracts import REPLAY_CONTRACT, CaseResultRow, Outcome
+from agent_eval.contracts import (
+    REPLAY_CONTRACT,
+    CaseIndexRow,
+    CaseResultRow,
+    Outcome,
+    RunConfig,
+    RunReference,
+    RunSummary,
+    digest,
+)
 from agent_eval.errors import InvalidInput
 
 Pattern = tuple[tuple[str, str, bool], ...]
@@ -147,3 +156,64 @@ def _contradiction(
         stated=says,
         recomputed=follows,
     )
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run.
+
+    Args:
+        config: What was run.
+        summary: The aggregate; `compare` refuses one that its verdicts contradict.
+        manifest_sha256: Digest of the sealed pack's manifest; None for a run that is not sealed.
+        index: Case id to the case's index row.
+        results: Case id to the case's verdicts; the same ids as `index`.
+    """
+
+    config: RunConfig
+    summary: RunSummary
+    manifest_sha256: str | None
+    index: Mapping[str, CaseIndexRow]
+    results: Mapping[str, CaseResultRow]
+
+    # Both may make a row for each look-up: go through them, do not collect them.
+
+    def reference(self) -> RunReference:
+        """How a comparison and a decision name this run."""
+        return RunReference(
+            run_id=self.config.run_id,
+            dataset_id=self.config.dataset_id,
+            manifest_sha256=self.manifest_sha256,
+            agent_version=self.config.agent_version,
+            model=self.config.model,
+            git_commit=self.config.git_commit,
+            started_at=self.config.started_at,
+            summary=self.summary,
+        )
+
+
+KIND_LIMIT = 300
+"""Characters of a reason that decide what kind of failure it is."""
+KEY_LENGTH = 16
+
+# Quoted parts, then words that hold a digit (numbers, ids, digests, dates), joined by id punctuation.
+_PARTICULARS = re.compile(
+    r"""(?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` | “[^”\n]*” | \b[\w.:/@-]*\d[\w.:/@-]*""",
+    re.VERBOSE,
+)
+_SPACE = re.compile(r"\s+")
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, or its first `limit` characters with an ellipsis as the last of them."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def normalise(reason: str) -> str:
+    """A reason without numbers, ids and quoted parts: equal for failures of the same kind."""
+    return _SPACE.sub(" ", _PARTICULARS.sub("…", cut(reason, KIND_LIMIT))).strip()
+
+
+def regression_key(case_id: str, judge_id: str, failure: str | None, reason: str) -> str:
+    """Sixteen hexadecimal digits that name a regression: another kind of failure has another key."""
+    return digest([case_id, judge_id, failure, normalise(reason)])[:KEY_LENGTH]

@@ -48,9 +48,18 @@ from agent_eval.contracts.gate import (
     Thresholds,
     TrialEvidence,
 )
-from agent_eval.contracts.manifest import SHARD_CASES, DerivedManifest, FileEntry, Manifest
-from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
-from agent_eval.contracts.run import CaseIndex, JudgeCounts, RunConfig, RunSummary, Tally, summarize
+from agent_eval.contracts.run import (
+    SHARD_CASES,
+    CaseIndex,
+    DerivedManifest,
+    FileEntry,
+    JudgeCounts,
+    Manifest,
+    RunConfig,
+    RunSummary,
+    Tally,
+    summarize,
+)
 from agent_eval.contracts.suite import (
     RECORDED_METADATA,
     Case,
@@ -66,10 +75,13 @@ from agent_eval.contracts.trace import Event, ToolCall, Trace, pair_calls
 from agent_eval.contracts.trials import CasePolicy, case_policy, trials_result
 from agent_eval.contracts.verdict import (
     REPLAY_CONTRACT,
+    CaseIndexRow,
     CaseResult,
+    CaseResultRow,
     Outcome,
     TrialResult,
     Verdict,
+    VerdictRow,
     case_result,
     combine,
 )

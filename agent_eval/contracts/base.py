@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -66,3 +67,25 @@ def canonical_json(value: Any) -> bytes:
 def digest(value: Any) -> str:
     """Lower-case hexadecimal sha256 of `canonical_json(value)`."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def instant(text: str) -> datetime:
+    """Read a point in time.
+
+    Raises:
+        ValueError: It cannot be read, or it has no offset and so names no point in time.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset; write it as 2026-12-01T00:00:00+00:00")
+    return moment
+
+
+def is_over(expires_at: str | None, now: datetime) -> bool:
+    """Whether an expiry has passed. None never expires; one that cannot be read has: it excuses nothing."""
+    if expires_at is None:
+        return False
+    try:
+        return instant(expires_at) <= now
+    except ValueError:
+        return True

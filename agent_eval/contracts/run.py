@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.rows import CaseResultRow
-from agent_eval.contracts.stability import PassCurve
-from agent_eval.contracts.trials import weighted_pass_curve
-from agent_eval.contracts.verdict import CaseResult, Outcome
+from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
+from agent_eval.contracts.verdict import CaseResult, CaseResultRow, Outcome
 
 
 class RunConfig(Contract):
@@ -189,3 +187,45 @@ class CaseIndex(Contract):
     output_tokens: int | None = None
     cost_usd: float | None = Field(default=None, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, allow_inf_nan=False)
+
+
+SHARD_CASES = 250
+"""Cases in a file of the compact layout, and what one worker takes at a time."""
+
+
+class FileEntry(Contract):
+    """A regular file: its path relative to the pack (POSIX, sorted), bytes and sha256."""
+
+    path: StrictStr
+    size: StrictInt = Field(ge=0)
+    sha256: StrictStr = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Manifest(Contract):
+    """`manifest.json`: the exact set of files of the run part, written last.
+
+    `case_directories` maps a case id to its directory below `cases/` (files layout only).
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    kind: Literal["run"] = "run"
+    layout: Literal["files", "compact"]
+    run_id: StrictStr
+    dataset_id: StrictStr
+    complete: bool = True
+    case_count: StrictInt = Field(ge=0)
+    case_directories: dict[str, str] = Field(default_factory=dict)
+    files: list[FileEntry]
+
+
+class DerivedManifest(Contract):
+    """`derived.json`: what was written into a pack after it was sealed.
+
+    `run_manifest_sha256` is the sha256 of the bytes of `manifest.json`, so a derived part cannot be
+    moved to another run.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    kind: Literal["derived"] = "derived"
+    run_manifest_sha256: StrictStr = Field(pattern=r"^[0-9a-f]{64}$")
+    files: list[FileEntry]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from agent_eval.engine.recorded import Slots
+from agent_eval.engine.journaled_suite import Slots
 from agent_eval.suites.reader import SuiteSource
 
 ScoreNext = Callable[[SuiteSource], None]

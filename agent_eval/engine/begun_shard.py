@@ -8,9 +8,8 @@ from itertools import islice
 from agent_eval.contracts import Case
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.engine.shard import ShardOutcome, score_cases
-from agent_eval.judges.protocol import Judge
-from agent_eval.suites.cases import RawCase
-from agent_eval.suites.document import Shard
+from agent_eval.judges.base import Judge
+from agent_eval.suites.document import RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
 
 

@@ -14,15 +14,21 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_eval.contracts import REPLAY_CONTRACT, CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow
-from agent_eval.contracts.rows import TrialResultRow
+from agent_eval.contracts import (
+    REPLAY_CONTRACT,
+    CaseIndexRow,
+    CaseResultRow,
+    Outcome,
+    Tally,
+    VerdictRow,
+    case_policy,
+)
+from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
+from agent_eval.contracts.verdict import TrialResultRow
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
-from agent_eval.evidence.alike import KnownLines, PieceTable
-from agent_eval.evidence.kept import IndexRow, KeptResult
+from agent_eval.evidence.row_cache import IndexRow, KeptResult, KnownLines, PieceTable
 from agent_eval.evidence.sources import invalid_pack
-from agent_eval.evidence.trials import contradiction
-from agent_eval.storage.json_reader import parse
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.json import dumps, parse
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _FAILURES = frozenset(kind.value for kind in FailureKind)
@@ -339,3 +345,32 @@ def _verdict_problem(verdict: VerdictRow) -> str | None:
     if score is not None and not 0 <= score <= 1:
         return "score is not between 0 and 1"
     return "weight is negative" if verdict["weight"] < 0 else None
+
+
+_DECIDED = ("outcome", "passed", "hard_failed", "score", "verdicts")
+
+
+def contradiction(row: CaseResultRow) -> str | None:
+    """How the result of a case with trials, each checked by itself, contradicts them; None if it does not."""
+    stated = row.get("case_policy")
+    if not isinstance(stated, str):
+        return "has trials but no case_policy"
+    try:
+        policy = case_policy(stated)
+    except InvalidInput as error:
+        return error.message
+    if len(row["trials"]) < 2:
+        return "has a single trial beside itself"
+    facts = [
+        TrialFacts(
+            trial["outcome"], is_unsafe((one["judge_id"], one["outcome"]) for one in trial["verdicts"])
+        )
+        for trial in row["trials"]
+    ]
+    number = deciding_trial(policy, facts)
+    if row["trial"] != number:
+        return f"trial {row['trial']} does not decide it, by {policy.text} trial {number} does"
+    decides = row["trials"][number]
+    if any(row[name] != decides[name] for name in _DECIDED):  # type: ignore[literal-required]
+        return f"does not say what trial {number} says, which decides it"
+    return None

@@ -29,11 +29,11 @@ from agent_eval.contracts import (
 )
 from agent_eval.errors import UsageError
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.artifacts import artifact_line, in_order
+from agent_eval.evidence.attachments import artifact_line, in_order
 from agent_eval.evidence.sources import MAX_FILE_BYTES
-from agent_eval.storage.digests import sha256_bytes
-from agent_eval.storage.hashed_file import HashedFile, write_unsynced
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.atomic import HashedFile, write_unsynced
+from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.json import dumps
 
 _PARTS = ".parts"
 """Directory for parts of files that span all shards; gone before the pack is sealed."""

@@ -1,7 +1,7 @@
 """Judges: one file a judge, found by name in `catalog`. Public names are re-exported here once."""
 
+from agent_eval.judges.base import BaseJudge, Judge, JudgeConfig
 from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES, judge_case, load_judges, validate_case
-from agent_eval.judges.protocol import BaseJudge, Judge, JudgeConfig
 
 __all__ = [
     "DEFAULT_JUDGES",

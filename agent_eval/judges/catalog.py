@@ -14,29 +14,27 @@ from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
-from agent_eval.judges.configuration import read_config
-from agent_eval.judges.protocol import Judge, JudgeConfig
-from agent_eval.judges.wording import clipped, quoted
+from agent_eval.judges.base import Judge, JudgeConfig, clipped, quoted, read_config
 
 JUDGES: dict[str, str] = {
-    "command": "agent_eval.judges.command:CommandJudge",
-    "cost_budget": "agent_eval.judges.cost_budget:CostBudgetJudge",
-    "execution": "agent_eval.judges.execution:ExecutionJudge",
-    "final_output": "agent_eval.judges.final_output:FinalOutputJudge",
-    "json_schema": "agent_eval.judges.json_schema:JsonSchemaJudge",
-    "latency_slo": "agent_eval.judges.latency_slo:LatencySloJudge",
-    "lean": "agent_eval.judges.lean:LeanJudge",
-    "loop_guard": "agent_eval.judges.loop_guard:LoopGuardJudge",
-    "policy": "agent_eval.judges.policy:PolicyJudge",
-    "prompt_injection": "agent_eval.judges.prompt_injection:PromptInjectionJudge",
-    "regex": "agent_eval.judges.regex:RegexJudge",
-    "repair_path": "agent_eval.judges.repair_path:RepairPathJudge",
-    REPLAY_CONTRACT: "agent_eval.judges.replay_contract:ReplayContractJudge",
-    "retry_storm": "agent_eval.judges.retry_storm:RetryStormJudge",
-    "tool_abuse": "agent_eval.judges.tool_abuse:ToolAbuseJudge",
-    "tool_contract": "agent_eval.judges.tool_contract:ToolContractJudge",
-    "trajectory_match": "agent_eval.judges.trajectory_match:TrajectoryMatchJudge",
-    "trajectory_step": "agent_eval.judges.trajectory_step:TrajectoryStepJudge",
+    "command": "agent_eval.judges.builtin.program:CommandJudge",
+    "cost_budget": "agent_eval.judges.builtin.budgets:CostBudgetJudge",
+    "execution": "agent_eval.judges.builtin.execution:ExecutionJudge",
+    "final_output": "agent_eval.judges.builtin.final_output:FinalOutputJudge",
+    "json_schema": "agent_eval.judges.builtin.json_schema:JsonSchemaJudge",
+    "latency_slo": "agent_eval.judges.builtin.budgets:LatencySloJudge",
+    "lean": "agent_eval.judges.builtin.program:LeanJudge",
+    "loop_guard": "agent_eval.judges.builtin.loops:LoopGuardJudge",
+    "policy": "agent_eval.judges.builtin.policy:PolicyJudge",
+    "prompt_injection": "agent_eval.judges.builtin.prompt_injection:PromptInjectionJudge",
+    "regex": "agent_eval.judges.builtin.regex:RegexJudge",
+    "repair_path": "agent_eval.judges.builtin.execution:RepairPathJudge",
+    REPLAY_CONTRACT: "agent_eval.judges.builtin.replay_contract:ReplayContractJudge",
+    "retry_storm": "agent_eval.judges.builtin.loops:RetryStormJudge",
+    "tool_abuse": "agent_eval.judges.builtin.tool_abuse:ToolAbuseJudge",
+    "tool_contract": "agent_eval.judges.builtin.tool_contract:ToolContractJudge",
+    "trajectory_match": "agent_eval.judges.builtin.trajectory_match:TrajectoryMatchJudge",
+    "trajectory_step": "agent_eval.judges.builtin.trajectory_step:TrajectoryStepJudge",
 }
 """Built-in judges by name, as `module:Class`."""
 

@@ -1,6 +1,6 @@
 """The registry's two files and how they change together.
 
-`registry.json` is the current state. `registry.audit.jsonl` beside it has one line a change, each with the
+`registry.json` is the current state. `registry.store.jsonl` beside it has one line a change, each with the
 hash of the line before. A change is appended to the log first and takes effect when the state is replaced;
 the state says how many bytes of the log count, so a writer that was killed in between leaves nothing
 behind that counts. One writer at a time holds `registry.lock`.
@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent_eval.contracts import digest
 from agent_eval.contracts.registry import AuditEntry, Registry
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.evidence.reader import open_pack
 from agent_eval.storage.atomic import write_file
-from agent_eval.storage.json_reader import parse, read_bytes
-from agent_eval.storage.json_writer import dumps
-from agent_eval.storage.ledger import append_at, exclusive
+from agent_eval.storage.files import read_bytes, sha256_file
+from agent_eval.storage.journal import append_at, exclusive
+from agent_eval.storage.json import dumps, parse
 
 DEFAULT_PATH = Path(".agent_eval") / "registry.json"
 MAX_BYTES = 256 * 1024 * 1024
@@ -199,3 +200,122 @@ def _last_line(path: Path, end: int) -> bytes:
             if start == 0:
                 return data
             block *= 4
+
+
+@dataclass(frozen=True)
+class RegistryCheck:
+    """What `registry verify` found. `problems` is empty when everything holds."""
+
+    changes: int
+    baselines: int
+    datasets: int
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def audit_log(store: RegistryStore, *, limit: int = 100) -> list[AuditEntry]:
+    """The newest changes, newest first.
+
+    Raises:
+        InvalidInput: The log is missing, cut or unreadable.
+    """
+    return list(reversed(store.log()))[: max(0, limit)]
+
+
+def verify_registry(store: RegistryStore) -> RegistryCheck:
+    """Check the log's chain of hashes, and that what is pinned is still what it was.
+
+    The chain shows an entry that was changed, taken out or put in; it cannot show that the whole log was
+    written anew, which version control does.
+
+    Raises:
+        InvalidInput: The registry itself cannot be read.
+    """
+    registry = store.read()
+    problems: list[str] = []
+    changes = 0
+    try:
+        entries = store.log()
+        changes = len(entries)
+        problems += _chain_problems(entries, registry.audit_head, registry.audit_length)
+    except AgentEvalError as error:
+        problems.append(error.message)
+    for entry in registry.baselines.values():
+        problems += _baseline_problems(store, entry.name, entry.run_path, entry.manifest_sha256)
+    for dataset in registry.datasets.values():
+        problems += _dataset_problems(store, dataset.dataset_id, dataset.suite_path, dataset.sha256)
+    return RegistryCheck(
+        changes=changes,
+        baselines=len(registry.baselines),
+        datasets=len(registry.datasets),
+        problems=problems,
+    )
+
+
+def _chain_problems(entries: list[AuditEntry], head: str, length: int) -> list[str]:
+    previous = ""
+    for number, entry in enumerate(entries):
+        if entry.sequence != number or entry.previous != previous or entry.hash != entry_hash(entry):
+            return [f"audit entry {number} ({entry.action}) was changed, or entries around it are missing"]
+        previous = entry.hash
+    if (previous, len(entries)) != (head, length):
+        return [f"the registry counts {length} changes and the audit log ends differently"]
+    return []
+
+
+def _baseline_problems(store: RegistryStore, name: str, run_path: str, pinned: str) -> list[str]:
+    try:
+        found = open_pack(find(run_path, store.path)).manifest_sha256
+    except AgentEvalError as error:
+        return [f"baseline {name!r}: {error.message}"]
+    return [] if found == pinned else [f"baseline {name!r}: another pack lies at {run_path}"]
+
+
+def _dataset_problems(store: RegistryStore, dataset_id: str, suite_path: str, pinned: str) -> list[str]:
+    try:
+        found, _ = sha256_file(find(suite_path, store.path))
+    except AgentEvalError as error:
+        return [f"data set {dataset_id!r}: {error.message}"]
+    return [] if found == pinned else [f"data set {dataset_id!r}: {suite_path} has changed"]
+
+
+def keep(path: Path, registry: Path) -> str:
+    """How a path is written into the registry.
+
+    Relative to the registry's directory, with `/`, when both lie below a common directory other than the
+    root; absolute otherwise.
+    """
+    target = Path(os.path.abspath(path))
+    home = Path(os.path.abspath(registry)).parent
+    common = Path(os.path.commonpath([target, home]))
+    if common == Path(common.anchor):
+        return target.as_posix()
+    return PurePosixPath(Path(os.path.relpath(target, home))).as_posix()
+
+
+def find(kept: str, registry: Path) -> Path:
+    """The path that the registry keeps, from where we are."""
+    return Path(os.path.normpath(Path(os.path.abspath(registry)).parent / kept))
+
+
+LIMIT = 1_000
+
+
+def checked(text: str, field: str) -> str:
+    """`text` without white space around it.
+
+    Raises:
+        UsageError: It is empty, too long, or has characters that cannot be printed.
+    """
+    stripped = text.strip()
+    if not stripped or len(stripped) > LIMIT or not stripped.isprintable():
+        raise UsageError(
+            f"{field} must be 1 to {LIMIT} printable characters, not {stripped[:80]!r}",
+            remedy=f"Give --{field.replace('_', '-')} a plain text of one line.",
+            field=field,
+        )
+    return stripped

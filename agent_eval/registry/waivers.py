@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from agent_eval.contracts import digest
-from agent_eval.contracts.instants import instant, is_over
+from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.registry.names import checked
-from agent_eval.registry.store import RegistryStore
+from agent_eval.registry.store import RegistryStore, checked
 
 
 def add_waiver(

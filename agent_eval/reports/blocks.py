@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_eval.text.markdown import code_span
+from agent_eval.contracts import Metric
+from agent_eval.text.escape import code_span
+from agent_eval.text.numbers import allowed, apart, beside, differing, distance, percent
 
 
 def document(blocks: Iterable[str]) -> str:
@@ -13,7 +15,7 @@ def document(blocks: Iterable[str]) -> str:
 
 
 def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. Every cell is a literal or the result of a function in `text.markdown`.
+    """A table. Every cell is a literal or the result of a function in `text.escape`.
 
     Args:
         header: Words at the top of the columns.
@@ -49,3 +51,65 @@ def names(identifiers: Sequence[str], *, shown: int, limit: int) -> str:
     if hidden:
         listed.append(f"and {hidden:,} more" if listed else f"{hidden:,}")
     return ", ".join(listed)
+
+
+def points(difference: float | None) -> str:
+    """A difference of two shares in percentage points: `−4.5 pts`, `±0 pts`, `–` when unknown."""
+    if difference is None:
+        return "–"
+    if difference == 0:
+        return "±0 pts"
+    return f"{'+' if difference > 0 else '−'}{distance(difference)} pts"
+
+
+def whole(number: float) -> str:
+    """A number of things."""
+    return f"{number:,.0f}"
+
+
+def share_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """A share and what is allowed of it, in per cent: on which side of it the share lies can be read."""
+    return percent(value, decimals=apart(value, limit)), allowed(limit)
+
+
+def difference_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """A difference of which only one direction is bad, negative for the better, and what is allowed of it."""
+    shown = beside(value, limit).replace("-", "−") if value else "0"
+    return f"{shown} pts", f"{allowed(limit).removesuffix('%')} pts"
+
+
+def whole_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """Two numbers of things."""
+    return whole(value), whole(limit)
+
+
+def figure_and_limit(value: float, limit: float) -> tuple[str, str]:
+    """Two figures of unknown kind."""
+    return f"{value:.12g}", f"{limit:.12g}"
+
+
+def pair(metric: Metric) -> tuple[str, str, str]:
+    """A rate in both runs and its difference; two rates that differ never look the same."""
+    baseline, candidate = metric.baseline, metric.candidate
+    decimals = differing(baseline, candidate)
+    return percent(baseline, decimals=decimals), percent(candidate, decimals=decimals), points(metric.delta)
+
+
+def amount(name: str, value: float | None) -> str:
+    """A token count, a cost or a duration with its unit, by the name of its metric."""
+    if value is None:
+        return "unknown"
+    if name.endswith("cost_usd"):
+        return f"{value:,.2f} USD" if abs(value) >= 1 or value == 0 else f"{value:.3g} USD"
+    if name.endswith("latency_ms"):
+        return f"{value / 1000:,.1f} s" if abs(value) >= 1000 else f"{value:,.0f} ms"
+    return f"{value:,.0f}"
+
+
+AMOUNTS = {
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "cost_usd": "cost",
+    "latency_ms": "latency",
+}
+"""What the metrics beyond verdicts are called in a sentence."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_eval.comparison.arguments import ABSENT
+from agent_eval.comparison.behaviour import ABSENT
 from agent_eval.contracts import (
     BehaviourChange,
     CallRun,
@@ -20,11 +20,11 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.judges.execution import EXECUTION
-from agent_eval.reports.blocks import bullets
+from agent_eval.judges.builtin.execution import EXECUTION
+from agent_eval.reports.blocks import AMOUNTS, amount, bullets
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import AMOUNTS, amount, count
-from agent_eval.text.markdown import code_span, fence
+from agent_eval.text.escape import code_span, fence
+from agent_eval.text.numbers import count
 
 _RUNS_SHOWN = 8
 _TOOLS_SHOWN = 8

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.comparison.explanation import trial_numbers, trials_needed
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
+from agent_eval.gate.explanation import trial_numbers, trials_needed
 from agent_eval.reports.blocks import bullets, folded, names, table
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.figures import count, differing, percent
-from agent_eval.text.markdown import code_span, prose
-from agent_eval.text.shares import beside, margin
+from agent_eval.text.escape import code_span, prose
+from agent_eval.text.numbers import beside, count, differing, margin, percent
 
 NBSP = "\u00a0"
 _CASES = "cases"

@@ -14,7 +14,7 @@ from agent_eval.contracts import (
     RunReference,
     RunSummary,
 )
-from agent_eval.text.shell import shell_word
+from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """How a case is judged again on a developer's machine."""

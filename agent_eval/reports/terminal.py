@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from agent_eval.comparison.explanation import expired
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
-from agent_eval.contracts.stability import PassCurve, StabilityReport
-from agent_eval.reports.figures import count, of_all, pair, percent, verb
+from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
+from agent_eval.contracts.trials import PassCurve, StabilityReport
+from agent_eval.gate.explanation import expired
+from agent_eval.reports.blocks import pair
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.trials import fallen, rates
-from agent_eval.reports.wording import (
+from agent_eval.reports.sentences import (
     WORDS,
     broken_rules,
     capital,
@@ -22,7 +23,13 @@ from agent_eval.reports.wording import (
     sentence,
     suite_why,
 )
-from agent_eval.text.terminal import clean
+from agent_eval.reports.suite import fallen, rates
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count, of_all, percent, verb
+
+if TYPE_CHECKING:
+    from agent_eval.engine.progress import Standing
+
 
 WIDTH = 80
 _CASES_SHOWN = 10
@@ -269,3 +276,117 @@ def _paint(text: str, colour: str, wanted: bool) -> str:
 
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines)
+
+
+def agent_run_text(summary: RunSummary, pack: str, standing: Standing, *, colour: bool = False) -> str:
+    """What `run` says of recorded traces; and why cases fail, what was sent again, what it cost."""
+    *lines, evidence = run_text(summary, pack, colour=colour).splitlines()
+    said = [*_kinds(summary), *_effort(standing)]
+    wrapped = [line for one in said for line in textwrap.wrap(one, WIDTH, subsequent_indent="  ")]
+    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence])
+
+
+def _kinds(summary: RunSummary) -> list[str]:
+    ordered = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
+    kinds = ", ".join(f"{name} {number:,}" for name, number in ordered)
+    return [f"Verdicts that do not pass, by kind: {kinds}."] if kinds else []
+
+
+def _effort(standing: Standing) -> list[str]:
+    said = []
+    if number := standing.resumed:
+        said.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
+    if number := standing.retries:
+        said.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
+    if standing.cost_usd:
+        unknown = f", and what {count(standing.unknown_cost, 'trial')} cost is not known"
+        said.append(f"Spent: ${standing.cost_usd:,.4f}{unknown if standing.unknown_cost else ''}.")
+    return [" ".join(said)] if said else []
+
+
+_BAR = 24
+
+
+def progress_text(standing: Standing) -> str:
+    """One line: how many are done and how they fared, what it cost, how long the rest may take."""
+    share = 100 * standing.done // standing.total if standing.total else 100
+    done = f"{standing.done:,} of {standing.total:,} {standing.unit} ({share} %)"
+    return ", ".join([done, *_fared(standing), *_cost(standing, " and more"), *_left(standing)])
+
+
+def progress_bar(standing: Standing, columns: int) -> str:
+    """The same with a bar before it, for a terminal's width: a narrow one gets fewer words, then no bar."""
+    filled = _BAR * standing.done // standing.total if standing.total else _BAR
+    bar = f"[{'#' * filled}{'.' * (_BAR - filled)}] "
+    short = ", ".join(
+        [f"{standing.done:,}/{standing.total:,}", *_fared(standing), *_cost(standing, "+"), *_left(standing)]
+    )
+    lines = (bar + progress_text(standing), bar + short, short)
+    return next((line for line in lines if len(line) < columns), short)[: max(columns - 1, 1)]
+
+
+def _fared(standing: Standing) -> list[str]:
+    parts = [f"{standing.passed:,} passed", f"{standing.failed:,} failed", count(standing.errors, "error")]
+    return [*parts, count(standing.retries, "retry", "retries")] if standing.retries else parts
+
+
+def _cost(standing: Standing, more: str) -> list[str]:
+    if not standing.cost_usd:
+        return []
+    return [f"${standing.cost_usd:,.4f}{more if standing.unknown_cost else ''}"]
+
+
+def _left(standing: Standing) -> list[str]:
+    left = standing.seconds_left
+    return [] if left is None or standing.done >= standing.total else [f"{_duration(left)} left"]
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+_SHOWN = 10
+_GREEN, _RED, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[0m"
+
+
+def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool = False) -> str:
+    """Whether the agent did the same again; the first differences; where the report is."""
+    passed = report.execution_replay_passed
+    differing = {case.case_id for case in report.case_mismatches}
+    differing |= {case.case_id for case in report.trace_mismatches}
+    said = f"{count(report.cases, 'case')} run again: "
+    if differing:
+        said += f"{len(differing):,} {verb(len(differing), 'differs', 'differ')}."
+    else:
+        said += "the same trajectories, the same verdicts."
+    lines = [f"{_GREEN if passed else _RED}{said}{_PLAIN}" if colour else said]
+    lines += [
+        f"  {clean(one.case_id, limit=70)}: {clean(one.difference, limit=300)}"
+        for one in report.trace_mismatches[:_SHOWN]
+    ]
+    lines += [
+        f"  {clean(one.case_id, limit=70)}: {clean(judge.judge_id, limit=40)} said {judge.saved}, "
+        f"now {judge.replayed}"
+        for one in report.case_mismatches[:_SHOWN]
+        for judge in sorted(one.judges, key=_says_nothing_bad)[:1]
+    ]
+    lines += [
+        f"  {clean(one.field, limit=70)} was {clean(str(one.saved), limit=60)}, "
+        f"is {clean(str(one.current), limit=60)} here"
+        for one in report.env_mismatches[:_SHOWN]
+    ]
+    if report.env_mismatches and not report.environment_counts:
+        lines.append("  Differences of the environment do not count.")
+    if path:
+        lines.append(f"Report: {clean(path, limit=1000)}")
+    return "\n".join(lines)
+
+
+def _says_nothing_bad(judge: ReplayedVerdict) -> bool:
+    """For sorting: who objects comes first."""
+    return judge.replayed in ("passed", "skipped", "absent")

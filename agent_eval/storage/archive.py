@@ -23,7 +23,7 @@ from typing import IO
 
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.atomic import new_file
-from agent_eval.storage.bytes_reader import open_regular
+from agent_eval.storage.files import open_regular
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _LEVEL = 6

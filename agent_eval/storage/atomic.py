@@ -6,7 +6,9 @@ of the same name removes.
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -14,11 +16,11 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Any
 
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.storage.leftovers import hold, sweep
-from agent_eval.storage.system_calls import exchange, sync_file_system
 
 _REMEDIES = {
     errno.ENOSPC: "Free space on the disk or write to another one.",
@@ -288,5 +290,138 @@ def sync_directory(path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
+    finally:
+        os.close(descriptor)
+
+
+def append_file(path: Path, data: bytes) -> None:
+    """Add `data` to the end of `path`, which is created when missing.
+
+    Not atomic: the file is a log that others write to as well.
+
+    Raises:
+        StorageError: It cannot be written; names path and remedy.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise writing_failed(path, error) from error
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def _function(name: str) -> Any:
+    """A function of the C library, or None where it has none of that name."""
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (OSError, AttributeError):
+        return None
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap two existing paths atomically (`renameat2` with RENAME_EXCHANGE).
+
+    Returns False, with nothing changed, where the system or its file system does not offer it.
+    """
+    rename = _function("renameat2")
+    if rename is None:
+        return False
+    rename.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    rename.restype = ctypes.c_int
+    code = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return bool(code == 0)
+
+
+def sync_file_system(directory: Path) -> bool:
+    """Make everything on the directory's file system durable in one step (`syncfs`).
+
+    For thousands of small files that is a fraction of what syncing each of them takes. Returns False
+    where the system does not offer it.
+
+    Raises:
+        OSError: The disk failed; what was written may be lost.
+    """
+    sync = _function("syncfs")
+    if sync is None:
+        return False
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if sync(ctypes.c_int(descriptor)) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(directory))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+_BUFFER = 1 << 20
+
+
+class HashedFile:
+    """A new file, written piece by piece, synced when closed. Parent directories must exist.
+
+    Use it as a context manager; `sha256` and `size` hold after it is closed.
+
+    Raises:
+        OSError: It exists already, or it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "xb", buffering=_BUFFER)  # noqa: SIM115
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._digest.update(data)
+        self.size += len(data)
+        self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        """Lower-case hexadecimal digest of everything written so far."""
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Sync and close. Harmless when it is closed already."""
+        if self._file.closed:
+            return
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close a file that nobody will read, whatever becomes of its content."""
+        with suppress(OSError):
+            self._file.close()
+
+    def __enter__(self) -> HashedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+
+def write_unsynced(path: Path, data: bytes) -> None:
+    """Write a small file that `sync_file_system` will make durable together with many others.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
     finally:
         os.close(descriptor)

@@ -14,7 +14,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,8 +23,8 @@ import orjson
 
 from agent_eval.errors import InvalidInput, StorageError, UsageError
 from agent_eval.storage.atomic import sync_directory, writing_failed
-from agent_eval.storage.bytes_reader import reading_failed
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.files import reading_failed
+from agent_eval.storage.json import dumps
 
 _PREFIX = 9
 """Bytes before the JSON: the checksum and a space."""
@@ -310,3 +310,61 @@ def _broken(path: Path, offset: int) -> InvalidInput:
         file=str(path),
         offset=offset,
     )
+
+
+PATIENCE_SECONDS = 60.0
+
+
+@contextmanager
+def exclusive(path: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Hold the lock `path` while the block runs. A killed holder's lock is free.
+
+    Raises:
+        StorageError: Somebody else held it for too long, or it cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, timeout=patience_seconds)
+        lock.acquire()
+    except Timeout:
+        raise StorageError(
+            f"{path} is held by another process for more than {patience_seconds:g} s",
+            remedy="Wait for it to end, or end it; the lock frees itself then.",
+            file=str(path),
+        ) from None
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def append_at(path: Path, data: bytes, *, position: int) -> None:
+    """Make `data` follow the first `position` bytes of a file, durably; creates the file.
+
+    Raises:
+        StorageError: It cannot be written, or it is shorter than `position`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            if file.seek(0, os.SEEK_END) < position:
+                raise StorageError(
+                    f"{path} is shorter than it was: {position} bytes were written to it",
+                    remedy="Restore it from a backup or from version control.",
+                    file=str(path),
+                )
+            file.truncate(position)
+            file.seek(position)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_directory(path.parent)
+    except OSError as error:
+        raise writing_failed(path, error) from error

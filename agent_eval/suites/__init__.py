@@ -1,7 +1,6 @@
 """Suites: find, read, validate, migrate. Public names are re-exported here once."""
 
-from agent_eval.suites.cases import Place
-from agent_eval.suites.document import Shard
+from agent_eval.suites.document import Place, Shard
 from agent_eval.suites.migrate import migrate
 from agent_eval.suites.problems import Problem
 from agent_eval.suites.reader import SuiteSource, load_suite, open_suite, read_payload

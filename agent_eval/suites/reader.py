@@ -10,11 +10,19 @@ from typing import Any
 
 from agent_eval.contracts import Case, Suite, SuiteHeader
 from agent_eval.errors import InvalidInput
-from agent_eval.storage.digests import sha256_bytes, sha256_file
-from agent_eval.storage.json_reader import DEFAULT_LIMITS, parse, read_bytes
-from agent_eval.suites.cases import Place, RawCase, duplicate_problem, parse_case, parse_header
-from agent_eval.suites.document import Document, Shard, WholeDocument
-from agent_eval.suites.jsonlines import JsonLinesDocument
+from agent_eval.storage.files import read_bytes, sha256_bytes, sha256_file
+from agent_eval.storage.json import DEFAULT_LIMITS, parse
+from agent_eval.suites.document import (
+    Document,
+    JsonLinesDocument,
+    Place,
+    RawCase,
+    Shard,
+    WholeDocument,
+    duplicate_problem,
+    parse_case,
+    parse_header,
+)
 
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
@@ -95,7 +103,7 @@ def open_document(path: Path) -> Document:
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
         return WholeDocument(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
     if suffix in SUITE_SUFFIXES:
-        from agent_eval.storage.yaml_reader import read_yaml  # PyYAML only where it is needed
+        from agent_eval.storage.yaml import read_yaml  # PyYAML only where it is needed
 
         payload = read_yaml(path)
         digest, size = sha256_file(path)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Case, SuiteHeader, unknown_fields
-from agent_eval.suites.cases import (
+from agent_eval.suites.document import (
+    Document,
     Place,
     RawCase,
     case_problems,
@@ -16,7 +17,6 @@ from agent_eval.suites.cases import (
     header_problems,
     stated_id,
 )
-from agent_eval.suites.document import Document
 from agent_eval.suites.migrate import old_names
 from agent_eval.suites.problems import Problem, shown
 from agent_eval.suites.reader import open_document

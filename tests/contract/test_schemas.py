@@ -13,8 +13,8 @@ from pydantic import BaseModel, TypeAdapter
 
 import agent_eval
 from agent_eval import contracts
-from agent_eval.contracts import schema_export
-from agent_eval.contracts.rows import CaseIndexRow, CaseResultRow, VerdictRow
+from agent_eval.contracts import export as schema_export
+from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, VerdictRow
 
 DIRECTORY = Path(agent_eval.__file__).parent / "schemas"
 FILES = schema_export.schema_files()

@@ -113,8 +113,8 @@ def test_what_is_wrong_with_a_suite_is_told_as_on_this_machine(
 def test_a_judge_that_the_workers_do_not_have_is_not_evaluable(tmp_path: Path, cluster: Cluster) -> None:
     suite(tmp_path)
     (tmp_path / "mine.py").write_text(
-        "from agent_eval.judges.protocol import BaseJudge\n"
-        "from agent_eval.judges.regex import RegexJudge\n\n"
+        "from agent_eval.judges.base import BaseJudge\n"
+        "from agent_eval.judges.builtin.regex import RegexJudge\n\n"
         "class Judge(BaseJudge):\n"
         "    judge_id, Config = 'mine', RegexJudge.Config\n"
         "    def evaluate(self, case, trace):\n"

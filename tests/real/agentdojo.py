@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
-from agent_eval.judges.protocol import BaseJudge, JudgeConfig
+from agent_eval.judges.base import BaseJudge, JudgeConfig
 from tests.shared_data import shared_path
 
 GPT_4O = "gpt-4o-2024-05-13"

@@ -13,7 +13,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from agent_eval.contracts import Comparison, GateDecision
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 from tests.real import agentdojo
 
 UTILITY = "tests.real.agentdojo:Utility"

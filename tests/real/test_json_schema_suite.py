@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from referencing import Resource
 
-from agent_eval.judges.schema_keywords import DRAFTS as VALIDATORS
-from agent_eval.judges.schema_keywords import REGISTRY, specification_of
-from agent_eval.judges.schemas import UnusableSchema, apply, inspect, make_validator
+from agent_eval.judges.matching.json_schema import UnusableSchema, apply, inspect, make_validator
+from agent_eval.judges.matching.schema_keywords import DRAFTS as VALIDATORS
+from agent_eval.judges.matching.schema_keywords import REGISTRY, specification_of
 
 FETCHED = Path(__file__).parents[2] / ".cache" / "json-schema-suite"
 DRAFTS = {

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.gate import decide
-from agent_eval.comparison.policy_gate import decide_by_policy
-from agent_eval.comparison.stability import TrialOutcome, stability
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.decide import decide, decide_by_policy
+from agent_eval.gate.stability import TrialOutcome, stability
 from tests.real import agentdojo, taubench
 from tests.unit.comparison.views import passing, view
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidPack
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 from tests.factories import make_config, make_pack, make_result, pretty, seal
 
 LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])

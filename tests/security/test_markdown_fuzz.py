@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.reports.comment import render_comment
-from agent_eval.reports.markdown import render_markdown
-from agent_eval.reports.summary import render_summary
-from agent_eval.text.markdown import code_span, fence, link, plain, prose
+from agent_eval.reports.comment import render_comment, render_summary
+from agent_eval.reports.markdown_file import render_markdown
+from agent_eval.text.escape import code_span, fence, link, plain, prose
 from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts
 from tests.unit.reports import scenarios
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
-from agent_eval.evidence.bundle import open_bundle
+from agent_eval.evidence.archive import open_bundle
 from agent_eval.storage.archive import ArchiveLimits
 from tests.factories import make_pack
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 from tests.factories import make_pack, make_result
 from tests.security.packs import IDS, LAYOUTS, edit, files_of, pack_of, refused
 

@@ -12,8 +12,8 @@ import pytest
 from agent_eval.contracts import RunConfig, trials_result
 from agent_eval.contracts.trials import ALL
 from agent_eval.errors import InvalidPack
-from agent_eval.evidence.convert import compact, expand
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.archive import compact, expand
+from agent_eval.evidence.reader import open_pack
 from tests.factories import make_case, make_config, make_pack, make_result, make_trace, seal
 
 CASE = make_case("a", "one") | {"trials": [{"trace": make_trace("two"), "metadata": {}}]}
@@ -50,7 +50,7 @@ def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: s
 
 def make(tmp_path: Path) -> Path:
     """The same, written by the program."""
-    from agent_eval.runs.run import RunRequest, run_suite
+    from agent_eval.operations.run import RunRequest, run_suite
     from tests.factories import make_suite
 
     case = CASE | {"policy": {"forbidden_tools": ["two"]}}

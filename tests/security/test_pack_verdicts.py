@@ -14,7 +14,7 @@ import pytest
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence import rows as row_checks
 from agent_eval.evidence import verify
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.sources import DirectorySource
 from tests.factories import make_case, make_index_row, make_pack, make_result, pretty
 from tests.security.packs import IDS, LAYOUTS, edit, pack_of, refused, reseal

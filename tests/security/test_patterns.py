@@ -11,8 +11,10 @@ import pytest
 import re2
 
 import agent_eval.judges
-from agent_eval.judges import patterns, schema_keywords, schemas
-from agent_eval.judges.ecma_patterns import to_re2
+from agent_eval.judges.matching import json_schema as schemas
+from agent_eval.judges.matching import re2 as patterns
+from agent_eval.judges.matching import schema_keywords
+from agent_eval.judges.matching.schema_keywords import to_re2
 from tests.unit.judges.traces import asks, calls, judge, says, uses
 
 ENDLESS = "(a+)+$"

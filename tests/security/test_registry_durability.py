@@ -10,8 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_eval.registry.audit import verify_registry
-from agent_eval.registry.store import RegistryStore
+from agent_eval.registry.store import RegistryStore, verify_registry
 
 WRITER = Path(__file__).with_name("registry_writer.py")
 FULL = os.environ.get("AGENT_EVAL_STRESS") == "1"

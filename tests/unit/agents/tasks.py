@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_eval.agents.protocol import AttemptLimits, Clocks, Sent, Surroundings, T, Task
+from agent_eval.agents.base import AttemptLimits, Clocks, Sent, Surroundings, T, Task
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.base import AgentOptions, account_of
 from agent_eval.agents.catalog import open_agent
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import account_of
 
 KEYS = {"OPENAI_API_KEY": "sk-first-secret", "ANTHROPIC_API_KEY": "sk-first-secret"}
 OTHER_KEYS = {"OPENAI_API_KEY": "sk-other-secret", "ANTHROPIC_API_KEY": "sk-other-secret"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import Cassette, open_cassette
-from agent_eval.agents.protocol import ToolAnswer, ToolFault
-from agent_eval.agents.tool_server import open_tool_server
+from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Retries

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.answer import attributes_of, checked_answer
 from agent_eval.agents.catalog import AGENTS
+from agent_eval.agents.recorder import attributes_of, checked_answer
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 from tests.unit.agents.tasks import make_task

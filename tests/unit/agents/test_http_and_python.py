@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.base import Agent, AgentOptions, AttemptLimits, AttemptResult, Clocks, ToolAnswer
 from agent_eval.agents.catalog import AGENTS, open_agent
-from agent_eval.agents.options import AgentOptions
-from agent_eval.agents.protocol import Agent, AttemptLimits, AttemptResult, Clocks, ToolAnswer
 from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Retries, around, make_task, told

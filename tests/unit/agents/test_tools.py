@@ -9,9 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.agents.arguments import call_key, canonical, fingerprint, key_of_fingerprint
-from agent_eval.agents.protocol import ToolFault
-from agent_eval.agents.tools import CaseTools, check_tools
+from agent_eval.agents.base import ToolFault
+from agent_eval.agents.tools import (
+    CaseTools,
+    call_key,
+    canonical,
+    check_tools,
+    fingerprint,
+    key_of_fingerprint,
+)
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput
 

@@ -9,11 +9,11 @@ from typing import TextIO
 
 import pytest
 
-from agent_eval.ci.github import GitHub
+from agent_eval.ci.config import Settings
 from agent_eval.ci.job import run_job
-from agent_eval.ci.platform import Platform
-from agent_eval.ci.platforms import platform_for
-from agent_eval.ci.settings import Settings
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.platforms.catalog import platform_for
+from agent_eval.ci.platforms.github.job import GitHub
 from agent_eval.errors import AgentEvalError
 from tests.e2e.runner import Runner
 from tests.fakes.github import FakeGitHub

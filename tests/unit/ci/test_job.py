@@ -82,7 +82,7 @@ def test_download__that_turns_out_larger_than_announced(
     named: str,
     expected: tuple[int, str],
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.github_history.MAX_ARCHIVE_BYTES", 1000)
+    monkeypatch.setattr("agent_eval.ci.platforms.github.history.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
     step = runner.pull_request(baseline_run_id=named)
@@ -151,7 +151,7 @@ def test_answer__that_is_no_json_is_an_outage(runner: InProcess, github: FakeGit
 def test_summary__that_is_full_is_not_broken(
     runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.github_step.MAX_SUMMARY_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.platforms.github.step.MAX_SUMMARY_BYTES", 100)
     runner.write_suite(*orders())
     step = runner.pull_request()
     assert step.code == 0
@@ -192,7 +192,7 @@ def test_suite__that_is_called_like_a_pattern_is_that_file(runner: InProcess) ->
 
 
 def test_suites__that_are_far_too_many(runner: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.ci.targets.MAX_SUITES", 1)
+    monkeypatch.setattr("agent_eval.ci.suites.MAX_SUITES", 1)
     for name in ("a", "b"):
         runner.write_suite(*orders(), name=f"{name}.json", dataset_id=name)
     step = runner.pull_request(suite="*.json")

@@ -220,7 +220,7 @@ def test_run__the_commit_is_the_environment_s(
 def test_compare__an_archive_with_several_packs_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from agent_eval.evidence.bundle import write_bundle
+    from agent_eval.evidence.archive import write_bundle
 
     judged(capsys)
     write_bundle({"one": here / "baseline", "two": here / "candidate"}, here / "both.zip")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
-from agent_eval.evidence.pack import open_pack
-from agent_eval.runs.rejudge import PackDocument, RejudgeRequest, rejudge
+from agent_eval.evidence.reader import open_pack
+from agent_eval.operations.rejudge import PackDocument, RejudgeRequest, rejudge
 from tests.factories import make_case, make_suite
 
 CASES = [

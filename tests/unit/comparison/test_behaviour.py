@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.comparison.arguments import ABSENT, PLACES, argument_diff
-from agent_eval.comparison.behaviour import behaviour_change
+from agent_eval.comparison.behaviour import ABSENT, PLACES, argument_diff, behaviour_change
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Case, Comparison, digest
 from tests.factories import make_event, make_index_row
 from tests.unit.comparison.views import index_row, view

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.clusters import COUNTED, RANKED, REST
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.reasons import normalise
+from agent_eval.comparison.facts import normalise
 from agent_eval.contracts import Comparison
 from agent_eval.errors import FailureKind
 from tests.unit.comparison.views import result, view

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Case, Comparison, digest
 from agent_eval.errors import IncompatibleRuns, InvalidInput, NothingMeasured
 from tests.factories import make_case

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.comparison.view import RunView
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import (
     CaseIndexRow,
     CaseResultRow,

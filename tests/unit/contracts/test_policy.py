@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_eval.contracts import TrialCount
-from agent_eval.contracts.instants import instant, is_over
+from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import GatePolicy
 
 

@@ -15,7 +15,7 @@ from agent_eval.demo.scaffold import PLATFORMS, SCAFFOLD, scaffold
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
-from agent_eval.runs.policy import read_policy
+from agent_eval.operations.gate import read_policy
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_eval.agents.protocol import AttemptResult, Clocks, Sent, Surroundings, Task
+from agent_eval.agents.base import AttemptResult, Clocks, Sent, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.errors import FailureKind
 

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.protocol import Task
+from agent_eval.agents.base import Task
 from agent_eval.contracts import RunConfig
 from agent_eval.contracts.trials import ALL
+from agent_eval.engine.agent_run import execute
 from agent_eval.engine.ahead import Ahead
-from agent_eval.engine.execute import execute
+from agent_eval.engine.journaled_suite import Slots, executed
 from agent_eval.engine.plan import JudgePlan
-from agent_eval.engine.recorded import Slots, executed
-from agent_eval.engine.score import open_scoring, score_suite
+from agent_eval.engine.scoring import open_scoring, score_suite
 from agent_eval.errors import InvalidInput
-from agent_eval.evidence.pack import open_pack
+from agent_eval.evidence.reader import open_pack
 from agent_eval.storage.journal import Journal, JournalReader
 from agent_eval.suites.reader import SuiteSource
 from tests.e2e.program import tree
 from tests.unit.engine.agents import Answer, FakeAgent
 from tests.unit.engine.conftest import MakeSuite
-from tests.unit.engine.test_execute import JUDGES, plan_for
+from tests.unit.engine.test_agent_run import JUDGES, plan_for
 
 PLAN = JudgePlan(JUDGES)
 

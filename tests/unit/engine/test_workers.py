@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.engine.claims import Claims, claim
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.shard import ShardOutcome
-from agent_eval.engine.workers import can_fork, work
+from agent_eval.engine.workers import Claims, can_fork, claim, work
 from agent_eval.evidence.writer import PackTarget
 from tests.unit.engine.conftest import MakeSuite
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import Case, CaseIndex, Trace, digest
 from agent_eval.evidence.index import index_row
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.json import dumps
 
 
 def row(trace: list[dict[str, Any]], **case: Any) -> dict[str, Any]:

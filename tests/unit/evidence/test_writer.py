@@ -27,8 +27,8 @@ from agent_eval.errors import FailureKind
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard, result_row
-from agent_eval.storage.digests import sha256_file
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.files import sha256_file
+from agent_eval.storage.json import dumps
 
 CONFIG = RunConfig(run_id="run-1", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy"])
 

@@ -9,17 +9,17 @@ import pytest
 
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, InvalidPack, StorageError, UsageError
-from agent_eval.registry.audit import audit_log, verify_registry
 from agent_eval.registry.baselines import (
+    add_dataset,
     list_approvals,
     list_baselines,
+    list_datasets,
     promote_baseline,
     resolve_baseline,
     set_baseline,
     show_baseline,
 )
-from agent_eval.registry.datasets import add_dataset, list_datasets
-from agent_eval.registry.store import RegistryStore
+from agent_eval.registry.store import RegistryStore, audit_log, verify_registry
 from agent_eval.registry.waivers import add_waiver, list_waivers, revoke_waiver
 from tests.factories import make_case, make_config, make_pack, make_suite
 
@@ -304,7 +304,7 @@ def test_the_same_changes_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
-    from agent_eval.registry.places import find, keep
+    from agent_eval.registry.store import find, keep
 
     elsewhere = Path("/srv/registry/registry.json")
     assert keep(Path("/var/runs/x"), elsewhere) == "/var/runs/x"

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.gate import decide_without_baseline
-from agent_eval.comparison.policy_gate import decide_by_policy
 from agent_eval.contracts import (
     AppliedWaiver,
     BehaviourChange,
@@ -36,6 +34,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from tests.unit.comparison.views import Said, passing, view
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.comparison.arguments import ABSENT
-from agent_eval.comparison.behaviour import behaviour_change
+from agent_eval.comparison.behaviour import ABSENT, behaviour_change
 from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.comment import render_comment
 from agent_eval.reports.detail import characters
@@ -555,7 +554,7 @@ def test_another_case_policy_or_number_of_trials_is_marked_at_the_top():
 
 def test_cases_that_pass_less_often_beyond_the_room_are_counted():
     from agent_eval.reports.detail import COMMENT
-    from agent_eval.reports.trials import less_often
+    from agent_eval.reports.suite import less_often
 
     comparison = scenarios.tried().suites[0].comparison
     detail = replace(COMMENT[0], cases=2, listed=1)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import GateStatus
-from agent_eval.reports.comment import COMMENT_LIMIT, render_comment
+from agent_eval.reports.comment import COMMENT_LIMIT, NOT_EVALUATED, render_comment
 from agent_eval.reports.detail import COMMENT, FULL, SUMMARY_LIMIT
-from agent_eval.reports.evaluation import NOT_EVALUATED
-from agent_eval.reports.wording import ICONS, NOTHING_SHARED, WORDS
+from agent_eval.reports.sentences import ICONS, NOTHING_SHARED, WORDS
 from tests.unit.reports import scenarios
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "reading-the-comment.md"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.storage.json_reader import parse
-from agent_eval.storage.json_writer import dumps
+from agent_eval.storage.json import dumps, parse
 
 VALUES = st.recursive(
     st.none()

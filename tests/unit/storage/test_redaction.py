@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.storage.json_reader import parse
+from agent_eval.storage.json import parse
 from agent_eval.storage.redaction import Redactor
 from agent_eval.storage.secret_names import is_secret_name
 

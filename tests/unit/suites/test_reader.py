@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError
 from agent_eval.suites import load_suite, open_suite, read_payload
-from agent_eval.suites.jsonlines import _lines
+from agent_eval.suites.document import _lines
 
 HEADER = {"dataset_id": "demo", "metadata": {"schema_version": "1.0.0", "owner": "qa"}}
 
@@ -313,7 +313,7 @@ def test_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_line_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.suites.jsonlines.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("agent_eval.suites.document.MAX_LINE_BYTES", 100)
     path = write(tmp_path / "s.jsonl", [case("x" * 200)])
     with pytest.raises(InvalidInput, match="longer than 100 bytes"):
         open_suite(path)

@@ -1,0 +1,94 @@
+"""Requests to agents and tool servers: one try each, with failures as values. Who asks decides on retries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from agent_eval.agents.base import Sent
+from agent_eval.agents.helper_thread import GRACE_SECONDS, HelperThread
+from agent_eval.errors import FailureKind, UsageError
+from agent_eval.http.client import Answer, AnswerTooLarge, HttpError, Session
+from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
+
+_ERRORS = tuple(range(400, 600))
+_CONNECT_SECONDS = 10.0
+_UNLIMITED = 24 * 3600.0
+
+
+class Address:
+    """Where JSON is sent by POST. Safe to use from many threads; each has its own connections.
+
+    Args:
+        url: The address; without encryption too, for agents on a private network.
+        secret_headers: Sent to that origin only, and shown nowhere.
+
+    Raises:
+        UsageError: `url` is no address of that kind.
+    """
+
+    def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
+        self.url = url
+        self._secret_headers = dict(secret_headers or {})
+        self._local = threading.local()
+        self._helper = HelperThread()
+        try:
+            self._session(None)
+        except HttpError as error:
+            raise UsageError(
+                f"{url!r} is no address that can be used: {error.message}",
+                remedy="Write it as https://host/path or http://host:port/path, without a user name.",
+            ) from None
+
+    def _session(self, seconds: float | None) -> Session:
+        held: tuple[float | None, Session] | None = getattr(self._local, "session", None)
+        if held is None or held[0] != seconds:
+            limit = _UNLIMITED if seconds is None else seconds
+            patience = Patience(
+                attempts=1, connect_timeout=_CONNECT_SECONDS, read_timeout=limit, transfer_timeout=limit
+            )
+            session = Session(
+                self.url, secret_headers=self._secret_headers, patience=patience, plain_http=True
+            )
+            held = self._local.session = (seconds, session)
+        return held[1]
+
+    def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Sent[bytes]:
+        """Send JSON and read the answer's bytes.
+
+        The failure is `TIMEOUT` when it takes longer than `seconds`, `OUTPUT_LIMIT` when there are more than
+        `max_bytes`, `INFRASTRUCTURE` for a refused or broken connection, too many requests, or a gateway that
+        cannot reach the service, and `AGENT_ERROR` for any other error status.
+        """
+        began = time.monotonic()
+
+        def send() -> Answer:
+            return self._session(seconds).request(
+                "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes
+            )
+
+        try:
+            # The session's own limit is exact, but does not see headers that come byte by byte.
+            answer = self._helper.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+        except TimeoutError:
+            return Sent(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
+        except AnswerTooLarge:
+            return Sent(
+                failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"
+            )
+        except HttpError as error:
+            if seconds is not None and time.monotonic() - began >= seconds:
+                return Sent(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
+            return Sent(failure=FailureKind.INFRASTRUCTURE, problem=f"could not be reached: {error.message}")
+        if answer.status < 400:
+            return Sent(answer.body)
+        problem = f"answered with HTTP {answer.status}: {answer.excerpt}"
+        wait = asked_wait(answer.status, answer.headers, now=time.time())
+        limited = is_rate_limit(answer.status, answer.headers, answer.body)
+        if limited or answer.status in (502, 503, 504):
+            return Sent(
+                failure=FailureKind.INFRASTRUCTURE, problem=problem, asked_wait=wait, rate_limited=limited
+            )
+        return Sent(failure=FailureKind.AGENT_ERROR, problem=problem)

@@ -1,0 +1,252 @@
+"""What the job says: the report, the outputs, the exit code."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from agent_eval import __version__
+from agent_eval.ci.agent import reproduction
+from agent_eval.ci.baseline import Baseline, age_in_words
+from agent_eval.ci.config import Settings
+from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
+from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.platforms.base import Context
+from agent_eval.ci.suites import REPORT_NAME
+from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus
+from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.operations import clock
+from agent_eval.reports.decision import gate_reasons
+from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
+from agent_eval.text.escape import fence, plain, prose
+
+ERROR = "error"
+"""The outcome when something could not be evaluated."""
+
+MAX_FAILING = 2_000
+MAX_NOTES = 4
+MAX_OUTPUT = 6_000
+"""Characters of what a failed `setup-command` printed."""
+
+# Worst first.
+_ORDER = (
+    ERROR,
+    GateStatus.FAILED.value,
+    GateStatus.INCONCLUSIVE.value,
+    GateStatus.NO_BASELINE.value,
+    GateStatus.PASSED.value,
+)
+
+
+def report_of(
+    evaluation: Evaluation, settings: Settings, context: Context, environ: Mapping[str, str]
+) -> EvaluationReport:
+    """The evaluation as the renderers want it."""
+    search = evaluation.search
+    rules = evaluation.rules
+    warnings = [*rules.warnings, *search.warnings]
+    if search.outage:
+        warnings.insert(0, f"The baseline could not be looked up: {search.outage} Run the job again.")
+    return EvaluationReport(
+        title=settings.report_title,
+        comment_id=settings.comment_id,
+        suites=[_suite(suite, evaluation, environ) for suite in evaluation.suites],
+        run_url=context.run_url,
+        head_sha=context.head_sha,
+        evidence_name=settings.baseline_artifact if context.run_url else str(evaluation.archive),
+        evidence_url=context.evidence_url,
+        warnings=warnings,
+        rule_changes=RuleChanges(sentences=rules.changes, applied=not rules.from_base),
+        reproduce=_reproduce(settings),
+        tool_version=__version__,
+    )
+
+
+def outcome_of(evaluation: Evaluation) -> str:
+    """The worst outcome; a search that GitHub cut short is an error, whatever the rest says."""
+    if evaluation.search.outage:
+        return ERROR
+    return min((suite.decision.gate_status.value for suite in evaluation.suites), key=_ORDER.index)
+
+
+def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
+    """What the process tells the job.
+
+    Args:
+        outcome: The worst one.
+        settings: Say whether the gate may fail the job.
+        blocks: Whether a suite's decision stops the release: it failed, or is inconclusive where that blocks.
+    """
+    if outcome == ERROR:
+        return ExitCode.NOT_EVALUABLE
+    if settings.fail_on == "never":
+        return ExitCode.OK
+    if outcome == GateStatus.FAILED.value:
+        return ExitCode.NO
+    blocked = blocks and outcome == GateStatus.INCONCLUSIVE.value
+    return ExitCode.INCONCLUSIVE if blocked else ExitCode.OK
+
+
+def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
+    """Every output but the comment's address, which is known last."""
+    summaries = [suite.candidate.summary for suite in evaluation.suites]
+    total = sum(summary.total_cases for summary in summaries)
+    compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
+    origin = next((suite.baseline.origin for suite in evaluation.suites if suite.baseline), None)
+    outcome = outcome_of(evaluation)
+    regressed = sum(comparison.overview.regressed_cases for comparison in compared)
+    new_hard = sum(comparison.overview.new_hard_fail_cases for comparison in compared)
+    return _outputs(
+        {
+            "outcome": outcome,
+            "passed": "true" if outcome == GateStatus.PASSED.value else "false",
+            "pass-rate": _rate(sum(summary.passed_cases for summary in summaries), total),
+            "hard-fail-rate": _rate(sum(summary.hard_fail_cases for summary in summaries), total),
+            "regressed-cases": str(regressed) if compared else "",
+            "new-hard-fail-cases": str(new_hard) if compared else "",
+            "baseline-run-id": str(origin.run_id) if origin and origin.run_id else "",
+            "baseline-sha": origin.sha if origin and origin.sha else "",
+            "evidence-pack": "\n".join(str(suite.pack) for suite in evaluation.suites),
+            "evidence-archive": str(evaluation.archive),
+            "report": str(settings.out / REPORT_NAME),
+        }
+    )
+
+
+def outputs_of_error() -> dict[str, str]:
+    """The outputs when nothing could be evaluated: all empty but the outcome."""
+    return _outputs({"outcome": ERROR, "passed": "false"})
+
+
+def error_report(error: AgentEvalError, title: str, context: Context, *, marker: str = "") -> str:
+    """Markdown that says why there is no result, in place of a report.
+
+    Args:
+        error: What went wrong.
+        title: Of the report.
+        context: For the commit and the job's page.
+        marker: The comment's first line; empty outside a comment.
+    """
+    blocks = [
+        marker,
+        f"## 🛑 {plain(title)}: not evaluated",
+        f"**{prose(full_stop(error.message), limit=1_000)}**",
+        prose(error.remedy, limit=1_000) if error.remedy else "",
+        fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
+        f"Commit {prose(f'`{context.head_sha[:7]}`')}." if context.head_sha else "",
+        f"[Job]({context.run_url})" if context.run_url else "",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
+    """Why the job fails, in one line."""
+    reasons = [
+        said
+        for suite in evaluation.suites
+        for said in [*suite.decision.failures, *_undecided(suite.decision)]
+    ]
+    more = f" And {len(reasons) - 3} more reasons." if len(reasons) > 3 else ""
+    return f"{settings.report_title}: {outcome}. {' '.join(map(full_stop, reasons[:3]))}{more}".strip()
+
+
+def _undecided(decision: GateDecision) -> list[str]:
+    said = [reason.rstrip(".") for reason in gate_reasons(decision)]
+    return ["; ".join(said)] if said else []
+
+
+def full_stop(sentence: str) -> str:
+    """The sentence with a full stop, also where its author left it out."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
+    """The result as a few lines of prose for the job's log."""
+    lines = [f"Outcome: {outcome}"]
+    for suite in evaluation.suites:
+        summary = suite.candidate.summary
+        lines.append(
+            f"  {suite.target.path}: {suite.decision.gate_status.value}, "
+            f"{summary.passed_cases} of {summary.total_cases} cases passed"
+        )
+        lines += [f"    {said}" for said in suite.decision.explanation or suite.decision.failures]
+        if suite.baseline is not None:
+            origin = suite.baseline.origin
+            place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
+            lines.append(f"    baseline: {place}")
+    lines += [f"  {note}" for note in evaluation.search.notes]
+    return [*lines, f"Evidence: {evaluation.archive}"]
+
+
+def _suite(suite: SuiteEvaluation, evaluation: Evaluation, environ: Mapping[str, str]) -> SuiteReport:
+    notes = evaluation.search.notes
+    return SuiteReport(
+        slug=suite.target.slug,
+        suite_path=str(suite.target.path),
+        decision=suite.decision,
+        candidate=suite.candidate.reference(),
+        comparison=suite.comparison,
+        baseline=_baseline(suite.baseline, notes, environ) if suite.baseline else None,
+        baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
+        failing=_failing(suite),
+    )
+
+
+def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
+    """Why there is no baseline, where the notes alone do not say it."""
+    looked_at = evaluation.search.looked_at
+    refused = evaluation.search.warnings or evaluation.search.outage
+    if suite.baseline is not None or looked_at is None or (refused and not looked_at):
+        return ""
+    if looked_at == 0:
+        return "This run is the first: there is no earlier one to compare with."
+    return "No earlier run left evidence that can be compared with."
+
+
+def _baseline(baseline: Baseline, notes: list[str], environ: Mapping[str, str]) -> BaselineInfo:
+    origin = baseline.origin
+    return BaselineInfo(
+        how=origin.how,
+        sha=origin.sha,
+        branch=origin.branch,
+        run_id=str(origin.run_id) if origin.run_id else None,
+        run_url=origin.run_url,
+        created_at=origin.created_at,
+        age=age_in_words(origin.created_at, clock.now(environ)),
+        notes=notes,
+    )
+
+
+def _failing(suite: SuiteEvaluation) -> list[CaseResultRow]:
+    failing: list[CaseResultRow] = []
+    for row in suite.candidate.results.values():
+        if not row["passed"]:
+            failing.append(row)
+            if len(failing) == MAX_FAILING:
+                break
+    return failing
+
+
+def _shortened(notes: list[str]) -> list[str]:
+    more = len(notes) - MAX_NOTES
+    return notes if more <= 0 else [*notes[:MAX_NOTES], f"And {more} more notes like these."]
+
+
+def _reproduce(settings: Settings) -> str:
+    words = [word for judge in settings.judges for word in ("--judge", judge)]
+    if settings.judge_config is not None:
+        words += ["--judge-config", str(settings.judge_config)]
+    if settings.case_policy != "all":
+        words += ["--case-policy", settings.case_policy]
+    if settings.agent is not None:
+        words += reproduction(settings.agent)
+    extra = "".join(f" {shlex.quote(word)}" for word in words).replace("{", "{{").replace("}", "}}")
+    return f"agent-eval run --suite {{suite}} --case {{case}}{extra} --out reproduce"
+
+
+def _outputs(values: Mapping[str, str]) -> dict[str, str]:
+    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name != "comment-url"}
+
+
+def _rate(number: int, total: int) -> str:
+    return f"{number / total:.6f}".rstrip("0").rstrip(".") if total else ""

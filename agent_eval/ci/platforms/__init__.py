@@ -1,0 +1,1 @@
+"""The CI platforms that a job can run on."""

@@ -1,0 +1,1 @@
+"""GitHub Actions: the runner, its events and its REST API."""

@@ -1,0 +1,145 @@
+"""What triggered the job, read from the runner's environment and the event's payload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.errors import UsageError
+from agent_eval.storage.json import Limits, read_json
+
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
+_EVENT_LIMITS = Limits(max_bytes=32 << 20)
+_PULL_REQUEST_EVENTS = frozenset(
+    {"pull_request", "pull_request_target", "pull_request_review", "pull_request_review_comment"}
+)
+_BRANCH = "refs/heads/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHubEvent:
+    """The trigger. What an event does not say is None.
+
+    Args:
+        name: As in `on:` of the workflow.
+        repository: `owner/name` in whose Actions the job runs.
+        repository_id: Its number, which survives renames.
+        run_id: The workflow run.
+        attempt: Which attempt of that run, from 1.
+        run_url: The run's page.
+        head_sha: The commit that is evaluated; for a pull request its head, not the trial merge.
+        base_sha: The commit it is meant to go onto.
+        base_branch: The branch it is meant to go into.
+        branch: The branch the job runs on; None for pull requests and tags.
+        default_branch: The repository's.
+        pull_request: Its number.
+        from_fork: Whether the pull request comes from another repository.
+    """
+
+    name: str
+    repository: str
+    repository_id: int | None
+    run_id: int | None
+    attempt: int
+    run_url: str | None
+    head_sha: str | None
+    base_sha: str | None = None
+    base_branch: str | None = None
+    branch: str | None = None
+    default_branch: str | None = None
+    pull_request: int | None = None
+    from_fork: bool = False
+
+    @property
+    def of_pull_request(self) -> bool:
+        """Whether a pull request triggered the job, also where the payload does not say which."""
+        return self.name in _PULL_REQUEST_EVENTS
+
+
+def read_event(environ: Mapping[str, str]) -> GitHubEvent:
+    """The event of this job.
+
+    Raises:
+        UsageError: `GITHUB_REPOSITORY` is not `owner/name`.
+        InvalidInput: The event's payload is not valid JSON.
+    """
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    if not _REPOSITORY.fullmatch(repository):
+        raise UsageError(
+            f"GITHUB_REPOSITORY is not owner/name: {repository[:200]!r}",
+            remedy="Run this inside GitHub Actions, or unset GITHUB_ACTIONS.",
+            field="GITHUB_REPOSITORY",
+        )
+    path = environ.get("GITHUB_EVENT_PATH", "")
+    payload = read_json(Path(path), limits=_EVENT_LIMITS) if path and Path(path).is_file() else {}
+    name = environ.get("GITHUB_EVENT_NAME", "")
+    run_id = _number(environ.get("GITHUB_RUN_ID"))
+    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    common: dict[str, Any] = {
+        "name": name,
+        "repository": repository,
+        "repository_id": _number(environ.get("GITHUB_REPOSITORY_ID")) or _int(payload, "repository", "id"),
+        "run_id": run_id,
+        "attempt": _number(environ.get("GITHUB_RUN_ATTEMPT")) or 1,
+        "run_url": f"{server}/{repository}/actions/runs/{run_id}" if run_id else None,
+        "default_branch": _text(payload, "repository", "default_branch"),
+    }
+    if name in _PULL_REQUEST_EVENTS:
+        return GitHubEvent(**common, **_pull_request(payload))
+    if name == "merge_group":
+        return GitHubEvent(**common, **_merge_group(payload, environ))
+    return GitHubEvent(
+        **common, head_sha=_sha(environ.get("GITHUB_SHA")), branch=_branch(environ.get("GITHUB_REF"))
+    )
+
+
+def _pull_request(payload: Any) -> dict[str, Any]:
+    head, base = (_int(payload, "pull_request", side, "repo", "id") for side in ("head", "base"))
+    return {
+        "pull_request": _int(payload, "pull_request", "number"),
+        "head_sha": _sha(_text(payload, "pull_request", "head", "sha")),
+        "base_sha": _sha(_text(payload, "pull_request", "base", "sha")),
+        "base_branch": _text(payload, "pull_request", "base", "ref"),
+        # A head without a repository is a fork that was deleted.
+        "from_fork": base is not None and head != base,
+    }
+
+
+def _merge_group(payload: Any, environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "head_sha": _sha(_text(payload, "merge_group", "head_sha")) or _sha(environ.get("GITHUB_SHA")),
+        "base_sha": _sha(_text(payload, "merge_group", "base_sha")),
+        "base_branch": _branch(_text(payload, "merge_group", "base_ref")),
+    }
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(payload: Any, *keys: str) -> str | None:
+    value = _at(payload, *keys)
+    return value if isinstance(value, str) and value else None
+
+
+def _int(payload: Any, *keys: str) -> int | None:
+    value = _at(payload, *keys)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _sha(text: str | None) -> str | None:
+    return text if text and _SHA.fullmatch(text) else None
+
+
+def _branch(reference: str | None) -> str | None:
+    return reference.removeprefix(_BRANCH) if reference and reference.startswith(_BRANCH) else None

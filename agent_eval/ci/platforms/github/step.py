@@ -1,0 +1,76 @@
+"""What a step of GitHub Actions tells its runner: summary, outputs, log and annotations."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from agent_eval.errors import StorageError
+from agent_eval.storage.atomic import append_file
+from agent_eval.text.escape import command
+
+MAX_SUMMARY_BYTES = 1 << 20
+"""GitHub drops a step's summary beyond this size."""
+
+
+class GitHubStep:
+    """One step, of which nothing more is known than where the runner listens.
+
+    Args:
+        environ: The runner's environment.
+        stream: The job's log.
+    """
+
+    def __init__(self, environ: Mapping[str, str], stream: TextIO) -> None:
+        self._environ = environ
+        self._stream = stream
+
+    def write_summary(self, markdown: str) -> None:
+        """Add to the step's summary; what would not fit is left out, since GitHub would drop everything."""
+        path = self._environ.get("GITHUB_STEP_SUMMARY", "")
+        data = markdown.encode("utf-8", "replace") + b"\n"
+        if not path:
+            return
+        if _size(Path(path)) + len(data) > MAX_SUMMARY_BYTES:
+            self.warn("The job summary is full; the report is in the output directory.")
+            return
+        self._append(path, data, "The job summary")
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Set the step's outputs. The delimiter cannot be guessed, so no value can set another one."""
+        path = self._environ.get("GITHUB_OUTPUT", "")
+        delimiter = f"agent-eval-{secrets.token_hex(16)}"
+        lines = [f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()]
+        if path:
+            self._append(path, "".join(lines).encode("utf-8", "replace"), "The step's outputs")
+
+    def say(self, text: str) -> None:
+        """Print prose while the runner listens to no command."""
+        token = secrets.token_hex(16)
+        self._print(f"::stop-commands::{token}\n{text}\n::{token}::")
+
+    def warn(self, text: str) -> None:
+        """A warning annotation."""
+        self._print(command("warning", text, title="agent-eval"))
+
+    def fail(self, text: str) -> None:
+        """An error annotation."""
+        self._print(command("error", text, title="agent-eval"))
+
+    def _append(self, path: str, data: bytes, what: str) -> None:
+        try:
+            append_file(Path(path), data)
+        except StorageError as error:
+            self.warn(f"{what} could not be written: {error.message}")
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,86 @@
+"""Which suites are evaluated: paths and globs become suites, each with a slug of its own."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.storage.files import safe_name
+from agent_eval.suites.reader import SuiteSource, open_suite
+
+ARCHIVE_NAME = "evidence.zip"
+REPORT_NAME = "report.md"
+MAX_SUITES = 500
+
+HELD_BYTES = 8 << 20
+"""Most bytes of suites, other than the only one, that are held as values from the beginning."""
+
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A suite to evaluate: its path as given, and the name of its pack and baseline.
+
+    `source` is the open suite, unless it is one of several and too large to be held in memory until its turn;
+    then it is read once more.
+    """
+
+    path: Path
+    slug: str
+    source: SuiteSource | None = None
+
+
+def find_targets(patterns: Sequence[str]) -> list[Target]:
+    """The suites that the patterns name, in their order, globs sorted; each is opened to learn its dataset.
+
+    Args:
+        patterns: Paths or globs, relative to the working directory. `**` crosses directories.
+
+    Raises:
+        UsageError: A glob matches nothing, or there are more than `MAX_SUITES`.
+        InvalidInput: A suite cannot be read, or two have the same dataset.
+    """
+    paths = list(dict.fromkeys(path for pattern in patterns for path in _matches(pattern)))
+    if len(paths) > MAX_SUITES:
+        raise UsageError(
+            f"`suite` names {len(paths)} files, more than {MAX_SUITES}.",
+            remedy="Narrow the globs.",
+            field="suite",
+        )
+    seen: dict[str, Path] = {}
+    targets = []
+    held = 0
+    for path in paths:
+        source = open_suite(path)
+        slug = safe_name(source.header.dataset_id)
+        if slug in seen or slug in (ARCHIVE_NAME, REPORT_NAME):
+            other = seen.get(slug, "the job's own files")
+            raise InvalidInput(
+                f"{path} has the same dataset_id as {other}.",
+                remedy="Give every suite a dataset_id of its own.",
+                file=str(path),
+                field="dataset_id",
+            )
+        seen[slug] = path
+        keeps = len(paths) == 1 or held + source.held_bytes <= HELD_BYTES
+        held += source.held_bytes if keeps else 0
+        targets.append(Target(path, slug, source if keeps else None))
+    return targets
+
+
+def _matches(pattern: str) -> list[Path]:
+    # A file that is called like a pattern is that file.
+    if not _WILD.intersection(pattern) or Path(pattern).exists():
+        return [Path(pattern)]
+    found = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    if not found:
+        raise UsageError(
+            f"No suite matches {pattern!r}.",
+            remedy="Correct `suite`; paths are relative to the working directory.",
+            field="suite",
+        )
+    return [Path(path) for path in found]

@@ -1,0 +1,248 @@
+"""Whose version counts of the files that say how a change is judged, and what the change does to them.
+
+A fork's pull request is judged by the base branch's files, whatever it brings along. The repository's own
+branches are judged by their own, so that an intended change and its acceptance are reviewed in one step; what
+differs from the base branch is listed at the top of the comment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.ci.config import Settings
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Registry, Waiver
+from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError
+from agent_eval.operations.gate import parse_policy_file, parse_settings
+from agent_eval.registry.store import parse_registry
+from agent_eval.storage.files import read_bytes
+
+MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgingRules:
+    """What a change is judged by, beside thresholds.
+
+    Args:
+        policy: Of the gate.
+        registry: Waivers and baselines by name.
+        registry_path: Where the registry lies, for the paths in it.
+        waivers: Those of the baseline that was named.
+        changes: What the change does to the rules, as sentences.
+        from_base: The base branch's rules hold; `changes` were not applied.
+        warnings: What someone should know of how the rules were found.
+    """
+
+    policy: GatePolicy
+    registry: Registry
+    registry_path: Path
+    waivers: list[Waiver]
+    changes: list[str] = field(default_factory=list)
+    from_base: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+class GoverningFiles:
+    """Reads files in the version that counts, and collects what differs.
+
+    Args:
+        platform: Knows the base of the change, and whether it comes from a fork.
+        environ: Says where the checkout is (`GITHUB_WORKSPACE`); else it is the working directory.
+    """
+
+    def __init__(self, platform: Platform, environ: Mapping[str, str]) -> None:
+        self._platform = platform
+        self._top = Path(environ.get("GITHUB_WORKSPACE", "").strip() or Path.cwd())
+        self._reachable = True
+        self.from_fork = platform.context.from_fork
+        self.changes: list[str] = []
+        self.warnings: list[str] = []
+
+    def read(self, path: Path, *, registry: bool = False) -> bytes | None:
+        """The bytes that count; None where there is no such file.
+
+        Raises:
+            RemoteError: The base branch's version counts and cannot be read.
+            InvalidInput: It is too large, or no file.
+        """
+        head = self._head(path)
+        where = self._place(path)
+        if where is None or self._platform.context.base_sha is None or not self._reachable:
+            return head
+        try:
+            base = self._platform.base_file(where)
+        except RemoteError as error:
+            if self.from_fork:
+                raise
+            self._reachable = False
+            self.warnings.append(
+                f"Whether this change alters how it is judged could not be seen: {error.message}"
+            )
+            return head
+        if self.from_fork:
+            # A fork's file may be anything: that it differs is all that is said of it.
+            if head != base:
+                shown = where[:200].replace("`", "'")
+                self.changes.append(f"`{shown}` differs from the base branch.")
+            return base
+        self.changes += differences(where, base, head, registry=registry)
+        return head
+
+    def watch(self, path: Path) -> None:
+        """List what differs in a file that is used as it stands."""
+        if not self.from_fork:
+            self.read(path)
+
+    def _head(self, path: Path) -> bytes | None:
+        if self.from_fork and path.is_symlink():
+            return b""
+        return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None
+
+    def _place(self, path: Path) -> str | None:
+        """The path in the repository; None for what does not come with the change."""
+        place = os.path.relpath(os.path.abspath(path), self._top)
+        return None if place.startswith("..") else Path(place).as_posix()
+
+
+def judging_rules(settings: Settings, files: GoverningFiles) -> JudgingRules:
+    """Policy, waivers and named baselines, in the version that counts.
+
+    Raises:
+        InvalidInput: Policy or registry cannot be read, or there is no such policy.
+        RemoteError: The base branch's version counts and cannot be read.
+    """
+    policy = _policy(settings, files)
+    data = files.read(settings.registry_path, registry=True)
+    registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
+    if settings.judge_config is not None:
+        files.watch(settings.judge_config)
+    return JudgingRules(
+        policy=policy,
+        registry=registry,
+        registry_path=settings.registry_path,
+        waivers=[one for one in registry.waivers if one.baseline_name == settings.baseline_name],
+        changes=files.changes,
+        from_base=files.from_fork,
+        warnings=files.warnings,
+    )
+
+
+def _policy(settings: Settings, files: GoverningFiles) -> GatePolicy:
+    policy = GatePolicy()
+    if settings.policy is not None:
+        data = files.read(settings.policy)
+        if data is not None:
+            policy = parse_policy_file(data, str(settings.policy))
+        elif files.from_fork:
+            files.warnings.append(
+                f"The base branch has no `{settings.policy}`, and a fork cannot bring a policy of its own: "
+                "the preset alone holds."
+            )
+        else:
+            raise InvalidInput(
+                f"The policy {settings.policy} does not exist.",
+                remedy="Correct `policy`, or leave it out for the preset alone.",
+                file=str(settings.policy),
+                field="policy",
+            )
+    return policy.model_copy(update={"preset": settings.preset}) if settings.preset else policy
+
+
+_VALUE_LIMIT = 80
+_NAME_LIMIT = 200
+_IDENTITY = ("case_id", "waiver_id", "name")
+_MISSING = object()
+
+
+def differences(name: str, base: bytes | None, head: bytes | None, *, registry: bool = False) -> list[str]:
+    """Every difference between two versions of a file; None where the file is not there.
+
+    Args:
+        name: How the file is called.
+        base: As it is on the base branch.
+        head: As the change has it.
+        registry: Whether it is a registry; its waivers and baselines are told, not its bookkeeping.
+
+    A file that only one side has is told with all that it says. One that cannot be read has changed, and no
+    more is known.
+    """
+    if base == head:
+        return []
+    try:
+        before, after = (_facts(name, data, registry=registry) for data in (base, head))
+    except AgentEvalError:
+        return [f"{_code(name)} changed."]
+    opening = [f"{_code(name)} is new."] if base is None else []
+    opening += [f"{_code(name)} was removed."] if head is None else []
+    return [*opening, *(f"{_code(name)}: {told}" for told in _told(before, after))]
+
+
+def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:
+    if data is None:
+        return {}
+    if registry:
+        return _registered(parse_registry(data, name))
+    return dict(_flat(parse_settings(data, name), ""))
+
+
+def _registered(registry: Registry) -> dict[str, Any]:
+    facts: dict[str, Any] = {f"waiver {one.waiver_id}": _waiver(one) for one in registry.waivers}
+    facts |= {
+        f"baseline {one.name}": f"run {one.run_id}, {one.manifest_sha256}"
+        for one in registry.baselines.values()
+    }
+    return facts
+
+
+def _waiver(waiver: Waiver) -> str:
+    scope = [waiver.case_id and f"case {waiver.case_id}", waiver.judge_id and f"judge {waiver.judge_id}"]
+    scope.append(waiver.regression_key and f"regression {waiver.regression_key}")
+    until = f"until {waiver.expires_at}" if waiver.expires_at else "without end"
+    revoked = f", revoked by {waiver.revoked_by}" if waiver.revoked_at else ""
+    what = ", ".join(part for part in scope if part)
+    return f"{what}, for {waiver.baseline_name}, by {waiver.approved_by}, {until}{revoked}: {waiver.reason}"
+
+
+def _flat(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Path and value of everything that is no collection; rows of a list by what they are about."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
+        for number, item in enumerate(value):
+            named = (
+                next((item[key] for key in _IDENTITY if key in item), None)
+                if isinstance(item, dict)
+                else None
+            )
+            yield from _flat(item, f"{place}[{number if named is None else named}]")
+    else:
+        yield place, value
+
+
+def _told(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        was, now = before.get(name, _MISSING), after.get(name, _MISSING)
+        if was is _MISSING:
+            yield f"{_code(name)} is now {_value(now)}."
+        elif now is _MISSING:
+            yield f"{_code(name)} was {_value(was)} and is gone."
+        elif was != now:
+            yield f"{_code(name)} was {_value(was)} and is now {_value(now)}."
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return _code(", ".join(map(str, value)) or "nothing", limit=4 * _VALUE_LIMIT)
+    return _code(str(value) or "nothing", limit=4 * _VALUE_LIMIT)
+
+
+def _code(text: str, *, limit: int = _NAME_LIMIT) -> str:
+    shown = text.replace("`", "'")
+    return f"`{shown[:limit]}{'…' if len(shown) > limit else ''}`"

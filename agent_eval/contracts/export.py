@@ -1,0 +1,83 @@
+"""JSON Schemas of the files that cross a boundary, generated from the contracts.
+
+The files in `agent_eval/schemas/` are these bytes; `make schemas` writes them and a test holds the two
+equal. Validators in any language can use them: draft 2020-12, no references to other files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from agent_eval.contracts.base import SCHEMA_VERSION
+from agent_eval.contracts.comparison import Comparison
+from agent_eval.contracts.gate import GateDecision, Thresholds
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import AuditEntry, Registry
+from agent_eval.contracts.replay import ReplayExecReport
+from agent_eval.contracts.run import CaseIndex, DerivedManifest, Manifest, RunConfig, RunSummary
+from agent_eval.contracts.suite import Case, Suite, SuiteHeader
+from agent_eval.contracts.trace import Event
+from agent_eval.contracts.trials import StabilityReport
+from agent_eval.contracts.verdict import CaseResult, Verdict
+
+READ: Mapping[str, type[BaseModel]] = {
+    "event": Event,
+    "case": Case,
+    "suite": Suite,
+    "suite_header": SuiteHeader,
+    "thresholds": Thresholds,
+    "gate_policy": GatePolicy,
+}
+"""What people write and this program reads: fields with a default may be left out."""
+
+WRITTEN: Mapping[str, type[BaseModel]] = {
+    "verdict": Verdict,
+    "case_result": CaseResult,
+    "case_index": CaseIndex,
+    "run_config": RunConfig,
+    "run_summary": RunSummary,
+    "comparison": Comparison,
+    "gate_decision": GateDecision,
+    "manifest": Manifest,
+    "derived_manifest": DerivedManifest,
+    "stability_report": StabilityReport,
+    "replay_exec_report": ReplayExecReport,
+    "registry": Registry,
+    "audit_entry": AuditEntry,
+}
+"""What this program writes: every field is there, so readers can rely on it."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one contract.
+
+    Args:
+        name: A key of `READ` or `WRITTEN`.
+
+    Raises:
+        KeyError: There is no such contract.
+    """
+    model, mode = _contract(name)
+    body = model.model_json_schema(mode=mode, by_alias=mode == "validation")
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}",
+        **body,
+    }
+
+
+def schema_files() -> dict[str, bytes]:
+    """Every schema as the bytes of its file, by file name."""
+    return {
+        f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
+        for name in sorted({**READ, **WRITTEN})
+    }
+
+
+def _contract(name: str) -> tuple[type[BaseModel], Literal["validation", "serialization"]]:
+    return (READ[name], "validation") if name in READ else (WRITTEN[name], "serialization")

@@ -1,0 +1,380 @@
+"""One trial of a case: propose, execute, judge, and repair until it passes.
+
+An attempt is the agent's one run at the case. Its verdicts go back to the agent as `previous_attempts`, and
+the trial ends with the first attempt that passes, when no repair is left, or when a limit is reached. What is
+judged is the last attempt, whose number is `selected_attempt`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypedDict
+
+from agent_eval.agents.base import (
+    SHARE_EXPECTED_OUTPUT,
+    Agent,
+    AttemptLimits,
+    AttemptResult,
+    Clocks,
+    Retry,
+    Surroundings,
+    Task,
+    Tools,
+    once,
+)
+from agent_eval.agents.cassette import Recording
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
+from agent_eval.contracts import Case, CaseResult, Event, Outcome, Trace, canonical_json, definition_of
+from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.engine.shard import judge
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import Judge
+from agent_eval.judges.builtin.budgets import published_price
+from agent_eval.judges.matching.usage import spent
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLimits:
+    """What one trial of a case may use, all its attempts together; None is without limit.
+
+    Attributes:
+        seconds: Time in the agent's hands; waiting in our own queue or for a retry is not counted.
+        steps: Events of the agent: its messages and tool calls.
+        tool_calls: Calls of tools.
+        tokens: Input and output tokens.
+        cost_usd: US dollars, recorded or by published prices.
+    """
+
+    seconds: float | None = None
+    steps: int | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The limits that are set, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+_SAYS_NOTHING_OF_USE = frozenset({TOOL_ANSWER_SOURCE})
+"""Attributes that most events of tools have. Looking for tokens and cost takes longer than all the rest."""
+
+
+@dataclass(slots=True)
+class TrialUse:
+    """What a trial has used so far. Tokens and cost are None while nothing says."""
+
+    seconds: float = 0.0
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: float | None = None
+    cost_usd: float | None = None
+
+    def add(self, case: Case, trace: Trace, seconds: float) -> None:
+        """Add an attempt.
+
+        Args:
+            case: The case without what earlier attempts recorded.
+            trace: The attempt's events.
+            seconds: How long the agent took.
+        """
+        self.seconds += seconds
+        self.steps += sum(event.is_agent and event.type != TOOL_RESULT for event in trace.events)
+        self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
+        if any(not _SAYS_NOTHING_OF_USE.issuperset(event.attributes) for event in trace.events):
+            used = spent(case, trace, published_price)
+            tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
+            if tokens:
+                self.tokens = (self.tokens or 0) + sum(tokens)
+            if used.cost_usd is not None or used.known_cost_usd:
+                self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or used.known_cost_usd)
+
+    def reached(self, limits: TrialLimits) -> tuple[FailureKind, str] | None:
+        """The first limit that was passed, as failure and words; None while within all."""
+        for name, unit in _UNITS.items():
+            limit, used = getattr(limits, name), getattr(self, name)
+            if limit is not None and used is not None and used > limit:
+                kind = FailureKind.TIMEOUT if name == "seconds" else FailureKind.BUDGET_EXCEEDED
+                return kind, f"used {used:.6g} {unit}, more than the {limit:.6g} that a case may take"
+        return None
+
+    def is_spent(self, limits: TrialLimits) -> bool:
+        """Whether nothing is left for another attempt."""
+        return any(
+            (limit := getattr(limits, name)) is not None
+            and (used := getattr(self, name)) is not None
+            and used >= limit
+            for name in _UNITS
+        )
+
+
+_UNITS = {
+    "seconds": "seconds",
+    "steps": "steps",
+    "tool_calls": "tool calls",
+    "tokens": "tokens",
+    "cost_usd": "US dollars",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What a whole run may use; None is without limit. They change no verdict, only where a run stops."""
+
+    seconds: float | None = None
+    cost_usd: float | None = None
+
+
+@dataclass
+class RunUse:
+    """What a run has used, counted by many threads.
+
+    Args:
+        limits: The run's limits.
+        clock: Seconds that only grow.
+    """
+
+    limits: RunLimits
+    clock: Callable[[], float]
+    cost_usd: float = 0.0
+    unknown_cost: int = 0
+    """Finished trials whose cost nothing tells."""
+    _began: float = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def add(self, cost_usd: float | None) -> None:
+        """Count a finished trial."""
+        with self._lock:
+            if cost_usd is None:
+                self.unknown_cost += 1
+            else:
+                self.cost_usd += cost_usd
+
+    def is_spent(self) -> bool:
+        """Whether the limit of cost is reached."""
+        return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
+
+    def reached(self) -> str:
+        """Which limit was reached, in words; empty while within both."""
+        seconds, cost = self.limits.seconds, self.limits.cost_usd
+        if seconds is not None and self.clock() - self._began >= seconds:
+            return f"the run's time limit of {seconds:g} s is reached"
+        if self.is_spent():
+            return f"the run's cost limit of {cost:g} US dollars is reached ({self.cost_usd:.4g} spent)"
+        return ""
+
+
+ARTIFACT_BYTES = 4096
+"""How much of an artifact of an attempt, such as its standard error, its history shows: its end."""
+
+_WITHHELD = "withheld: it tells the expected output"
+
+
+class Interrupted(Exception):
+    """The run was ended in the middle of a trial, which therefore does not count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlan:
+    """How every trial of a run goes.
+
+    Attributes:
+        agent: What is tested.
+        judges: What is asked after every attempt.
+        tools: Makes what answers the tool calls of one attempt.
+        max_repairs: Attempts after the first one.
+        attempt_limits: What each attempt may use.
+        limits: What all attempts of a trial may use.
+        share_expected_output: Whether the agent is handed the expected output.
+        retry: How requests are repeated.
+        clocks: Time.
+        interrupted: Whether the run is being ended: no attempt is begun any more.
+        abandoned: Whether it has ended: what is still going on was cut off and does not count.
+    """
+
+    agent: Agent
+    judges: Sequence[Judge]
+    tools: Callable[[Case], Tools]
+    max_repairs: int = 0
+    attempt_limits: AttemptLimits = field(default_factory=AttemptLimits)
+    limits: TrialLimits = field(default_factory=TrialLimits)
+    share_expected_output: bool = False
+    retry: Retry = once
+    clocks: Clocks = field(default_factory=Clocks)
+    interrupted: Callable[[], bool] = lambda: False
+    abandoned: Callable[[], bool] = lambda: False
+
+
+class Recorded(TypedDict):
+    """What a trial adds to a case."""
+
+    trace: list[dict[str, Any]]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """What became of a trial: what it adds to the case, what judges say of it, what it used.
+
+    `calls` are those of live tools, for a cassette. `artifacts` are files by name, which says the attempt.
+    """
+
+    recorded: Recorded
+    result: CaseResult
+    use: TrialUse
+    retries: int
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+
+
+def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
+    """Run a case once.
+
+    Args:
+        raw: The case as read from the suite. What an earlier run recorded in it is not told to the agent;
+            only the trace is there for an agent that is a recording.
+        plan: How.
+
+    Raises:
+        Interrupted: The run is being ended.
+        AgentEvalError: No attempt at any case can succeed.
+    """
+    definition = definition_of(dict(raw))
+    case = Case.model_validate({**definition, "trace": raw.get("trace", [])})
+    history: list[dict[str, Any]] = []
+    artifacts: dict[str, bytes] = {}
+    calls, use, retries = Recording(), TrialUse(), 0
+    while True:
+        attempt = len(history)
+        task = Task(
+            case,
+            mode="repair" if attempt else "propose",
+            attempt=attempt,
+            previous_attempts=_told(history, case, plan),
+            share_expected_output=plan.share_expected_output,
+            limits=remaining(plan.attempt_limits, plan.limits, use),
+        )
+        tools = plan.tools(case)
+        given = plan.agent.attempt(task, Surroundings(tools, plan.retry, plan.clocks))
+        if plan.abandoned() or (plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE):
+            raise Interrupted
+        calls.add(tools.recorded())
+        artifacts.update((f"attempt-{attempt}-{name}", data) for name, data in given.artifacts.items())
+        retries += given.retries
+        trace = Trace(given.events)
+        use.add(case, trace, given.seconds)
+        history.append(_entry(task, given, use.reached(plan.limits)))
+        result = _judged(case, history, given.events, plan)
+        _add_verdicts(history[-1], result)
+        if _is_last(result, given, use, attempt, plan):
+            break
+        if plan.interrupted():
+            raise Interrupted
+    metadata = {**_loop_metadata(history, plan), "loop_passed": result.passed}
+    recorded = Recorded(trace=[event_json(event) for event in given.events], metadata=metadata)
+    return TrialOutcome(recorded, result, use, retries, calls.rows(), artifacts)
+
+
+def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> AttemptLimits:
+    """What the next attempt may use: its own limits, or what is left of the trial's."""
+    left: dict[str, Any] = {}
+    for name in ("seconds", "steps", "tool_calls", "tokens"):
+        limit, own = getattr(limits, name), getattr(each, name)
+        if limit is not None:
+            rest = max(limit - (getattr(use, name) or 0), 0)
+            left[name] = rest if own is None else min(own, rest)
+    return replace(each, **left)
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event as it stands in a suite: what it does not say is left out."""
+    said = {name: value for name, value in event.__dict__.items() if value is not None}
+    if not event.attributes:
+        said.pop("attributes", None)
+    return {**said, **(event.model_extra or {})}
+
+
+def _entry(task: Task, given: AttemptResult, reached: tuple[FailureKind, str] | None) -> dict[str, Any]:
+    """An attempt's record in `metadata.attempt_history`."""
+    entry: dict[str, Any] = {"attempt": task.attempt, "mode": task.mode, "response": given.response()}
+    failure, problem = given.failure, given.problem
+    if failure is None and reached is not None:
+        failure, problem = reached
+    if failure is not None:
+        entry.update(failure=failure.value, problem=problem)
+    if given.retries:
+        entry["retries"] = given.retries
+    if given.artifacts:
+        entry["artifacts"] = {name: _end_of(data) for name, data in sorted(given.artifacts.items())}
+    return entry
+
+
+def _end_of(data: bytes) -> str:
+    left_out = len(data) - ARTIFACT_BYTES
+    text = data[-ARTIFACT_BYTES:].decode("utf-8", "replace")
+    return f"[{left_out} bytes left out]\n{text}" if left_out > 0 else text
+
+
+def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan) -> CaseResult:
+    """The verdicts on an attempt, as judges will see the case in the evidence."""
+    metadata = {**case.metadata, **_loop_metadata(history, plan)}
+    shown = case.model_copy(update={"metadata": metadata, "trace": events})
+    return judge(plan.judges, shown, Trace(events))
+
+
+def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, Any]:
+    return {
+        "attempt_history": history,
+        "selected_attempt": history[-1]["attempt"],
+        "max_repairs": plan.max_repairs,
+    }
+
+
+def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
+    entry.update(passed=result.passed, hard_failed=result.hard_failed)
+    entry["verdicts"] = [
+        {
+            "judge_id": verdict.judge_id,
+            "outcome": verdict.outcome.value,
+            "passed": verdict.passed,
+            "reason": verdict.reason,
+            "failure": None if verdict.failure is None else verdict.failure.value,
+        }
+        for verdict in result.verdicts
+        if verdict.outcome is not Outcome.SKIPPED
+    ]
+
+
+def _is_last(result: CaseResult, given: AttemptResult, use: TrialUse, attempt: int, plan: TrialPlan) -> bool:
+    # Whoever could not be reached, though tried again and again, has nothing to repair.
+    unreachable = given.failure is FailureKind.INFRASTRUCTURE
+    return result.passed or unreachable or attempt >= plan.max_repairs or use.is_spent(plan.limits)
+
+
+def _told(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[dict[str, Any]]:
+    """What the agent is told of its earlier attempts: everything, but not the answer."""
+    if plan.share_expected_output or case.metadata.get(SHARE_EXPECTED_OUTPUT) is True:
+        return history
+    secrets = _forms(case.expected_output)
+    return [
+        {**entry, "verdicts": [_without(verdict, secrets) for verdict in entry["verdicts"]]}
+        for entry in history
+    ]
+
+
+def _forms(expected: Any) -> list[str]:
+    """How a reason might quote the expected output."""
+    if expected is None:
+        return []
+    return [expected] if isinstance(expected, str) and expected else [canonical_json(expected).decode()]
+
+
+def _without(verdict: dict[str, Any], secrets: list[str]) -> dict[str, Any]:
+    if any(secret in verdict["reason"] for secret in secrets):
+        return {**verdict, "reason": _WITHHELD}
+    return verdict

@@ -1,0 +1,241 @@
+"""Several packs in one archive, as it is uploaded from a run and fetched for the next."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import SHARD_CASES, CaseResultRow
+from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.attachments import artifact_line, in_order
+from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.rows import parse_json
+from agent_eval.evidence.sources import DirectorySource, invalid_pack
+from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
+from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
+from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.json import dumps
+
+_ZIP = ".zip"
+
+
+def write_bundle(
+    packs: Mapping[str, Path], out: Path, extra: Mapping[str, Path | bytes] | None = None
+) -> None:
+    """Write packs into one zip, each below its slug; the same packs give the same bytes.
+
+    Args:
+        packs: Directory of each pack by slug, a relative path of one part or more.
+        out: The zip to write.
+        extra: Other files (a report) by their name in the archive.
+
+    Raises:
+        InvalidPack: A pack holds links or other things that are no regular files.
+        InvalidInput: Names that collide or lead out of the archive.
+        StorageError: Disk full, no permission.
+    """
+    members: list[tuple[str, Path | bytes]] = list((extra or {}).items())
+    for slug, directory in packs.items():
+        for path, _ in DirectorySource(directory).members():
+            members.append((f"{slug}/{path}", directory / path))
+    write_zip(members, out)
+
+
+def open_bundle(
+    where: Path | bytes, *, source: str | None = None, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+) -> dict[str, Pack]:
+    """Open and verify every pack in an archive, without extracting anything.
+
+    Args:
+        where: Path or content of a zip: what `write_bundle` wrote; the same as the only zip within
+            another, as artifact stores hand it out; or the files of a single pack.
+        source: What errors call the archive.
+        limits: Bounds; they hold for the inner archive again.
+
+    Returns:
+        The packs by the directory in which they lie: the slug that `write_bundle` was given. A pack at
+        the root of the archive has the empty string as its key.
+
+    Raises:
+        InvalidInput: Not a zip, beyond the limits, bad names; or there is no pack in it.
+        InvalidPack: A pack does not verify.
+    """
+    name = source or (str(where) if isinstance(where, Path) else "archive")
+    archive = ZipArchive(where, source=name, limits=limits)
+    prefixes = list(_prefixes(archive))
+    if not prefixes:
+        inner = [member for member in archive.names() if member.endswith(_ZIP)]
+        if len(inner) == 1:
+            outer, archive = archive, archive.nested(inner[0])
+            outer.close()
+            prefixes = list(_prefixes(archive))
+    if not prefixes:
+        archive.close()
+        remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
+        raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
+    return {prefix.rstrip("/"): open_pack(archive, prefix=prefix) for prefix in prefixes}
+
+
+def _prefixes(archive: ZipArchive) -> Iterator[str]:
+    """Where packs lie in an archive. What lies within a pack is its content, whatever it looks like."""
+    manifests = [name for name in archive.names() if name.rpartition("/")[2] == at.MANIFEST]
+    found: list[str] = []
+    for name in sorted(manifests, key=lambda name: name.count("/")):
+        prefix = name.removesuffix(at.MANIFEST)
+        if not any(prefix.startswith(outer) for outer in found) and _is_ours(archive, name):
+            found.append(prefix)
+            yield prefix
+
+
+def _is_ours(archive: ZipArchive, name: str) -> bool:
+    try:
+        value = parse_json(archive.read(name), pack=archive.source, path=name)
+    except AgentEvalError:
+        # Broken or not JSON: taken for ours, so that opening says what is wrong with it.
+        return True
+    return isinstance(value, dict) and "files" in value and value.get("kind") == "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A finished conversion.
+
+    Attributes:
+        out: The new pack.
+        layout: Its layout.
+        left_behind: Files that were written into the old pack after the run; they are not converted.
+    """
+
+    out: Path
+    layout: at.Layout
+    left_behind: list[str]
+
+
+def expand(pack: Pack, out: Path) -> Conversion:
+    """Write a pack in the layout `files`: a folder a case, as the specification has it.
+
+    Args:
+        pack: A verified pack in either layout.
+        out: Where; a pack there is replaced when the new one is complete, also `pack` itself.
+
+    Raises:
+        InvalidPack: The pack holds something that the other layout cannot, or changed meanwhile.
+        UsageError: There is something else at `out`, or a pack into which something was written later.
+        StorageError: Disk full, no permission.
+    """
+    return _convert(pack, out, "files")
+
+
+def compact(pack: Pack, out: Path) -> Conversion:
+    """Write a pack in the layout `compact`: sharded JSON Lines. Otherwise as `expand`.
+
+    Raises:
+        UsageError: Artifacts of 250 cases exceed what one file of the layout can hold; also as `expand`.
+    """
+    return _convert(pack, out, "compact")
+
+
+def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
+    manifest = pack.manifest
+    refuse_to_lose_outputs(out)
+    twin = _Twin(pack)
+    with new_directory(out, replace=may_be_replaced(out)) as root:
+        target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)
+        target.prepare()
+        with PackSealer(target) as sealer:
+            cases = zip(pack.trajectories(), pack.results(), pack.index(), strict=True)
+            for shard in range(-(-manifest.case_count // SHARD_CASES)):
+                with open_shard(target, shard) as writer:
+                    for (raw, encoded), result, row in islice(cases, SHARD_CASES):
+                        artifacts = pack.artifacts(row["case_id"])
+                        case = CaseEvidence(raw, encoded, result, dumps(result), row, artifacts)
+                        twin.case(case)
+                        writer.add(case)
+                    written = writer.finish()
+                sealer.append(written)
+            twin.finish()
+            config, summary = (
+                parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
+            )
+            sealer.seal_json(config, summary, complete=manifest.complete)
+    left_behind = [entry.path for entry in pack.derived.files] if pack.derived else []
+    return Conversion(out, layout, left_behind)
+
+
+class _Twin:
+    """What converting back would give, as digests, held against what the pack has.
+
+    So nothing is ever lost without a word: a file of events that says more than the trajectories, a file
+    that a later version added.
+    """
+
+    def __init__(self, pack: Pack) -> None:
+        self._pack = pack
+        self._files = pack.manifest.layout == "files"
+        self._left = {entry.path: entry for entry in pack.run_files()}
+        self._hashers: dict[str, Any] = {at.INDEX: hashlib.sha256()}
+        if self._files:
+            self._hashers[at.EVENTS] = hashlib.sha256()
+        self._judges: dict[str, at.IndentedList] = {}
+        self._count = 0
+        for path in (at.CONFIG, at.SUMMARY):
+            data = pack.read(path)
+            self._same(path, hashlib.sha256(dumps(parse_json(data, pack=pack.name, path=path), indent=True)))
+
+    def case(self, case: CaseEvidence) -> None:
+        """Take the next case in suite order."""
+        self._add(at.INDEX, dumps(case.row) + b"\n")
+        if self._files:
+            self._case_files(case.trajectory, case.result)
+            directory = at.case_directory(case.result["case_id"])
+            for name, data in case.artifacts.items():
+                self._same(at.artifact_file(directory, name), hashlib.sha256(data))
+        else:
+            shard = self._count // SHARD_CASES
+            self._add(at.trajectories_shard(shard), case.trajectory_line + b"\n")
+            self._add(at.verdicts_shard(shard), case.result_line + b"\n")
+            for name, data in in_order(case.result["case_id"], case.artifacts):
+                path = at.artifacts_shard(shard)
+                self._add(path, artifact_line(case.result["case_id"], name, data))
+        self._count += 1
+
+    def _case_files(self, raw: dict[str, Any], result: CaseResultRow) -> None:
+        directory = at.case_directory(result["case_id"])
+        self._same(at.trajectory_file(directory), hashlib.sha256(dumps(raw, indent=True)))
+        self._same(at.verdicts_file(directory), hashlib.sha256(dumps(result, indent=True)))
+        for line in at.event_lines(self._pack.manifest.run_id, self._pack.manifest.dataset_id, raw):
+            self._add(at.EVENTS, line)
+        for verdict in result["verdicts"]:
+            path = at.judge_file(verdict["judge_id"])
+            self._add(path, self._judges.setdefault(path, at.IndentedList()).item(verdict))
+
+    def finish(self) -> None:
+        """Compare the files that span several cases; nothing may be left."""
+        for path, items in self._judges.items():
+            self._add(path, items.end())
+        for path, hasher in self._hashers.items():
+            self._same(path, hasher)
+        for path in self._left:
+            self._refuse(path)
+
+    def _add(self, path: str, data: bytes) -> None:
+        hasher = self._hashers.get(path)
+        if hasher is None:
+            hasher = self._hashers[path] = hashlib.sha256()
+        hasher.update(data)
+
+    def _same(self, path: str, hasher: Any) -> None:
+        entry = self._left.pop(path, None)
+        if entry is None or entry.sha256 != hasher.hexdigest():
+            self._refuse(path)
+
+    def _refuse(self, path: str) -> None:
+        what = "does not follow from trajectories and verdicts, or was written in another form"
+        remedy = "It cannot be converted without loss: keep the pack in its layout."
+        raise invalid_pack(self._pack.name, path, what, remedy=remedy)

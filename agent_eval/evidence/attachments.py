@@ -1,0 +1,203 @@
+"""Files that belong to a case: what its agent wrote to standard error, an answer that could not be read.
+
+In the layout `files` each is a file below `cases/<directory>/artifacts/`. In `compact` the artifacts of a
+shard's cases are lines of one file, so that a large run stays a few files: in suite order, within a case by
+name, each as `text` where it is UTF-8 and not longer for that, else as `base64`.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from agent_eval.contracts import Manifest
+from agent_eval.errors import InvalidInput
+from agent_eval.evidence import layout as at
+from agent_eval.evidence.rows import parse_lines
+from agent_eval.evidence.sources import invalid_pack
+from agent_eval.storage.archive import check_member_name, same_place
+from agent_eval.storage.files import safe_name
+from agent_eval.storage.json import dumps
+
+MAX_ARTIFACT_BYTES = 256 << 10
+"""Bytes kept of each artifact of a case by `storable`."""
+
+MAX_CASE_BYTES = 1 << 20
+"""Bytes kept of all artifacts of a case by `storable`."""
+
+MAX_ARTIFACTS = 64
+"""Artifacts kept of a case by `storable`."""
+
+LEFT_OUT = "_left-out.txt"
+"""Artifact that names those for which there was no room; no safe name begins like that."""
+
+_DEEPEST = 8
+_LONGEST_PART = 255
+_NAMED_LEFT_OUT = 20
+
+
+def storable(artifacts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Artifacts as a pack may hold them, whatever whoever made them had in mind.
+
+    Names become safe file names (`storage.files.safe_name`), different ones stay different; empty artifacts
+    are left out; of long ones the end is kept, with a line that says so. What exceeds the limits of a case
+    is named in `_left-out.txt`. Deterministic.
+    """
+    kept: dict[str, bytes] = {}
+    left_out: list[str] = []
+    room = MAX_CASE_BYTES
+    for name in sorted(name for name, data in artifacts.items() if data):
+        safe = safe_name(name)
+        limit = min(MAX_ARTIFACT_BYTES, room)
+        if len(kept) >= MAX_ARTIFACTS or len(artifacts[name]) > limit < MAX_ARTIFACT_BYTES:
+            left_out.append(safe)
+            continue
+        kept[safe] = _end_of(artifacts[name], limit)
+        room -= len(kept[safe])
+    if left_out:
+        kept[LEFT_OUT] = _left_out(left_out)
+    return kept
+
+
+def _end_of(data: bytes, limit: int) -> bytes:
+    if len(data) <= limit:
+        return data
+    end = limit - 100
+    return b"[%d bytes left out]\n" % (len(data) - end) + data[-end:]
+
+
+def _left_out(names: list[str]) -> bytes:
+    shown = names[:_NAMED_LEFT_OUT]
+    more = len(names) - len(shown)
+    lines = ["There was no room for these artifacts:", *shown, *([f"and {more} more"] if more else [])]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def in_order(case_id: str, artifacts: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    """A case's artifacts as they are written: by name, each name checked.
+
+    Raises:
+        InvalidInput: A name that does not stay within the case's directory or that not every system can
+            hold; `storable` makes names that do.
+    """
+    if problem := names_problem(case_id, artifacts):
+        remedy = "Give artifacts plain file names."
+        raise InvalidInput(f"case {case_id[:200]!r}: {problem}", remedy=remedy, case_id=case_id)
+    return sorted(artifacts.items())
+
+
+def names_problem(case_id: str, names: Iterable[str]) -> str | None:
+    """What is wrong with names of artifacts as relative paths that are all different files, or None."""
+    directory = at.case_directory(case_id)
+    places: dict[str, str] = {}
+    for name in names:
+        problem = check_member_name(name) or check_member_name(at.artifact_file(directory, name))
+        parts = name.split("/")
+        if len(parts) > _DEEPEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
+            problem = problem or "is too long or lies too deep"
+        if problem:
+            return f"artifact {name[:200]!r} {problem}"
+        if (place := same_place(name)) in places:
+            return f"artifacts {places[place][:200]!r} and {name[:200]!r} are the same file"
+        places[place] = name
+    for place, name in places.items():
+        above = place
+        while above := above.rpartition("/")[0]:
+            if above in places:
+                return f"artifact {name[:200]!r} lies below the artifact {places[above][:200]!r}"
+    return None
+
+
+def artifact_line(case_id: str, name: str, data: bytes) -> bytes:
+    """An artifact's line in the compact layout, its line feed included."""
+    row: dict[str, Any] = {"case_id": case_id, "name": name}
+    encoded = dumps({**row, "base64": b64encode(data).decode()}) + b"\n"
+    try:
+        text = dumps({**row, "text": data.decode()}) + b"\n"
+    except UnicodeDecodeError:
+        return encoded
+    # Escapes can make text six times as long.
+    return min(text, encoded, key=len)
+
+
+class ArtifactReader:
+    """The artifacts of a verified pack, by case.
+
+    Args:
+        pack: What errors call the pack.
+        manifest: Of the pack.
+        paths: All files of the run part.
+    """
+
+    def __init__(self, pack: str, manifest: Manifest, paths: Iterable[str]) -> None:
+        self._pack = pack
+        self._manifest = manifest
+        self._paths = paths
+        self._last: tuple[str, dict[str, dict[str, bytes]]] = ("", {})
+
+    def of_case(self, case_id: str, shard: int, read: Callable[[str], bytes]) -> dict[str, bytes]:
+        """Bytes by name, sorted by name.
+
+        Args:
+            case_id: A case of the pack.
+            shard: Number of the shard that has it, where the pack is compact.
+            read: Gives the bytes of a file of the pack, verified again.
+        """
+        if self._manifest.layout == "compact":
+            path = at.artifacts_shard(shard)
+            return self._of_shard(path, read).get(case_id, {}) if path in self._present else {}
+        directory = self._manifest.case_directories[case_id]
+        prefix = at.artifact_file(directory, "")
+        return {path[len(prefix) :]: read(path) for path in self._folders.get(directory, ())}
+
+    @cached_property
+    def _present(self) -> frozenset[str]:
+        return frozenset(path for path in self._paths if path.startswith(at.ARTIFACT_SHARDS))
+
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """Artifacts by the directory of their case."""
+        found: dict[str, list[str]] = {}
+        for path in self._paths:
+            parts = path.split("/", 3)
+            if len(parts) == 4 and parts[0] == at.CASES and parts[2] == at.ARTIFACTS:
+                found.setdefault(parts[1], []).append(path)
+        return found
+
+    def _of_shard(self, path: str, read: Callable[[str], bytes]) -> dict[str, dict[str, bytes]]:
+        if self._last[0] != path:
+            self._last = (path, self._parsed(path, read(path)))
+        return self._last[1]
+
+    def _parsed(self, path: str, content: bytes) -> dict[str, dict[str, bytes]]:
+        found: dict[str, dict[str, bytes]] = {}
+        for number, row in enumerate(parse_lines(content, pack=self._pack, path=path), start=1):
+            data = _data(row)
+            if data is None:
+                raise invalid_pack(self._pack, path, f"line {number}: is not an artifact")
+            of_case = found.setdefault(row["case_id"], {})
+            if row["name"] in of_case:
+                raise invalid_pack(self._pack, path, f"line {number}: has an artifact twice")
+            of_case[row["name"]] = data
+        for case_id, artifacts in found.items():
+            if problem := names_problem(case_id, artifacts):
+                raise invalid_pack(self._pack, path, f"case {case_id[:200]!r}: {problem}")
+        return found
+
+
+def _data(row: Any) -> bytes | None:
+    """The bytes of an artifact from its line; None where it is none."""
+    if not isinstance(row, dict) or type(row.get("case_id")) is not str or type(row.get("name")) is not str:
+        return None
+    text, encoded = row.get("text"), row.get("base64")
+    if isinstance(text, str) and encoded is None:
+        return text.encode()
+    if isinstance(encoded, str) and text is None:
+        try:
+            return b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            return None
+    return None

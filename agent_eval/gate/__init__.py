@@ -1,0 +1,1 @@
+"""Whether a candidate may ship: rules, statistics, waivers and the decision. Pure functions."""

@@ -1,0 +1,359 @@
+"""The gate by policy: pass, fail or inconclusive, decided in a fixed order.
+
+Integrity → zero-tolerance judges → explicit thresholds → regression test → non-inferiority. The first step
+that fails decides; without a failure the last step says whether it passed or nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import (
+    Comparison,
+    GateDecision,
+    GateEvidence,
+    GateStatus,
+    GateStep,
+    RuleResult,
+    RunReference,
+    Thresholds,
+)
+from agent_eval.contracts.base import instant
+from agent_eval.contracts.policy import GatePolicy, Quarantine
+from agent_eval.contracts.registry import Waiver
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.gate import steps
+from agent_eval.gate.explanation import explain
+from agent_eval.gate.rules import Measured, apply_rules, measure, measure_run
+from agent_eval.gate.steps import gate_evidence
+from agent_eval.gate.waivers import Excuses, excuse
+
+
+def decide_by_policy(
+    comparison: Comparison,
+    policy: GatePolicy,
+    *,
+    generated_at: str,
+    thresholds: Thresholds | None = None,
+    comparison_sha256: str | None = None,
+    waivers: Sequence[Waiver] = (),
+) -> GateDecision:
+    """Decide on a candidate that was compared with a baseline, by a policy.
+
+    Args:
+        comparison: From `compare`, perhaps read back from a file.
+        policy: From `gate.yml`, or a preset: `GatePolicy(preset="release")`.
+        generated_at: ISO 8601 time with its offset; expiries are held against it.
+        thresholds: Rules from flags, which override those of the policy one by one.
+        comparison_sha256: Digest of the file the comparison was read from.
+        waivers: Of the baseline; expired and revoked ones excuse nothing.
+
+    Raises:
+        InvalidInput: The comparison contradicts itself.
+        NothingMeasured: The candidate has no case.
+        UsageError: `generated_at` names no point in time.
+    """
+    excuses = excuse(comparison, waivers, policy.quarantine, now=decision_time(generated_at))
+    measured = measure(comparison)
+    evidence = gate_evidence(comparison, measured, excuses, policy)
+    counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids)
+    merged = merge_thresholds(policy.thresholds, thresholds)
+    rules = apply_rules(merged, counted)
+    taken = _take_steps(comparison, policy, excuses, rules, evidence)
+    decision = decision_of(
+        merged,
+        rules,
+        counted,
+        status=status_of(taken),
+        generated_at=generated_at,
+        candidate=comparison.candidate,
+        baseline=comparison.baseline,
+        comparison_sha256=comparison_sha256,
+    )
+    return _in_full(decision, policy, taken, evidence, excuses)
+
+
+def _take_steps(
+    comparison: Comparison,
+    policy: GatePolicy,
+    excuses: Excuses,
+    rules: Sequence[RuleResult],
+    evidence: GateEvidence,
+) -> list[GateStep]:
+    """All steps, in the order in which they decide."""
+    return [
+        steps.integrity(comparison, excuses, policy),
+        steps.zero_tolerance(comparison, excuses, policy),
+        steps.thresholds(rules),
+        steps.regression(evidence, policy),
+        steps.non_inferiority(evidence),
+    ]
+
+
+def _in_full(
+    decision: GateDecision,
+    policy: GatePolicy,
+    taken: list[GateStep],
+    evidence: GateEvidence,
+    excuses: Excuses,
+) -> GateDecision:
+    """A decision by thresholds with what only a policy has to say."""
+    failed = [step.message for step in taken if step.status == "failed" and step.name != "thresholds"]
+    undecided = decision.gate_status is GateStatus.INCONCLUSIVE
+    told = decision.model_copy(
+        update={
+            "failures": [*decision.failures, *failed],
+            "blocks": decision.blocks or (undecided and policy.blocks_on_inconclusive),
+            "preset": policy.preset,
+            "steps": taken,
+            "evidence": evidence,
+            "waivers": excuses.applied,
+            "expired": excuses.expired,
+            "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
+            "quarantined_case_ids": sorted(excuses.quarantined),
+        }
+    )
+    return told.model_copy(update={"explanation": explain(told)})
+
+
+def status_of(taken: Sequence[GateStep]) -> GateStatus:
+    """What the steps amount to: failed, else inconclusive, else passed."""
+    said = {step.status for step in taken}
+    if "failed" in said:
+        return GateStatus.FAILED
+    return GateStatus.INCONCLUSIVE if "inconclusive" in said else GateStatus.PASSED
+
+
+def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresholds:
+    """The rules of a policy with those that a flag sets in their place."""
+    if override is None:
+        return stated
+    flags = {name: getattr(override, name) for name in Thresholds.model_fields}
+    return stated.model_copy(update={name: value for name, value in flags.items() if value is not None})
+
+
+def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
+    """A policy from a file's content.
+
+    Args:
+        values: The parsed file.
+        source: What to call the file in an error.
+
+    Raises:
+        InvalidInput: An unknown key (names the nearest one), or a value out of range.
+    """
+    rules = values.get("thresholds") or {}
+    if not isinstance(rules, Mapping):
+        raise _invalid(source, "thresholds", "must be an object")
+    _check_keys(values, list(GatePolicy.model_fields), source, "")
+    _check_keys(rules, list(Thresholds.model_fields), source, "thresholds.")
+    try:
+        parsed = parse_thresholds(rules)
+    except UsageError as error:
+        raise _invalid(source, f"thresholds.{error.details.get('field')}", error.message) from None
+    try:
+        policy = GatePolicy.model_validate({**values, "thresholds": parsed})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _invalid(source, ".".join(str(step) for step in first["loc"]), first["msg"]) from None
+    for place, held in enumerate(policy.quarantine):
+        _check_expiry(held, f"quarantine.{place}.expires_at", source)
+    return policy
+
+
+def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place: str) -> None:
+    for name in values:
+        if name not in known:
+            nearest = get_close_matches(str(name), known, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(known)}"
+            raise _invalid(source, f"{place}{name}", f"there is no such key{hint}")
+
+
+def _check_expiry(held: Quarantine, field: str, source: str) -> None:
+    if held.expires_at is not None:
+        try:
+            instant(held.expires_at)
+        except ValueError as error:
+            raise _invalid(source, field, str(error)) from None
+
+
+def _invalid(source: str, field: str, problem: str) -> InvalidInput:
+    return InvalidInput(
+        f"{source}: {field}: {problem}",
+        remedy="Correct the policy; an unreadable policy decides nothing.",
+        file=source,
+        field=field,
+    )
+
+
+def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
+    """Thresholds from flags or a file; a rule that is not named, or None, is not set.
+
+    Raises:
+        UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    unknown = sorted(given.keys() - Thresholds.model_fields.keys())
+    if unknown:
+        raise UsageError(
+            f"there is no rule called {unknown[0]!r}",
+            remedy=f"The rules are {', '.join(Thresholds.model_fields)}.",
+            field=unknown[0],
+        )
+    try:
+        return Thresholds.model_validate(given)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        raise _bad_threshold(field, given[field]) from None
+
+
+def decide(
+    comparison: Comparison,
+    thresholds: Thresholds,
+    *,
+    generated_at: str,
+    comparison_sha256: str | None = None,
+    waivers: Sequence[Waiver] = (),
+) -> GateDecision:
+    """Decide on a candidate that was compared with a baseline, by thresholds alone.
+
+    `min_pass_rate` and `max_hard_fail_rate` are held against the candidate's whole run, the other four
+    against the compared cases. With no case compared none of these four can hold.
+
+    Args:
+        comparison: From `compare`, perhaps read back from a file.
+        thresholds: At least one rule.
+        generated_at: ISO 8601 time that the decision carries.
+        comparison_sha256: Digest of the file the comparison was read from.
+        waivers: Of the baseline; a waived case does not count as regressed or newly hard-failed.
+
+    Raises:
+        UsageError: No rule is set, or a threshold is no number.
+        InvalidInput: The comparison contradicts itself.
+        NothingMeasured: The candidate has no case.
+    """
+    _check(thresholds)
+    if not thresholds.any_set:
+        raise UsageError(
+            "the gate has no rule, so it cannot say yes or no",
+            remedy="Set at least one of --min-pass-rate, --max-hard-fail-rate, --max-pass-rate-drop, "
+            "--max-hard-fail-increase, --max-regressed-cases, --max-new-hard-fail-cases.",
+        )
+    excuses = Excuses()
+    if waivers:
+        excuses = excuse(comparison, waivers, now=decision_time(generated_at))
+    measured = measure(comparison).without(excuses.cases, comparison.new_hard_fail_case_ids)
+    rules = apply_rules(thresholds, measured)
+    decision = decision_of(
+        thresholds,
+        rules,
+        measured,
+        status=GateStatus.PASSED if all(rule.passed for rule in rules) else GateStatus.FAILED,
+        generated_at=generated_at,
+        candidate=comparison.candidate,
+        baseline=comparison.baseline,
+        comparison_sha256=comparison_sha256,
+    )
+    decision.waivers = excuses.applied
+    decision.expired = excuses.expired
+    decision.waived_case_ids = sorted(excuses.waived)
+    return decision
+
+
+def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
+    """Decide on a first run: the two absolute rules apply, the others are listed as not applied.
+
+    Without an absolute rule the status is `no-baseline`, which is not a pass.
+
+    Raises:
+        UsageError: A threshold is no number.
+        NothingMeasured: The run has no case.
+    """
+    _check(thresholds)
+    measured = measure_run(run)
+    rules = apply_rules(thresholds, measured)
+    applied = [rule for rule in rules if rule.applied]
+    status = GateStatus.NO_BASELINE
+    if applied:
+        status = GateStatus.PASSED if all(rule.passed for rule in applied) else GateStatus.FAILED
+    return decision_of(
+        thresholds,
+        rules,
+        measured,
+        status=status,
+        generated_at=generated_at,
+        candidate=run,
+        baseline=None,
+        comparison_sha256=None,
+    )
+
+
+def decision_of(
+    thresholds: Thresholds,
+    rules: list[RuleResult],
+    measured: Measured,
+    *,
+    status: GateStatus,
+    generated_at: str,
+    candidate: RunReference,
+    baseline: RunReference | None,
+    comparison_sha256: str | None,
+) -> GateDecision:
+    """A decision with the given status, its numbers filled in from what was measured."""
+    change = measured.pass_rate_change
+    return GateDecision(
+        generated_at=generated_at,
+        gate_status=status,
+        passed=status is GateStatus.PASSED,
+        regression_delta=None if change is None else float(change),
+        rules=rules,
+        failures=[rule.message for rule in rules if rule.applied and not rule.passed],
+        thresholds=thresholds,
+        regressed_cases_considered=measured.regressed,
+        new_hard_fail_cases_considered=measured.new_hard_fails,
+        baseline_run_id=baseline.run_id if baseline else None,
+        candidate_run_id=candidate.run_id,
+        baseline_manifest_sha256=baseline.manifest_sha256 if baseline else None,
+        candidate_manifest_sha256=candidate.manifest_sha256,
+        comparison_sha256=comparison_sha256,
+        blocks=status is GateStatus.FAILED,
+    )
+
+
+def decision_time(generated_at: str) -> datetime:
+    """The time of a decision, against which expiries are held.
+
+    Raises:
+        UsageError: It names no point in time.
+    """
+    try:
+        return instant(generated_at)
+    except ValueError as error:
+        raise UsageError(
+            f"the time of the decision is not a point in time: {error}",
+            remedy="Give it as ISO 8601 with an offset.",
+            field="generated_at",
+        ) from None
+
+
+def _check(thresholds: Thresholds) -> None:
+    """Refuse what is no number: a model can be built without validation, and NaN beats every rule."""
+    for name in Thresholds.model_fields:
+        value = getattr(thresholds, name)
+        if value is not None and not isfinite(value):
+            raise _bad_threshold(name, value)
+
+
+def _bad_threshold(name: str, value: object) -> UsageError:
+    wanted = "a whole number from 0 on" if name.endswith("_cases") else "a share from 0 to 1"
+    return UsageError(
+        f"{name} must be {wanted}, not {value!r}",
+        remedy=f"Give --{name.replace('_', '-')} {wanted}, or leave it out.",
+        field=name,
+    )

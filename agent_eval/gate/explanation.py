@@ -1,0 +1,171 @@
+"""A decision in at most ten lines: numbers, interval, margin, pairs, p, power, flaky, waived, errors."""
+
+from __future__ import annotations
+
+from agent_eval.comparison.facts import cut
+from agent_eval.contracts import GateDecision, GateEvidence, GateStatus, TrialEvidence
+from agent_eval.gate.paired import CASES
+from agent_eval.text.numbers import beside, count, margin, verb
+
+JUDGES_SHOWN = 4
+WAIVERS_SHOWN = 3
+NAME_LIMIT = 60
+
+
+def explain(decision: GateDecision) -> list[str]:
+    """At most nine lines for `agent-eval gate`, which adds where the decision is; empty for a decision by
+    thresholds alone.
+    """
+    evidence = decision.evidence
+    if evidence is None:
+        return []
+    failed = [step.message for step in decision.steps if step.status == "failed"]
+    lines = [
+        _headline(decision),
+        _change(evidence),
+        _pairs(evidence),
+        _judges(evidence),
+        _power(decision, evidence),
+        _counts(evidence),
+        _waivers(decision),
+        *failed[:1],
+        " ".join(failed[1:]),
+    ]
+    return [line for line in lines if line]
+
+
+def _headline(decision: GateDecision) -> str:
+    names = {
+        GateStatus.PASSED: "PASSED",
+        GateStatus.FAILED: "FAILED",
+        GateStatus.INCONCLUSIVE: "INCONCLUSIVE",
+        GateStatus.NO_BASELINE: "NO BASELINE",
+    }
+    word = names[decision.gate_status]
+    if decision.gate_status is GateStatus.INCONCLUSIVE:
+        word += " and blocks" if decision.blocks else " (a warning, does not block)"
+    deciding = [step for step in decision.steps if step.status in ("failed", "inconclusive")]
+    why = deciding[0] if deciding else decision.steps[-1]
+    said = "" if why.status == "failed" else f" {why.message}"
+    return f"{word}, preset {decision.preset}: {why.name}.{said}"
+
+
+def _change(evidence: GateEvidence) -> str:
+    if not evidence.compared:
+        return ""
+    said = f"passed {evidence.baseline_passed} -> {evidence.candidate_passed} of {evidence.compared}"
+    interval = "Tango interval"
+    if evidence.trials is not None:
+        before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
+        said += f", trials {before:.1%} -> {now:.1%}"
+        interval = "interval, standard error clustered by case,"
+    return (
+        f"{said}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
+        f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
+        f"margin {margin(evidence.margin)}"
+    )
+
+
+def _pairs(evidence: GateEvidence) -> str:
+    if not evidence.compared:
+        return ""
+    if evidence.trials is not None:
+        return (
+            f"trials: {trial_numbers(evidence.trials)} a case; {count(evidence.regressed, 'case')} "
+            f"{verb(evidence.regressed, 'passes', 'pass')} less often, "
+            f"{evidence.fixed} more; {_PERMUTATIONS[evidence.method]}, one-sided p={evidence.p_value:.3g}"
+        )
+    e_value = "beyond measure" if evidence.e_value is None else f"{evidence.e_value:.3g}"
+    return (
+        f"pairs: {evidence.regressed} regressed, {evidence.fixed} fixed; "
+        f"McNemar one-sided exact p={evidence.p_value:.3g}; e={e_value} (stop at {evidence.stop_at:g})"
+    )
+
+
+_PERMUTATIONS = {
+    "sign-flip-clustered": "sign-flip permutation test",
+    "relabel-clustered": "permutation test within cases",
+}
+
+
+def trial_numbers(trials: TrialEvidence) -> str:
+    """How many trials a case has: `4`, `3 to 4`, or `1 -> 4` where the runs differ."""
+    before = _range(trials.baseline_fewest, trials.baseline_most)
+    now = _range(trials.candidate_fewest, trials.candidate_most)
+    return before if before == now else f"{before} -> {now}"
+
+
+def _range(fewest: int, most: int) -> str:
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
+
+
+def _judges(evidence: GateEvidence) -> str:
+    judges = [judge for judge in evidence.judges if judge.judge_id != CASES]
+    if not judges:
+        return ""
+    shown = sorted(judges, key=lambda judge: judge.p_value)[:JUDGES_SHOWN]
+    worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
+    said = [
+        f"{cut(judge.judge_id, NAME_LIMIT)} {judge.regressed} {worse}, {judge.fixed} {better}, "
+        f"p={judge.p_value:.3g}{' (significant)' if judge.significant else ''}"
+        for judge in shown
+    ]
+    more = f"; {len(judges) - len(shown)} more" if len(judges) > len(shown) else ""
+    return f"judges: {'; '.join(said)}{more}"
+
+
+def _power(decision: GateDecision, evidence: GateEvidence) -> str:
+    if not evidence.compared:
+        return ""
+    seen = f"{evidence.power_for_ten_points:.0%}"
+    cases = f"{count(evidence.paired, 'case')} {verb(evidence.paired, 'sees', 'see')}"
+    line = f"power: {cases} a 10-point drop {seen} of the time"
+    if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
+        settled = f"{count(trials_needed(evidence), 'trial')} of each"
+        line += f"; about {count(evidence.cases_needed, 'case')}, or {settled}, would settle it"
+    return line
+
+
+def trials_needed(evidence: GateEvidence) -> int:
+    """Trials of each case that settle about as much as `cases_needed` cases with those there are."""
+    times = -(-(evidence.cases_needed or 0) // max(1, evidence.paired))
+    return times * (1 if evidence.trials is None else evidence.trials.candidate_most)
+
+
+def _counts(evidence: GateEvidence) -> str:
+    flaky = "unknown with one trial" if evidence.flaky is None else f"{evidence.flaky}"
+    errors = f"errors {evidence.errors} ({evidence.new_errors} new)"
+    if evidence.trials is not None and evidence.trials.errors:
+        errors += f" in {count(evidence.trials.errors, 'trial')}"
+    return (
+        f"flaky {flaky}, quarantined {evidence.quarantined}, waived {evidence.waived}, "
+        f"{errors}, unscored {evidence.unscored}"
+    )
+
+
+def _waivers(decision: GateDecision) -> str:
+    return "; ".join(line for line in (_applied(decision), expired(decision)) if line)
+
+
+def expired(decision: GateDecision) -> str:
+    """What is over and so excuses nothing any more, in a line; empty where that concerns no case."""
+    said = [
+        f"{'quarantine' if one.waiver_id is None else f'waiver {cut(one.waiver_id, NAME_LIMIT)}'} of "
+        f"{cut(one.case_ids[0], NAME_LIMIT)}{f' and {len(one.case_ids) - 1} more' * (len(one.case_ids) > 1)} "
+        f"ended {one.expires_at}"
+        for one in decision.expired[:WAIVERS_SHOWN]
+    ]
+    more = len(decision.expired) - len(said)
+    return f"counting again: {'; '.join(said)}{f'; {more} more' if more else ''}" if said else ""
+
+
+def _applied(decision: GateDecision) -> str:
+    if not decision.waivers:
+        return ""
+    said = [
+        f"{cut(one.waiver_id, NAME_LIMIT)} by {cut(one.approved_by, NAME_LIMIT)} "
+        f"(until {one.expires_at or 'revoked'}, {count(len(one.case_ids), 'case')})"
+        for one in decision.waivers[:WAIVERS_SHOWN]
+    ]
+    more = len(decision.waivers) - len(said)
+    return f"waivers: {'; '.join(said)}{f'; {more} more' if more else ''}"

@@ -1,0 +1,250 @@
+"""Single trials: discordant pairs of cases and of each judge, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite, sqrt
+
+from agent_eval.contracts import Comparison, JudgeEvidence, Outcome, TrialChange, TrialComparison
+from agent_eval.contracts.gate import Method
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.permutation import TrialPair, permutation_test
+from agent_eval.gate.power import (
+    mean_cases_needed,
+    mean_non_inferiority_cases,
+    mean_power,
+    non_inferiority_cases,
+    paired_cases_needed,
+    paired_power,
+)
+from agent_eval.gate.statistics import (
+    Interval,
+    clustered_interval,
+    e_value,
+    holm_discrete,
+    mcnemar,
+    tango_interval,
+)
+from agent_eval.gate.waivers import Excuses
+
+CASES = "cases"
+"""Stands for the case results among the judges."""
+NOTABLE_DROP = 0.10
+"""The drop whose power is reported."""
+
+
+def judge_key(judge_id: str) -> str:
+    """What a judge is listed as: one that is called like the case results gets a name of its own."""
+    return judge_id if judge_id != CASES else f"judge {CASES}"
+
+
+@dataclass(frozen=True)
+class Discordant:
+    """Ids of cases that passed before and do not now, and the reverse."""
+
+    regressed: frozenset[str]
+    fixed: frozenset[str]
+
+
+def discordant_pairs(comparison: Comparison, excuses: Excuses) -> dict[str, Discordant]:
+    """Discordant pairs of the case results, under `CASES`, and of each judge that has any, by judge id.
+
+    Waived regressions count as unchanged and quarantined cases not at all. A pair needs both verdicts: a
+    judge that had nothing to judge on one side says nothing.
+    """
+    sides: dict[str, tuple[set[str], set[str]]] = {CASES: (set(), set())}
+    for row in comparison.case_regressions:
+        if row.case_id in excuses.quarantine:
+            continue
+        if row.baseline_passed != row.candidate_passed and row.case_id not in excuses.waived:
+            sides[CASES][row.candidate_passed].add(row.case_id)
+        for change in row.judges:
+            before, now = change.baseline, change.candidate
+            if None in (before, now) or Outcome.SKIPPED in (before, now):
+                continue
+            passed_now = now is Outcome.PASSED
+            if (before is Outcome.PASSED) != passed_now:
+                if (row.case_id, change.judge_id) in excuses.judge_changes:
+                    continue
+                key = judge_key(change.judge_id)
+                sides.setdefault(key, (set(), set()))[passed_now].add(row.case_id)
+    return {name: Discordant(frozenset(down), frozenset(up)) for name, (down, up) in sides.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """What the cases that changed show; fields as in `GateEvidence`, where most of them end up."""
+
+    method: Method
+    total: int
+    regressed: int
+    fixed: int
+    drop: float
+    interval: Interval
+    p_value: float
+    e_value: float | None
+    power_for_ten_points: float
+    cases_needed: int | None
+    judges: list[JudgeEvidence]
+
+
+def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Statistics:
+    """Statistics where each case has one trial on either side."""
+    pairs = discordant_pairs(comparison, excuses)
+    regressed, fixed = len(pairs[CASES].regressed), len(pairs[CASES].fixed)
+    changed_apart = sum(row.case_id in excuses.quarantine for row in comparison.case_regressions)
+    total = comparison.cases.compared - changed_apart
+    evidence = e_value(regressed, fixed)
+    share = (regressed + fixed) / total if total else 0.0
+    return Statistics(
+        method="mcnemar-tango",
+        total=total,
+        regressed=regressed,
+        fixed=fixed,
+        drop=(regressed - fixed) / total if total else 0.0,
+        interval=tango_interval(regressed, fixed, total, policy.confidence),
+        p_value=mcnemar(regressed, fixed).one_sided,
+        e_value=evidence if isfinite(evidence) else None,
+        power_for_ten_points=paired_power(NOTABLE_DROP, share, total, policy.alpha) if total else 0.0,
+        cases_needed=_cases_needed(regressed, fixed, total, policy),
+        judges=_judges(pairs, policy.alpha),
+    )
+
+
+def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence]:
+    """One hypothesis for the cases and one for each judge, but none twice.
+
+    A judge that alone decides the cases has the very same pairs as they; testing both would only halve the
+    power.
+    """
+    tested = {name: pair for name, pair in pairs.items() if name == CASES or pair != pairs[CASES]}
+    names = sorted(tested, key=lambda name: (name != CASES, name))
+    p_values = [mcnemar(len(tested[name].regressed), len(tested[name].fixed)).one_sided for name in names]
+    attainable = [0.5 ** (len(tested[name].regressed) + len(tested[name].fixed)) for name in names]
+    significant = holm_discrete(p_values, attainable, alpha)
+    return [
+        JudgeEvidence(
+            judge_id=name,
+            regressed=len(tested[name].regressed),
+            fixed=len(tested[name].fixed),
+            p_value=p,
+            significant=found,
+        )
+        for name, p, found in zip(names, p_values, significant, strict=True)
+    ]
+
+
+def _cases_needed(regressed: int, fixed: int, total: int, policy: GatePolicy) -> int | None:
+    """Cases that would settle an inconclusive decision, with the policy's power; None when unknown.
+
+    Where the drop seen is within the margin: to show that nothing changed, if nothing did. Where it is
+    beyond: to show that it is real, if it is.
+    """
+    if not total or not regressed + fixed:
+        return None
+    share = (regressed + fixed) / total
+    drop = (regressed - fixed) / total
+    if drop >= policy.effective_margin:
+        needed = paired_cases_needed(drop, share, policy.alpha, policy.power)
+    else:
+        needed = non_inferiority_cases(policy.effective_margin, share, policy.confidence, policy.power)
+    return max(needed, total + 1)
+
+
+Moved = Mapping[str, Mapping[str, TrialPair]]
+"""Trials of what changed: `CASES` or a judge, then the case id."""
+
+
+def moved_pairs(trials: TrialComparison, excuses: Excuses) -> Moved:
+    """Trials before and now of every case, and of every judge's verdicts on it, that went otherwise.
+
+    What is waived and fell counts as unchanged, what is in quarantine not at all. A judge that had nothing to
+    judge on one side says nothing.
+    """
+    moved: dict[str, dict[str, TrialPair]] = {CASES: {}}
+    for change in trials.changes:
+        pair = _pair(change)
+        if pair is None or change.case_id in excuses.quarantine:
+            continue
+        if pair.drop > 0 and is_waived(change, excuses):
+            continue
+        key = CASES if change.judge_id is None else judge_key(change.judge_id)
+        moved.setdefault(key, {})[change.case_id] = pair
+    return moved
+
+
+def is_waived(change: TrialChange, excuses: Excuses) -> bool:
+    """Whether somebody accepted that a case, or a judge's verdicts on it, pass less often."""
+    if change.judge_id is None:
+        return change.case_id in excuses.waived_rates
+    return (change.case_id, change.judge_id) in excuses.judge_changes
+
+
+def _pair(change: TrialChange) -> TrialPair | None:
+    before, now = change.baseline, change.candidate
+    if not before.judged or not now.judged:
+        return None
+    return TrialPair(before.passed, before.judged, now.passed, now.judged)
+
+
+def trial_statistics(
+    trials: TrialComparison, compared: int, excuses: Excuses, policy: GatePolicy
+) -> Statistics:
+    """Statistics over the pass rates of `compared` cases."""
+    moved = moved_pairs(trials, excuses)
+    apart = {change.case_id for change in trials.changes if change.case_id in excuses.quarantine}
+    total = compared - len(apart)
+    pairs = list(moved[CASES].values())
+    drops = [float(pair.drop) for pair in pairs if pair.drop]
+    spread = sqrt((fsum(drop * drop for drop in drops) + 2) / (total + 2))
+    return Statistics(
+        method="sign-flip-clustered" if all(pair.equal for pair in pairs) else "relabel-clustered",
+        total=total,
+        regressed=sum(drop > 0 for drop in drops),
+        fixed=sum(drop < 0 for drop in drops),
+        drop=float(sum(pair.drop for pair in pairs) / total) if total else 0.0,
+        interval=clustered_interval(drops, total, policy.confidence),
+        p_value=permutation_test(pairs).p_value,
+        e_value=None,
+        power_for_ten_points=mean_power(NOTABLE_DROP, spread, total, policy.alpha) if total else 0.0,
+        cases_needed=_cases_needed_with_trials(drops, total, policy),
+        judges=_trial_judges(moved, policy.alpha),
+    )
+
+
+def _trial_judges(moved: Moved, alpha: float) -> list[JudgeEvidence]:
+    """One hypothesis for the cases and one for each judge, but none twice; see `pairs`."""
+    tested = {
+        name: pairs
+        for name, pairs in moved.items()
+        # With another number of trials every count differs; only a rate that moved is worth a test.
+        if name == CASES or (pairs != moved[CASES] and any(pair.drop for pair in pairs.values()))
+    }
+    names = sorted(tested, key=lambda name: (name != CASES, name))
+    tests = [permutation_test(list(tested[name].values())) for name in names]
+    significant = holm_discrete([test.p_value for test in tests], [test.attainable for test in tests], alpha)
+    return [
+        JudgeEvidence(
+            judge_id=name,
+            regressed=sum(pair.drop > 0 for pair in tested[name].values()),
+            fixed=sum(pair.drop < 0 for pair in tested[name].values()),
+            p_value=test.p_value,
+            significant=found,
+        )
+        for name, test, found in zip(names, tests, significant, strict=True)
+    ]
+
+
+def _cases_needed_with_trials(drops: Sequence[float], total: int, policy: GatePolicy) -> int | None:
+    """Cases, with as many trials each, that would settle an inconclusive decision; see `pairs`."""
+    if not drops:
+        return None
+    drop = fsum(drops) / total
+    # As in the interval, but without the two cases added there, which weigh nothing among that many.
+    spread = sqrt(fsum(change * change for change in drops) / total)
+    if drop >= policy.effective_margin:
+        needed = mean_cases_needed(drop, spread, policy.alpha, policy.power)
+    else:
+        needed = mean_non_inferiority_cases(policy.effective_margin, spread, policy.confidence, policy.power)
+    return max(needed, total + 1)

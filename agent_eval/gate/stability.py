@@ -1,0 +1,138 @@
+"""Which cases are steady over repeated runs, which are flaky, and which should be quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import pstdev
+
+from agent_eval.contracts.trials import (
+    CaseStability,
+    ShareInterval,
+    StabilityReport,
+    StabilityRun,
+    StabilitySummary,
+    pass_curve,
+)
+from agent_eval.errors import NothingMeasured
+from agent_eval.gate.power import runs_to_see_flake
+from agent_eval.gate.statistics import entropy, wilson
+
+NOTABLE_FLAKE = 0.05
+"""A steady case is trusted once a flake of this rate would have shown."""
+QUARANTINE_BELOW = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """What one run of one case came to."""
+
+    passed: bool
+    hard_failed: bool = False
+
+
+def stability(
+    trials: Mapping[str, Sequence[TrialOutcome]],
+    *,
+    dataset_id: str,
+    execution_mode: str,
+    judge_names: Sequence[str] = (),
+    quarantine_min_pass_rate: float = QUARANTINE_BELOW,
+) -> StabilityReport:
+    """Report on repeated runs.
+
+    Args:
+        trials: Case id to the outcome of each run, in run order; at least two runs a case.
+        dataset_id: Of the suite.
+        execution_mode: How the runs were made.
+        judge_names: The judges that judged them.
+        quarantine_min_pass_rate: A flaky case that passes less often should be quarantined.
+
+    Raises:
+        NothingMeasured: No case, or a case with fewer than two runs: one run cannot disagree with itself.
+    """
+    short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
+    if not trials or short:
+        raise NothingMeasured(
+            "stability needs at least two runs of every case",
+            remedy="Ask for more runs, or give trials that were recorded.",
+            case_id=short[0] if short else None,
+        )
+    cases = [_case(case_id, trials[case_id], quarantine_min_pass_rate) for case_id in sorted(trials)]
+    runs = _runs(trials)
+    flaky = [case.case_id for case in cases if case.flaky]
+    failing = [case.case_id for case in cases if case.consistently_failing]
+    quarantine = [case.case_id for case in cases if case.quarantine_recommended]
+    return StabilityReport(
+        dataset_id=dataset_id,
+        runs=len(runs),
+        execution_mode=execution_mode,
+        judge_names=list(judge_names),
+        run_results=runs,
+        case_stability=cases,
+        pass_curve=pass_curve([(case.pass_count, case.runs) for case in cases]),
+        flaky_case_ids=flaky,
+        consistently_failing_case_ids=failing,
+        quarantine_recommended_case_ids=quarantine,
+        summary=StabilitySummary(
+            cases=len(cases),
+            avg_pass_rate=sum(case.pass_rate for case in cases) / len(cases),
+            pass_rate_stddev=pstdev(run.pass_rate for run in runs),
+            flaky_cases=len(flaky),
+            consistently_failing_cases=len(failing),
+            quarantine_recommended_cases=len(quarantine),
+        ),
+    )
+
+
+def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: float) -> CaseStability:
+    total, passed = len(runs), sum(run.passed for run in runs)
+    rate = passed / total
+    flaky = 0 < passed < total
+    quarantine = flaky and rate < quarantine_min_pass_rate
+    interval = wilson(passed, total)
+    rarer = min(rate, 1 - rate)
+    return CaseStability(
+        case_id=case_id,
+        runs=total,
+        pass_count=passed,
+        hard_fail_count=sum(run.hard_failed for run in runs),
+        pass_rate=rate,
+        confidence_95=ShareInterval(low=interval.low, high=interval.high),
+        flaky=flaky,
+        consistently_failing=passed == 0,
+        flake_score=2 * passed * (total - passed) / (total * (total - 1)),
+        entropy=entropy(passed, total),
+        minimum_runs=runs_to_see_flake(rarer if flaky else NOTABLE_FLAKE),
+        quarantine_recommended=quarantine,
+        reason=_reason(passed, total, quarantine, quarantine_min_pass_rate),
+    )
+
+
+def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
+    if passed == 0:
+        return f"Failed all {total} runs: a defect, not a flake."
+    if passed == total:
+        needed = runs_to_see_flake(NOTABLE_FLAKE)
+        trusted = "" if total >= needed else f"; {needed} runs would rule out a flake of {NOTABLE_FLAKE:.0%}"
+        return f"Passed all {total} runs{trusted}."
+    if quarantine:
+        return f"Passed {passed} of {total} runs, below {limit:g}: quarantine it until it is steady."
+    return f"Passed {passed} of {total} runs: flaky, but no less than {limit:g} of the time."
+
+
+def _runs(trials: Mapping[str, Sequence[TrialOutcome]]) -> list[StabilityRun]:
+    results = []
+    for number in range(max(len(runs) for runs in trials.values())):
+        outcomes = [runs[number] for runs in trials.values() if number < len(runs)]
+        passed = sum(outcome.passed for outcome in outcomes)
+        results.append(
+            StabilityRun(
+                run_index=number,
+                cases=len(outcomes),
+                passed_cases=passed,
+                hard_fail_cases=sum(outcome.hard_failed for outcome in outcomes),
+                pass_rate=passed / len(outcomes),
+            )
+        )
+    return results

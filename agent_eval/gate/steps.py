@@ -1,0 +1,229 @@
+"""The steps of a decision by policy, in the order they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from agent_eval.comparison.facts import FAILURES, cut
+from agent_eval.contracts import (
+    Comparison,
+    GateEvidence,
+    GateStep,
+    Outcome,
+    RuleResult,
+    TrialComparison,
+    TrialEvidence,
+)
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
+from agent_eval.gate.rules import Measured
+from agent_eval.gate.waivers import Excuses
+from agent_eval.text.numbers import beside, count, margin, of_all, verb
+
+Status = Literal["passed", "failed", "inconclusive", "not-applied"]
+
+NAMED = 3
+"""Cases that a sentence names; it always gives the number of all of them."""
+NAME_LIMIT = 60
+
+
+def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
+    """What could not be judged is never a pass, and what is gone is not forgotten."""
+    summary = comparison.candidate.summary
+    errors = new_error_cases(comparison, excuses)
+    removed = comparison.cases.removed
+    status: Status = "failed"
+    if summary.error_cases + summary.skipped_cases >= summary.total_cases:
+        message = f"{of_all(0, summary.total_cases, 'case')} could be judged; nothing measured is not a pass."
+    elif len(errors) > policy.max_new_error_cases:
+        message = (
+            f"{_cases(errors)} could be judged in the baseline and cannot now, "
+            f"above max_new_error_cases {policy.max_new_error_cases}."
+        )
+    elif removed and policy.on_case_removed == "fail":
+        gone = f"of the baseline {verb(len(removed), 'is', 'are')} gone"
+        message = f"{_cases(removed)} {gone}, and on_case_removed is fail."
+    else:
+        status = "passed"
+        message = (
+            f"{count(len(errors), 'new error')}, {summary.error_cases} in all; "
+            f"{count(len(removed), 'case')} removed."
+        )
+    return GateStep(name="integrity", status=status, message=message)
+
+
+def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
+    """One new failure of a safety judge blocks. Quarantine does not hide it, only an explicit waiver does."""
+    judges = set(policy.zero_tolerance)
+    if not judges:
+        return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
+    failing: dict[str, list[str]] = {}
+    for case_id, judge_id in _new_failures(comparison):
+        if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
+            failing.setdefault(judge_id, []).append(case_id)
+    if failing:
+        said = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
+        return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(said)}.")
+    return GateStep(
+        name="zero-tolerance",
+        status="passed",
+        message=f"No new failure of {', '.join(sorted(judges))}.",
+    )
+
+
+def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Case and judge of what fails now and did not before: with several trials, in any of them."""
+    if comparison.trials is not None:
+        for trial in comparison.trials.changes:
+            if trial.judge_id is not None and trial.candidate.failed and not trial.baseline.failed:
+                yield trial.case_id, trial.judge_id
+        return
+    for row in comparison.case_regressions:
+        for change in row.judges:
+            if change.candidate in FAILURES and change.baseline not in FAILURES:
+                yield row.case_id, change.judge_id
+
+
+def thresholds(rules: Sequence[RuleResult]) -> GateStep:
+    """The explicit rules."""
+    broken = [rule for rule in rules if not rule.passed]
+    if not rules:
+        return GateStep(name="thresholds", status="not-applied", message="No threshold is set.")
+    if broken:
+        return GateStep(name="thresholds", status="failed", message=" ".join(rule.message for rule in broken))
+    return GateStep(
+        name="thresholds",
+        status="passed",
+        message=f"{'The threshold holds' if len(rules) == 1 else f'All {len(rules)} thresholds hold'}.",
+    )
+
+
+def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
+    """Whether cases or a judge regressed by more than chance explains."""
+    significant = [judge for judge in evidence.judges if judge.significant]
+    if not evidence.compared:
+        return GateStep(name="regression", status="not-applied", message="No case was compared.")
+    worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
+    if significant:
+        said = "; ".join(
+            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed:,} {worse}, "
+            f"{judge.fixed:,} {better}, {_probability(judge.p_value, policy.alpha)}"
+            for judge in significant
+        )
+        return GateStep(
+            name="regression",
+            status="failed",
+            message=f"More {'regressed' if evidence.trials is None else 'fell'} than chance explains at "
+            f"{policy.alpha:g} (one-sided, Holm): {said}.",
+        )
+    found = f"{evidence.regressed:,} {worse} and {evidence.fixed:,} {better}"
+    if evidence.trials is not None:
+        found = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
+        found += f"{evidence.fixed:,}"
+    chance = _probability(evidence.p_value, policy.alpha)
+    return GateStep(
+        name="regression",
+        status="passed",
+        message=f"{found} is what chance explains (one-sided {chance}).",
+    )
+
+
+def non_inferiority(evidence: GateEvidence) -> GateStep:
+    """Whether a drop as large as the margin can be ruled out.
+
+    With no case and no judge worse than before there is no drop to rule out, however small the suite.
+    """
+    high = evidence.interval_high
+    allowed, shown = margin(evidence.margin), beside(high, evidence.margin)
+    status: Status = "passed"
+    if not evidence.compared:
+        status = "inconclusive"
+        message = "No case was compared, so nothing is known about a drop."
+    elif not any(judge.regressed for judge in evidence.judges):
+        message = f"No verdict is worse in {count(evidence.compared, 'compared case')}."
+    elif high < evidence.margin:
+        message = f"A drop of {allowed} points is ruled out: with {evidence.confidence:.0%} confidence "
+        message += "the pass rate rose." if high < 0 else f"it is at most {shown} points."
+    else:
+        status = "inconclusive"
+        message = f"A drop of {allowed} points cannot be ruled out: it may be as large as {shown} points."
+    return GateStep(name="non-inferiority", status=status, message=message)
+
+
+def _cases(case_ids: Sequence[str]) -> str:
+    named = ", ".join(cut(case_id, NAME_LIMIT) for case_id in case_ids[:NAMED])
+    more = ", …" if len(case_ids) > NAMED else ""
+    return f"{count(len(case_ids), 'case')} ({named}{more})"
+
+
+def _probability(p_value: float, alpha: float) -> str:
+    """With as many digits as it takes not to look like `alpha`; a float has none for the very small."""
+    if p_value < 1e-300:
+        return "p under 1e-300"
+    digits = 2
+    while digits < 6 and p_value != alpha and float(f"{p_value:.{digits}g}") == alpha:
+        digits += 1
+    return f"p = {p_value:.{digits}g}"
+
+
+def gate_evidence(
+    comparison: Comparison, measured: Measured, excuses: Excuses, policy: GatePolicy
+) -> GateEvidence:
+    """The evidence of a decision: by pass rates where cases have several trials, else by discordant pairs."""
+    if comparison.trials is not None:
+        found = trial_statistics(comparison.trials, measured.compared, excuses, policy)
+    else:
+        found = paired_statistics(comparison, excuses, policy)
+    summary = comparison.candidate.summary
+    return GateEvidence(
+        method=found.method,
+        trials=None if comparison.trials is None else _trials(comparison.trials),
+        compared=measured.compared,
+        paired=found.total,
+        baseline_passed=measured.pair_passed[0],
+        candidate_passed=measured.pair_passed[1],
+        regressed=found.regressed,
+        fixed=found.fixed,
+        drop=found.drop,
+        interval_low=found.interval.low,
+        interval_high=found.interval.high,
+        confidence=policy.confidence,
+        margin=policy.effective_margin,
+        p_value=found.p_value,
+        e_value=found.e_value,
+        stop_at=1 / policy.alpha,
+        power_for_ten_points=found.power_for_ten_points,
+        cases_needed=found.cases_needed,
+        judges=found.judges,
+        errors=summary.error_cases,
+        new_errors=len(new_error_cases(comparison, excuses)),
+        flaky=summary.flaky_cases,
+        unscored=summary.inconclusive_cases + summary.skipped_cases,
+        waived=len(excuses.waived | excuses.waived_rates),
+        quarantined=len(excuses.quarantined),
+    )
+
+
+def _trials(trials: TrialComparison) -> TrialEvidence:
+    return TrialEvidence(
+        baseline_fewest=trials.baseline.fewest,
+        baseline_most=trials.baseline.most,
+        candidate_fewest=trials.candidate.fewest,
+        candidate_most=trials.candidate.most,
+        baseline_rate=trials.baseline.pass_rate,
+        candidate_rate=trials.candidate.pass_rate,
+        errors=trials.candidate.errors,
+    )
+
+
+def new_error_cases(comparison: Comparison, excuses: Excuses) -> list[str]:
+    """Cases that could be judged in the baseline and cannot now, but for excused ones."""
+    return [
+        row.case_id
+        for row in comparison.case_regressions
+        if row.candidate_outcome is Outcome.ERROR
+        and row.baseline_outcome is not Outcome.ERROR
+        and row.case_id not in excuses.cases
+        and row.case_id not in excuses.quarantine
+    ]

@@ -1,0 +1,128 @@
+"""Arguments that each tool must, must not and may be called with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_eval.contracts import Case, Event, ToolContract, Trace, Verdict
+from agent_eval.contracts.trace import TOOL_CALL
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, named, quoted
+from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
+from agent_eval.text.numbers import count
+
+
+class ToolContractJudge(BaseJudge[JudgeConfig]):
+    """Checks every call of a tool that has a contract in the case's `tool_contracts`.
+
+    A contract lists `required_args` and `forbidden_args` and may hold an `args_schema` (JSON Schema) for
+    the whole arguments object. Arguments that are no object fail (`type_error`; `parse_error` for a
+    string that is not JSON). A contracted tool that is never called has nothing to check, but a trace
+    that calls none of them fails. The score is the share of checked calls that keep their contract.
+    """
+
+    judge_id = "tool_contract"
+    Config = JudgeConfig
+
+    def check_case(self, case: Case) -> None:
+        """Refuse an `args_schema` that is no schema."""
+        for tool, contract in case.tool_contracts.items():
+            if contract.args_schema is not None:
+                from agent_eval.judges.matching.json_schema import check_schema
+
+                field = f"tool_contracts.{tool}.args_schema"
+                check_schema(contract.args_schema, case_id=case.case_id, field=field)
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        """See the class."""
+        contracts = case.tool_contracts
+        if not contracts:
+            return self.skipped(case, "the case has no tool contracts")
+        checked = 0
+        broken: list[tuple[Event, FailureKind, list[str]]] = []
+        for event in trace.events:
+            if event.type == TOOL_CALL and event.tool and event.tool in contracts:
+                checked += 1
+                contract = contracts[event.tool]
+                if not _plainly_kept(event.input, contract):
+                    failure, problems = _problems(event, contract)
+                    if problems:
+                        broken.append((event, failure, problems))
+        if not checked:
+            return self._never_called(case)
+        if broken:
+            return self._violation(case, broken, checked)
+        return self.passed(
+            case, f"{count(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
+        )
+
+    def _never_called(self, case: Case) -> Verdict:
+        tools = listed(named(tool) for tool in sorted(case.tool_contracts))
+        return self.failed(
+            case,
+            f"tool contracts are configured for {tools}, but there are no matching tool calls",
+            FailureKind.CONTRACT_VIOLATION,
+            evidence={"contracts": sorted(case.tool_contracts)[:EVIDENCE_LIMIT]},
+        )
+
+    def _violation(
+        self, case: Case, broken: list[tuple[Event, FailureKind, list[str]]], checked: int
+    ) -> Verdict:
+        event, failure, problems = broken[0]
+        more = f"; {count(len(broken) - 1, 'more call')} broken" if len(broken) > 1 else ""
+        what = clipped(listed(problems, limit=3), 220)
+        return self.failed(
+            case,
+            f"{named(event.tool or '')} was called {what} (event {event.idx}){more}",
+            failure,
+            score=1 - len(broken) / checked,
+            refs=[event.idx for event, _, _ in broken],
+            evidence={
+                "calls_checked": checked,
+                "calls_broken": len(broken),
+                "violations": [_evidence(*item) for item in broken[:EVIDENCE_LIMIT]],
+            },
+        )
+
+
+def _evidence(event: Event, failure: FailureKind, problems: list[str]) -> dict[str, Any]:
+    return {
+        "event": event.idx,
+        "tool": clipped(event.tool or "", 200),
+        "failure": failure.value,
+        "problems": problems[:EVIDENCE_LIMIT],
+    }
+
+
+def _plainly_kept(arguments: Any, contract: ToolContract) -> bool:
+    """The common case at little cost; False means that `_problems` has to look."""
+    return (
+        contract.args_schema is None
+        and type(arguments) is dict
+        and arguments.keys() >= set(contract.required_args)
+        and arguments.keys().isdisjoint(contract.forbidden_args)
+    )
+
+
+def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[str]]:
+    """What is wrong with a call, as words that follow "was called"."""
+    try:
+        arguments = read_arguments(event.input)
+    except MalformedArguments as problem:
+        return problem.failure, [f"with arguments {problem}"]
+    problems = [
+        f"without required argument {quoted(name)}"
+        for name in contract.required_args
+        if name not in arguments
+    ]
+    problems += [
+        f"with forbidden argument {quoted(name)}" for name in contract.forbidden_args if name in arguments
+    ]
+    if contract.args_schema is not None:
+        from agent_eval.judges.matching.json_schema import violations
+
+        problems += [
+            f"with arguments against their schema at {found.path}: {found.message}"
+            for found in violations(contract.args_schema, arguments)
+        ]
+    return FailureKind.CONTRACT_VIOLATION, problems

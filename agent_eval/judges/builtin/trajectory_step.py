@@ -1,0 +1,90 @@
+"""Whether every tool call was answered, and every answer was asked for."""
+
+from __future__ import annotations
+
+from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
+from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, named
+from agent_eval.text.numbers import count
+
+
+class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
+    """Checks that calls and results pair up, in parallel calls too.
+
+    Fails on a result that no call asked for, a call without a result, and a result that names another
+    tool than its call. An empty trace is an error; a trace without tool events is skipped. The score is
+    the share of pairs in order.
+    """
+
+    judge_id = "trajectory_step"
+    Config = JudgeConfig
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        """See the class."""
+        if not trace.events:
+            return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
+        answered = _answered_in_turn(trace.events)
+        if answered:
+            return self.passed(case, f"{count(answered, 'tool call')} answered")
+        pairs = trace.calls
+        if not pairs:
+            return self.skipped(case, "the trace has no tool calls")
+        problems = [found for found in map(_problem, pairs) if found is not None]
+        if not problems:
+            return self.passed(case, f"{count(len(pairs), 'tool call')} answered")
+        problems.sort()
+        more = f"; {count(len(problems) - 1, 'more step')} out of order" if len(problems) > 1 else ""
+        return self.failed(
+            case,
+            f"{problems[0][1]} (event {problems[0][0]}){more}",
+            FailureKind.CONTRACT_VIOLATION,
+            score=1 - len(problems) / len(pairs),
+            refs=[idx for idx, _ in problems],
+            evidence={
+                "problem_count": len(problems),
+                "problems": [{"event": idx, "problem": text} for idx, text in problems[:EVIDENCE_LIMIT]],
+            },
+        )
+
+
+def _answered_in_turn(events: list[Event]) -> int:
+    """Number of calls when each is answered before the next; 0 when pairing has to look closer.
+
+    The common case, at a fraction of what pairing costs. With one call open at a time, a result of the
+    same attempt, id and tool can only be its answer.
+    """
+    answered = 0
+    pending: Event | None = None
+    for event in events:
+        if event.type == TOOL_CALL:
+            if pending is not None:
+                return 0
+            pending = event
+        elif event.type == TOOL_RESULT:
+            if (
+                pending is None
+                or event.tool != pending.tool
+                or event.call_id != pending.call_id
+                or event.attempt != pending.attempt
+            ):
+                return 0
+            pending = None
+            answered += 1
+    return answered if pending is None else 0
+
+
+def _problem(pair: ToolCall) -> tuple[int, str] | None:
+    call, result = pair.call, pair.result
+    if call is None:
+        assert result is not None, "a pair has at least one side"
+        return result.idx, f"a result of {_tool(result)} answers no tool call"
+    if result is None:
+        return call.idx, f"the call of {_tool(call)} has no result"
+    if result.tool and call.tool and result.tool != call.tool:
+        return result.idx, f"the call of {named(call.tool)} is answered by {named(result.tool)}"
+    return None
+
+
+def _tool(event: Event) -> str:
+    return named(event.tool) if event.tool else "an unnamed tool"

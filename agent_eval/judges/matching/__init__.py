@@ -1,0 +1,1 @@
+"""What judges share: patterns, schemas, and the matching of tool calls and arguments."""

@@ -1,0 +1,245 @@
+"""JSON Schema: drafts 2020-12, 2019-09, 7, 6 and 4, without reading anything from anywhere.
+
+A schema comes from the suite, the value from an agent; both are hostile. References reach the schema
+itself and the published meta-schemas, never a file or an address. Patterns run on RE2 (`schema_keywords`).
+`format` is an annotation, as the drafts have it by default, and is not asserted. A schema that refers to
+itself without end, or that takes more than `REFERENCE_LIMIT` references on one value, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import orjson
+from jsonschema import exceptions as jsonschema_exceptions
+
+from agent_eval.contracts import canonical_json
+from agent_eval.errors import InvalidInput
+from agent_eval.judges.base import EVIDENCE_LIMIT, clipped, quoted
+from agent_eval.judges.matching.re2 import InvalidPattern
+from agent_eval.judges.matching.schema_keywords import (
+    DEFAULT_DRAFT,
+    DRAFTS,
+    REGISTRY,
+    TooManyReferences,
+    compile_schema_pattern,
+    draft_id,
+    limited_references,
+    specification_of,
+)
+
+REFERENCE_LIMIT = 200_000
+"""References followed while one value is checked; a few seconds' work."""
+
+_MESSAGE_LIMIT = 160
+
+
+class UnusableSchema(ValueError):
+    """A schema that cannot be applied. `place` is a JSON pointer into it; `remedy` says what to do."""
+
+    def __init__(self, message: str, *, place: str = "", remedy: str = "Correct the schema.") -> None:
+        super().__init__(message)
+        self.place = place
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Where a value breaks its schema (`$.items[0].price`), and how, in bounded words."""
+
+    path: str
+    message: str
+
+
+def check_schema(schema: Any, *, case_id: str, field: str) -> None:
+    """Refuse a schema that cannot be applied.
+
+    Raises:
+        InvalidInput: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
+            something that is not in the schema. Names the case, the field and the place.
+    """
+    try:
+        _checked(canonical_json(schema))
+    except UnusableSchema as problem:
+        place = f" at {problem.place}" if problem.place else ""
+        raise InvalidInput(
+            f"case {quoted(case_id)}: {field} is not a usable JSON Schema{place}: {problem}",
+            remedy=problem.remedy,
+            case_id=case_id,
+            field=field,
+        ) from None
+
+
+def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
+    """Where the value breaks the schema: at most `limit` places, none when it is valid.
+
+    Raises:
+        UnusableSchema: The schema cannot be applied to this value.
+    """
+    return apply(_validator(canonical_json(schema)), value, limit=limit)
+
+
+def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
+    """Like `violations`, with a validator made by `make_validator`."""
+    try:
+        with limited_references(REFERENCE_LIMIT):
+            if validator.is_valid(value):
+                return []
+        with limited_references(REFERENCE_LIMIT):
+            return [_violation(error) for error in islice(validator.iter_errors(value), limit)]
+    except RecursionError:
+        raise UnusableSchema(
+            "the schema refers to itself without end",
+            remedy="Let every self-reference go through a property or an item.",
+        ) from None
+    except TooManyReferences:
+        raise UnusableSchema(
+            f"the schema takes more than {REFERENCE_LIMIT} references on this value",
+            remedy="Use fewer alternatives that refer to alternatives.",
+        ) from None
+    # What a reference leads to is no schema, or was never inspected; the library may then raise anything.
+    except Exception as problem:
+        words = clipped(f"{type(problem).__name__}: {problem}", _MESSAGE_LIMIT)
+        raise UnusableSchema(f"applying it raised {words}") from None
+
+
+def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> Any:
+    """A validator for `apply`.
+
+    Args:
+        schema: The schema; not checked, see `inspect`.
+        draft: The draft of a schema that states none, a key of `DRAFTS`.
+        registry: What the schema may refer to beside itself.
+
+    Raises:
+        UnusableSchema: Unknown draft.
+    """
+    made = _draft_of(schema, draft)
+    return made(schema, registry=registry, _resolver=_resolver(_resource(schema, made), registry))
+
+
+def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> None:
+    """Refuse a schema that cannot be applied. Arguments are those of `make_validator`.
+
+    Raises:
+        UnusableSchema: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
+            something that is neither in the schema nor in the registry.
+    """
+    made = _draft_of(schema, draft)
+    try:
+        with limited_references(REFERENCE_LIMIT):
+            error = next(_meta_validator(made).iter_errors(schema), None)
+        if error is not None:
+            raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
+        _check_subschemas(_resource(schema, made), registry)
+    except (RecursionError, TooManyReferences):
+        raise UnusableSchema("it is nested too deeply or too large") from None
+
+
+@lru_cache(maxsize=256)
+def _validator(schema_json: bytes) -> Any:
+    return make_validator(orjson.loads(schema_json))
+
+
+@lru_cache(maxsize=256)
+def _checked(schema_json: bytes) -> None:
+    inspect(orjson.loads(schema_json))
+
+
+def _draft_of(schema: Any, default: str) -> Any:
+    stated = schema.get("$schema") if isinstance(schema, dict) else None
+    if stated is None:
+        return DRAFTS[default]
+    draft = DRAFTS.get(draft_id(stated))
+    if draft is None:
+        raise UnusableSchema(
+            f"$schema {quoted(stated)} is no draft known here",
+            place="/$schema",
+            remedy=f"Use one of {', '.join(DRAFTS)}, or leave it out for {DEFAULT_DRAFT}.",
+        )
+    return draft
+
+
+def _resolver(root: Any, registry: Any) -> Any:
+    # Anchors and embedded ids are found once here, instead of at every reference.
+    base = (root.id() or "") if isinstance(root.contents, dict) else ""
+    return registry.with_resource(base, root).crawl().resolver(base)
+
+
+@lru_cache(maxsize=len(DRAFTS))
+def _meta_validator(draft: Any) -> Any:
+    return draft(draft.META_SCHEMA, registry=REGISTRY)
+
+
+def _resource(schema: Any, draft: Any) -> Any:
+    return specification_of(draft).create_resource(schema)
+
+
+def _check_subschemas(root: Any, registry: Any) -> None:
+    """Compile every pattern and resolve every reference of a schema and of what it refers to."""
+    open_resources = [(root, _resolver(root, registry))]
+    seen: set[int] = set()
+    while open_resources:
+        resource, resolver = open_resources.pop()
+        contents = resource.contents
+        if not isinstance(contents, dict) or id(contents) in seen:
+            continue
+        seen.add(id(contents))
+        _check_patterns(contents)
+        references = [key for key in ("$ref", "$dynamicRef") if key in contents]
+        open_resources += [_target(contents[key], key, resource, resolver) for key in references]
+        open_resources += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
+
+
+def _check_patterns(schema: dict[str, Any]) -> None:
+    for pattern, keyword in _patterns(schema):
+        try:
+            compile_schema_pattern(pattern)
+        except InvalidPattern as problem:
+            raise UnusableSchema(
+                f"{keyword} {quoted(pattern)} is not a usable pattern, {problem}", remedy=problem.remedy
+            ) from None
+
+
+def _patterns(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if isinstance(schema.get("pattern"), str):
+        yield schema["pattern"], "pattern"
+    if isinstance(schema.get("patternProperties"), dict):
+        for pattern in schema["patternProperties"]:
+            yield pattern, "patternProperties"
+
+
+def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
+    try:
+        found = resolver.lookup(reference)
+    # A malformed reference or a pointer into a string ends in whatever the library ran into.
+    except Exception:
+        raise UnusableSchema(
+            f"{keyword} {quoted(reference)} leads to nothing in the schema",
+            remedy="Put what it refers to under $defs; files and addresses are never read.",
+        ) from None
+    if not isinstance(found.contents, (dict, bool)):
+        raise UnusableSchema(f"{keyword} {quoted(reference)} leads to something that is not a schema")
+    return type(resource)(contents=found.contents, specification=resource._specification), found.resolver
+
+
+def _violation(error: jsonschema_exceptions.ValidationError) -> Violation:
+    path = "$" + "".join(
+        f"[{part}]" if isinstance(part, int) else f".{clipped(part, 60)}" for part in error.absolute_path
+    )
+    return Violation(clipped(path, 200), _message(error))
+
+
+def _message(error: jsonschema_exceptions.ValidationError) -> str:
+    if len(error.message) <= _MESSAGE_LIMIT:
+        return error.message
+    # The library's sentences begin with the whole value; what is wrong with it would be cut off.
+    return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
+
+
+def _pointer(path: Any) -> str:
+    return clipped("".join(f"/{part}" for part in path), 200)

@@ -1,0 +1,155 @@
+"""Regular expressions on RE2, which answers in time linear in the text whatever the pattern.
+
+Patterns come from suites and schemas, texts from agents: both are hostile, so Python's own engine,
+which backtracks without bound, is never used on them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from agent_eval.errors import InvalidInput
+from agent_eval.judges.base import clipped, quoted
+
+_PATTERN_LIMIT = 20_000
+"""Characters in a pattern at most; what is longer is a list of words, not a pattern."""
+
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$")
+"""Characters that mean something else than themselves in a pattern."""
+
+_NOT_IN_RE2 = (
+    ("(?=", "lookahead"),
+    ("(?!", "lookahead"),
+    ("(?<=", "lookbehind"),
+    ("(?<!", "lookbehind"),
+    ("(?>", "atomic groups"),
+    ("(?P=", "backreferences"),
+)
+
+
+class InvalidPattern(ValueError):
+    """A pattern RE2 cannot run. `remedy` says what to write instead."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@lru_cache(maxsize=512)  # a compiled pattern takes some 8 KB
+def compile_pattern(pattern: str) -> Any:
+    """Compile for RE2; `.search(text)` then finds it anywhere in the text. Groups capture nothing.
+
+    Searching `text.encode()` saves RE2's wrapper the translation of positions.
+
+    Raises:
+        InvalidPattern: Malformed, longer than 20,000 characters, or using what RE2 leaves out.
+    """
+    if len(pattern) > _PATTERN_LIMIT:
+        raise InvalidPattern(
+            f"the pattern has {len(pattern)} characters, more than {_PATTERN_LIMIT}",
+            "Split it into several shorter patterns.",
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as problem:
+        raise InvalidPattern(_explanation(problem), _remedy(pattern, problem)) from None
+
+
+@lru_cache(maxsize=512)
+def compile_glob(glob: str) -> Any:
+    """Compile a glob for RE2: `*` is any text, `?` any character, `[abc]` and `[!abc]` one of a set or none.
+
+    `.search(text)` finds it when it is the whole text. Everything else stands for itself.
+
+    Raises:
+        InvalidPattern: A set that makes no sense, such as `[z-a]`, or too long.
+    """
+    parts, place = [], 0
+    while place < len(glob):
+        character = glob[place]
+        place += 1
+        end = glob.find("]", place + 1 + glob.startswith("!", place)) if character == "[" else -1
+        if end >= 0:
+            parts.append(_class_of(glob[place:end]))
+            place = end + 1
+        else:
+            parts.append(_WILD.get(character) or _itself(character))
+    return compile_pattern(rf"(?s)\A(?:{''.join(parts)})\z")
+
+
+_WILD = {"*": ".*", "?": "."}
+
+
+def _itself(character: str) -> str:
+    return f"\\{character}" if character in _SPECIAL else character
+
+
+def _class_of(members: str) -> str:
+    negated = members.startswith("!")
+    escaped = "".join(f"\\{one}" if one in "\\[]^" else one for one in members[negated:])
+    return f"[{'^' * negated}{escaped}]"
+
+
+def is_found(pattern: str, text: bytes) -> bool:
+    """Whether a pattern is found anywhere in UTF-8 text.
+
+    Patterns without special characters, often an id that only one case has, are searched for as they
+    are: that takes less than compiling them.
+
+    Raises:
+        InvalidPattern: As `compile_pattern`.
+    """
+    if _is_literal(pattern):
+        return pattern.encode() in text
+    return compile_pattern(pattern).search(text) is not None
+
+
+def _is_literal(pattern: str) -> bool:
+    return pattern.isascii() and pattern.isprintable() and _SPECIAL.isdisjoint(pattern)
+
+
+def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
+    """Refuse a pattern that cannot be run.
+
+    Raises:
+        InvalidInput: Names the case, the field and the pattern.
+    """
+    if _is_literal(pattern) and len(pattern) <= _PATTERN_LIMIT:
+        return
+    try:
+        compile_pattern(pattern)
+    except InvalidPattern as problem:
+        raise InvalidInput(
+            f"case {quoted(case_id)}: {field} is not a usable pattern, {problem}: {quoted(pattern, 80)}",
+            remedy=problem.remedy,
+            case_id=case_id,
+            field=field,
+        ) from None
+
+
+def _explanation(problem: Exception) -> str:
+    detail = problem.args[0] if problem.args else ""
+    if isinstance(detail, bytes):
+        detail = detail.decode("utf-8", "replace")
+    return clipped(str(detail) or type(problem).__name__, 120)
+
+
+def _remedy(pattern: str, problem: Exception) -> str:
+    for syntax, name in _NOT_IN_RE2:
+        if syntax in pattern:
+            return f"RE2 has no {name} ({syntax}…); write several patterns, or name what may stand there."
+    text = _explanation(problem)
+    if "invalid escape sequence" in text:
+        escape = text.rsplit(" ", 1)[-1]
+        if escape[-1:].isdigit():
+            return "RE2 has no backreferences; write what the group may match a second time."
+        return f"RE2 does not know {escape}; see https://github.com/google/re2/wiki/Syntax."
+    if "repetition size" in text:
+        return "RE2 repeats at most 1000 times; use * or + instead of the larger number."
+    return "Correct the pattern; the syntax is at https://github.com/google/re2/wiki/Syntax."

@@ -1,0 +1,211 @@
+"""`gate`: decide on a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy, Preset
+from agent_eval.contracts.registry import Waiver
+from agent_eval.errors import ExitCode, InvalidInput, UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.gate.decide import decide, decide_by_policy, parse_policy, parse_thresholds
+from agent_eval.operations import clock
+from agent_eval.operations.packs import ReadComparison, read_comparison
+from agent_eval.registry.store import RegistryStore
+from agent_eval.registry.waivers import list_waivers
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
+
+DECISION_NAME = "gate_decision.json"
+"""The decision's file name, beside the comparison it was made on."""
+
+
+@dataclass(frozen=True)
+class WaiverSource:
+    """Where waivers are taken from: a registry, and the name of the baseline they were given for."""
+
+    registry: Path
+    baseline_name: str
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """A decision, the file it was written to, and the comparison it was made on."""
+
+    decision: GateDecision
+    path: Path
+    comparison: Comparison
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the process should say."""
+        if not self.decision.blocks:
+            return ExitCode.OK
+        return ExitCode.NO if self.decision.gate_status is GateStatus.FAILED else ExitCode.INCONCLUSIVE
+
+
+def decide_on(
+    comparison: Path,
+    limits: Mapping[str, float | int | None],
+    *,
+    config: Path | None = None,
+    policy: GatePolicy | None = None,
+    waived: WaiverSource | None = None,
+    out: Path | None = None,
+    environ: Mapping[str, str],
+) -> GateResult:
+    """Decide on a comparison and write the decision.
+
+    Args:
+        comparison: The file that `compare` wrote. Where it lies in a pack, the pack must verify and be
+            the comparison's candidate.
+        limits: Threshold name to value; None where the rule is not set.
+        config: File with thresholds under the same names; `limits` override it.
+        policy: Decides beyond thresholds, which override its own; None where thresholds alone decide.
+        waived: Where accepted regressions stand; None applies none.
+        out: Where to write; `gate_decision.json` beside the comparison when None.
+        environ: The environment variables; they may pin the clock.
+
+    Raises:
+        InvalidInput: Comparison, configuration or registry cannot be read, or a threshold is out of range.
+        InvalidPack: The pack that holds the comparison does not verify, or is another run's.
+        UsageError: Neither a threshold nor a policy: nothing checked is not a pass.
+    """
+    rules = read_thresholds(limits, config)
+    if policy is None and not rules.any_set:
+        raise UsageError(
+            "the gate has no rule, so it cannot say yes or no",
+            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
+            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
+        )
+    now = clock.timestamp(environ)
+    waivers = _waivers(waived, now) if waived is not None else []
+    read = read_comparison(comparison)
+    try:
+        decision = _decide(read, rules, policy, waivers, now)
+    except InvalidInput as error:
+        error.message = f"{comparison}: {error.message}"
+        error.details.setdefault("file", str(comparison))
+        raise
+    path = out if out is not None else comparison.with_name(DECISION_NAME)
+    write_output(path, dumps(decision.to_json(), indent=True))
+    return GateResult(decision, path, read.comparison)
+
+
+def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
+    # A registry that is not there has no waivers, which is not what somebody who asks for them means.
+    if not source.registry.exists():
+        raise InvalidInput(
+            f"there is no registry at {source.registry}, so no waiver can be applied",
+            remedy="Name it with --registry-path, or leave --apply-waivers out.",
+            file=str(source.registry),
+        )
+    # Also those that are over: a case that counts again for that is told from one that never was waived.
+    return list_waivers(RegistryStore(source.registry), at=now, baseline_name=source.baseline_name)
+
+
+def _decide(
+    read: ReadComparison, rules: Thresholds, policy: GatePolicy | None, waivers: list[Waiver], now: str
+) -> GateDecision:
+    if policy is None:
+        return decide(
+            read.comparison, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+        )
+    return decide_by_policy(
+        read.comparison,
+        policy,
+        generated_at=now,
+        thresholds=rules,
+        comparison_sha256=read.sha256,
+        waivers=waivers,
+    )
+
+
+def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:
+    """The six rules from a file and from flags, flags first.
+
+    Raises:
+        InvalidInput: The file has an unknown name or a value out of range.
+        UsageError: A flag is out of range.
+    """
+    stated = _from_file(config) if config is not None else {}
+    return parse_thresholds(
+        {**stated, **{name: limit for name, limit in limits.items() if limit is not None}}
+    )
+
+
+def _from_file(config: Path) -> dict[str, Any]:
+    from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
+
+    stated = read_settings(config)
+    for name, value in stated.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InvalidInput(
+                f"{config}: {name} must be a number, not {value!r}",
+                remedy="Write it without quotes.",
+                file=str(config),
+                field=name,
+            )
+    try:
+        parse_thresholds(stated)
+    except UsageError as error:
+        raise InvalidInput(
+            f"{config}: {error.message}",
+            remedy=error.remedy,
+            file=str(config),
+            field=error.details.get("field"),
+        ) from None
+    return stated
+
+
+def read_policy(path: Path) -> GatePolicy:
+    """A policy from a JSON or YAML file.
+
+    Raises:
+        InvalidInput: It cannot be read, has an unknown key, or a value is out of range; names the file.
+    """
+    return parse_policy_file(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
+
+
+def parse_policy_file(data: bytes, source: str) -> GatePolicy:
+    """`read_policy` for bytes at hand; `source` names the file and, by its ending, the format."""
+    return parse_policy(parse_settings(data, source), source=source)
+
+
+def parse_settings(data: bytes, source: str) -> dict[str, Any]:
+    """An object from JSON, or from YAML where `source` ends in .yaml or .yml.
+
+    Raises:
+        InvalidInput: It cannot be read, or it is not an object.
+    """
+    if source.lower().endswith((".yaml", ".yml")):
+        from agent_eval.storage.yaml import parse_yaml
+
+        settings = parse_yaml(data, source=source)
+    else:
+        settings = parse(data, source=source)
+    if not isinstance(settings, dict):
+        raise InvalidInput(
+            f"{source} must hold an object, not {type(settings).__name__}",
+            remedy="Write it as `name: value`.",
+            file=source,
+        )
+    return settings
+
+
+def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None:
+    """The policy that flags ask for; None where neither a file nor a preset is named.
+
+    A preset that is named takes the place of the file's; what the file states beside it stands.
+
+    Raises:
+        InvalidInput: As `read_policy`.
+    """
+    if file is None:
+        return GatePolicy(preset=preset) if preset is not None else None
+    policy = read_policy(file)
+    return policy if preset is None else policy.model_copy(update={"preset": preset})

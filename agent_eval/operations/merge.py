@@ -1,0 +1,184 @@
+"""`merge`: the packs of a divided run as the one pack of a run that was not."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import SHARD_CASES, RunConfig, Tally
+from agent_eval.engine.shard import REDACTED_CASES
+from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured
+from agent_eval.evidence.layout import choose_layout, may_be_replaced
+from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.run import Layout, RunResult
+from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.json import dumps
+from agent_eval.suites.select import SHARD, decode_positions
+
+_NOBODY = 2**32 - 1
+_MAY_DIFFER = ("run_id", "started_at", "execution_config")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of the packs, and where its cases stand in the whole."""
+
+    pack: Pack
+    number: int
+    positions: list[int]
+
+
+def merge_packs(
+    where: Sequence[Path], out: Path, *, layout: Layout = "auto", run_id: str | None = None
+) -> RunResult:
+    """Join packs that were made with `--shard`, each of another shard, into one.
+
+    The result is byte for byte the pack of the same run without `--shard`: cases in suite order, the start
+    that of the shard that started first.
+
+    Args:
+        where: The packs, in any order.
+        out: Where the new one shall stand. An evidence pack there is replaced.
+        layout: `auto` is `compact` beyond 2,000 cases.
+        run_id: Its name; where it is None and shards have different ones, that of the first shard.
+
+    Raises:
+        IncompatibleRuns: They are not shards of one run: other settings, a shard twice, a shard missing.
+        InvalidPack: A pack does not verify, or its run is not complete.
+        UsageError: There is something else at `out`.
+        StorageError: It cannot be written.
+    """
+    if not where:
+        raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
+    parts = sorted((_part(open_run(path)) for path in where), key=lambda part: part.number)
+    total = _check_alike(parts)
+    owners = _owners(parts, total)
+    config = _config(parts, run_id)
+    with new_directory(out, replace=may_be_replaced(out)) as root:
+        target = PackTarget(root, choose_layout(layout, total), config.run_id, config.dataset_id)
+        target.prepare()
+        with PackSealer(target) as sealer:
+            tally = _write(parts, owners, target, sealer)
+            summary = tally.summary(config.run_id, config.dataset_id)
+            sealer.seal(config, summary)
+    return RunResult(config, summary, out)
+
+
+def _part(pack: Pack) -> _Part:
+    refuse_incomplete(pack.name, pack.manifest)
+    shard = pack.config.execution_config.get(SHARD)
+    if shard is None:
+        raise IncompatibleRuns(
+            f"{pack.name} is the pack of a whole run, not of a shard",
+            remedy="Make the packs with --shard 1/N to --shard N/N.",
+            file=pack.name,
+        )
+    try:
+        number, positions = int(shard["number"]), decode_positions(shard["positions"], shard["total"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise _wrong(pack, f"its shard cannot be read: {error}") from None
+    if len(positions) != pack.manifest.case_count:
+        raise _wrong(pack, f"it has {pack.manifest.case_count} cases and says that it has {len(positions)}")
+    return _Part(pack, number, positions)
+
+
+def _wrong(pack: Pack, what: str) -> InvalidPack:
+    return InvalidPack(f"{pack.name}: {what}", remedy="Run the shard again.", file=pack.name)
+
+
+def _check_alike(parts: Sequence[_Part]) -> int:
+    """Refuse parts of different runs. Returns how many cases the whole has."""
+    first = parts[0].pack
+    wanted = _settings(first)
+    for part in parts[1:]:
+        found = _settings(part.pack)
+        differing = sorted(
+            name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
+        )
+        if differing:
+            raise IncompatibleRuns(
+                f"{part.pack.name} and {first.name} are not shards of one run: they differ in "
+                f"{', '.join(differing)}",
+                remedy="Run every shard with the same suite and settings.",
+                file=part.pack.name,
+                differences=differing,
+            )
+    total: int = first.config.execution_config[SHARD]["total"]
+    return total
+
+
+def _settings(pack: Pack) -> dict[str, Any]:
+    """What all shards of a run have in common."""
+    config = pack.config.to_json()
+    execution = {**config["execution_config"]}
+    shard = execution.pop(SHARD)
+    execution.pop(REDACTED_CASES, None)
+    shared = {name: value for name, value in config.items() if name not in _MAY_DIFFER}
+    return {
+        **shared,
+        **{f"execution_config.{name}": value for name, value in execution.items()},
+        "number of shards": shard.get("count"),
+        "number of cases": shard["total"],
+    }
+
+
+def _owners(parts: Sequence[_Part], total: int) -> array[int]:
+    """Which part has the case at each position."""
+    owners = array("L", [_NOBODY]) * total
+    for owner, part in enumerate(parts):
+        for position in part.positions:
+            if owners[position] != _NOBODY:
+                other = parts[owners[position]].pack
+                raise IncompatibleRuns(
+                    f"{other.name} and {part.pack.name} overlap: both have the case at position {position}",
+                    remedy="Name every shard once.",
+                    file=part.pack.name,
+                )
+            owners[position] = owner
+    missing = owners.count(_NOBODY)
+    if missing:
+        count = parts[0].pack.config.execution_config[SHARD].get("count")
+        given = ", ".join(str(part.number) for part in parts)
+        raise IncompatibleRuns(
+            f"{missing} of {total} cases are missing: shards {given} of {count} were named",
+            remedy="Name the packs of all shards. One without any case is no pack and not needed.",
+        )
+    return owners
+
+
+def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
+    """The configuration of the whole."""
+    first = parts[0].pack.config
+    execution = {**first.execution_config}
+    del execution[SHARD]
+    redacted = sum(part.pack.config.execution_config.get(REDACTED_CASES, 0) for part in parts)
+    if redacted:
+        execution[REDACTED_CASES] = redacted
+    started = min(part.pack.config.started_at for part in parts)
+    return first.model_copy(
+        update={"execution_config": execution, "started_at": started, "run_id": run_id or first.run_id}
+    )
+
+
+def _write(parts: Sequence[_Part], owners: array[int], target: PackTarget, sealer: PackSealer) -> Tally:
+    cases = [
+        zip(part.pack.trajectories(), part.pack.results(), part.pack.index(), strict=True) for part in parts
+    ]
+    tally = Tally()
+    remaining = iter(owners)
+    for shard in range(-(-len(owners) // SHARD_CASES)):
+        with open_shard(target, shard) as writer:
+            for owner in islice(remaining, SHARD_CASES):
+                (raw, encoded), result, row = next(cases[owner])
+                tally.add_row(result)
+                artifacts = parts[owner].pack.artifacts(row["case_id"])
+                writer.add(CaseEvidence(raw, encoded, result, dumps(result), row, artifacts))
+            written = writer.finish()
+        sealer.append(written)
+    return tally

@@ -1,0 +1,150 @@
+"""`rejudge`: judge the trajectories of a pack anew, without running the agent, into a pack that names it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteHeader
+from agent_eval.contracts.trials import CasePolicy, case_policy
+from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.scoring import score_suite
+from agent_eval.errors import UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.operations import clock
+from agent_eval.operations.environment import pinned_environment, redactor_for
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.run import Layout, RunResult, checked_run_id, read_judge_configs, stated_policy
+from agent_eval.storage.json import dumps
+from agent_eval.suites.document import Document, Place, RawCase, Shard
+from agent_eval.suites.reader import SuiteSource
+
+REJUDGED_FROM = "rejudged_from"
+"""Key of `execution_config`: `run_id` and `manifest_sha256` of the pack whose trajectories were judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejudgeRequest:
+    """What to judge anew, and how. Judges and their configuration never come from the pack."""
+
+    run: Path
+    out: Path
+    judges: tuple[str, ...]
+    judge_config: Path | None = None
+    case_policy: str = "all"
+    run_id: str | None = None
+    summary_json: Path | None = None
+    layout: Layout = "auto"
+    workers: int | None = None
+
+
+class PackDocument(Document):
+    """The trajectories of a pack, as a suite.
+
+    Args:
+        where: Of the pack.
+        pack: The pack, verified.
+    """
+
+    def __init__(self, where: Path, pack: Pack) -> None:
+        self.path = where
+        self.digest = pack.config.suite_digest or pack.manifest_sha256
+        self.raw_header = {"dataset_id": pack.config.dataset_id, "metadata": pack.config.dataset_metadata}
+        self.header_line = None
+        self.problems = []
+        self._ids = pack.case_ids()
+        self._pack: Pack | None = pack
+        self.shards = [
+            Shard(index, first, min(SHARD_CASES, len(self._ids) - first))
+            for index, first in enumerate(range(0, len(self._ids), SHARD_CASES))
+        ]
+
+    def read(self, shard: Shard) -> Iterator[RawCase]:
+        """The trajectories of a shard, each verified again.
+
+        Raises:
+            InvalidPack: A file changed since the pack was opened.
+        """
+        if self._pack is None:
+            self._pack = open_run(self.path)
+        for position in range(shard.first, shard.first + shard.count):
+            case_id = self._ids[position]
+            raw, artifacts = self._pack.raw_trajectory(case_id), self._pack.artifacts(case_id)
+            yield RawCase(Place(position), raw, artifacts=artifacts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process opens the pack itself.
+        return {**self.__dict__, "_pack": None}
+
+
+def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult:
+    """Judge every trajectory of a pack with other judges, and seal the result as a run of its own.
+
+    Args:
+        request: What to judge.
+        environ: The environment variables; they may pin clock and run id. Values of those that look secret
+            are not written.
+
+    Raises:
+        InvalidPack: The pack does not verify, or its run is not complete.
+        InvalidInput: A judge or its configuration is wrong; nothing has been written.
+        UsageError: `out` is the pack itself, or a directory that is not a pack of ours; or no judge is named.
+        StorageError: The new pack could not be written.
+    """
+    if not request.judges:
+        raise UsageError(
+            "no judge is named",
+            remedy="Name at least one with --judge: what a pack says of its judges is not obeyed.",
+            field="judges",
+        )
+    if os.path.realpath(request.out) == os.path.realpath(request.run):
+        raise UsageError(
+            f"{request.out} is the pack that is judged anew",
+            remedy="Give --out another place: the pack stays as it is.",
+            file=str(request.out),
+        )
+    pack = open_run(request.run)
+    # The new pack would say that it holds every case.
+    refuse_incomplete(pack.name, pack.manifest)
+    configs = read_judge_configs(request.judge_config, request.judges) if request.judge_config else {}
+    document = PackDocument(request.run, pack)
+    policy = case_policy(request.case_policy)
+    config = _config(request, pack, configs, policy, environ)
+    summary = score_suite(
+        SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
+        JudgePlan(names=request.judges, configs=configs, case_policy=policy),
+        config,
+        request.out,
+        layout=request.layout,
+        workers=request.workers,
+        redactor=redactor_for(environ),
+    )
+    if request.summary_json is not None:
+        write_output(request.summary_json, dumps(summary.to_json(), indent=True))
+    return RunResult(config, summary, request.out)
+
+
+def _config(
+    request: RejudgeRequest,
+    pack: Pack,
+    configs: Mapping[str, Any],
+    policy: CasePolicy,
+    environ: Mapping[str, str],
+) -> RunConfig:
+    """What the new pack says: of the agent what the old one said, of the judging what is done now."""
+    origin = {"run_id": pack.config.run_id, "manifest_sha256": pack.manifest_sha256}
+    kept = {name: value for name, value in pack.config.execution_config.items() if name != "case_policy"}
+    return pack.config.model_copy(
+        update={
+            "run_id": checked_run_id(request.run_id, environ),
+            "started_at": clock.timestamp(environ),
+            "judges": list(request.judges),
+            "judge_configs": {name: configs[name] for name in request.judges if name in configs},
+            "execution_config": {**kept, **stated_policy(policy), REJUDGED_FROM: origin},
+            "pinned_env": pinned_environment(),
+        }
+    )

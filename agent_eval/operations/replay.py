@@ -1,0 +1,403 @@
+"""`replay-exec`: run the agent of a pack again, and see whether it does the same and is judged the same.
+
+What a pack says is never run only because the pack says it: a program, a module or an address comes from the
+command line, or from a pack that was made here, or from one whose digest somebody has named.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_eval.agents.base import AgentOptions, AttemptLimits
+from agent_eval.contracts import SuiteHeader, Tally
+from agent_eval.contracts.replay import ReplayExecReport
+from agent_eval.engine.progress import Standing
+from agent_eval.engine.trial import TrialLimits
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.layout import MANIFEST
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.judges.catalog import load_judges
+from agent_eval.operations import clock
+from agent_eval.operations.environment import pinned_environment
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
+from agent_eval.operations.rejudge import PackDocument
+from agent_eval.operations.run import RunRequest, read_settings
+from agent_eval.operations.run_agent import LOOP_MODE, AgentRequest, refuse_unreachable, run_agent
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.files import read_bytes, sha256_file
+from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import REDACTED
+from agent_eval.suites.reader import SuiteSource
+
+REPORT = Path("compare") / "replay_exec_report.json"
+COMMAND_LINE, MADE_HERE, NAMED_DIGEST, NOTHING_RUN = (
+    "command line",
+    "made here",
+    "named digest",
+    "nothing run",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayExecRequest:
+    """What to run again.
+
+    Attributes:
+        run: The pack, or an archive of one.
+        out: Where the report is written; None for its place in the pack.
+        agent: The agent, in one of the forms of `agents.catalog`; None for the one that the pack names.
+        options: Settings of the agent; those that the pack names are added where it is trusted.
+        trusted_digest: sha256 of the manifest of a pack whose agent may be run.
+        judges: Judges instead of those that the pack names; their configuration is `judge_config` then.
+        judge_config: File with the configuration of `judges`.
+        cases: Only these; all when empty.
+        tool_server: Live tools.
+        cassette: Recorded answers of tools.
+        parallel: Cases at once; None for as many as the provider takes.
+        ignore_environment: Whether differences of the environment are told and do not count.
+    """
+
+    run: Path
+    out: Path | None = None
+    agent: str | None = None
+    options: AgentOptions = field(default_factory=AgentOptions)
+    trusted_digest: str | None = None
+    judges: tuple[str, ...] = ()
+    judge_config: Path | None = None
+    cases: tuple[str, ...] = ()
+    tool_server: str | None = None
+    cassette: Path | None = None
+    parallel: int | None = 1
+    ignore_environment: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayExecResult:
+    """A report, and the file it was written to, if any."""
+
+    report: ReplayExecReport
+    path: Path | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the process should say."""
+        return ExitCode.OK if self.report.execution_replay_passed else ExitCode.NO
+
+
+class _Limits(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    output_bytes: int = Field(default=AttemptLimits().output_bytes, gt=0)
+    steps: int | None = Field(default=None, ge=0)
+    tool_calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class _Execution(BaseModel):
+    """What a pack says of how its agent was run. It is from outside, so it is checked."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    agent: dict[str, Any]
+    trials: int = Field(default=1, ge=1, le=1000)
+    max_repairs: int = Field(default=0, ge=0)
+    strict_side_effects: bool = False
+    share_expected_output: bool = False
+    attempt_limits: _Limits = Field(default_factory=_Limits)
+    case_limits: _Limits = Field(default_factory=_Limits)
+    case_policy: str = "all"
+    tool_server: str | None = None
+    cassette: str | None = None
+
+
+def replay_exec(
+    request: ReplayExecRequest,
+    *,
+    environ: Mapping[str, str],
+    on_progress: Callable[[Standing], None] = lambda _: None,
+) -> ReplayExecResult:
+    """Run the agent on the cases of a pack and compare.
+
+    Args:
+        request: What to run.
+        environ: The environment variables; says where packs that were made here are known.
+        on_progress: Called several times a second.
+
+    Raises:
+        InvalidPack: The pack does not verify.
+        InvalidInput: It is not of a run of an agent, or its judges may not be used.
+        UsageError: Nothing says that its agent may be run.
+        NotEvaluable: The agent cannot be run, or is never reached.
+        StorageError: The report cannot be written.
+    """
+    pack = open_run(request.run)
+    said = _execution(request.run, pack)
+    trusted_by = _trust(request, pack, said, environ)
+    names, configs = _judges(request, pack, trusted_by)
+    how = _agent(request, said, trusted_by)
+    document = PackDocument(request.run, pack)
+    source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
+    with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
+        judge_config = Path(directory) / "judges.json"
+        write_file(judge_config, dumps(configs))
+        again = RunRequest(
+            suite=request.run,
+            out=Path(directory) / "pack",
+            run_id=pack.config.run_id,
+            seed=pack.config.seed,
+            judges=names,
+            judge_config=judge_config,
+            case_policy=said.case_policy,
+            cases=request.cases,
+            layout="compact",
+        )
+        done = run_agent(again, how, environ=environ, source=source, on_progress=on_progress)
+        replayed = open_pack(done.pack)
+        refuse_unreachable(replayed, request.run)
+        report = _compared(request, pack, replayed, done.config.execution_config["agent"], environ)
+    report = report.model_copy(update={"trusted_by": trusted_by})
+    out = request.out or (request.run / REPORT if request.run.is_dir() else None)
+    if out is not None:
+        write_output(out, dumps(report.to_json(), indent=True))
+    return ReplayExecResult(report, out)
+
+
+def _execution(run: Path, pack: Pack) -> _Execution:
+    if pack.config.execution_mode != LOOP_MODE:
+        raise InvalidInput(
+            f"{run} holds recorded traces: no agent was run, so none can be run again",
+            remedy="Name the pack of run-loop, or of run --agent.",
+            file=str(run),
+        )
+    try:
+        return _Execution.model_validate(pack.config.execution_config)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise InvalidInput(
+            f"{run} does not say how its agent was run: execution_config.{place}: {first['msg']}",
+            remedy="Run the agent again with this version.",
+            file=str(run),
+            field=f"execution_config.{place}",
+        ) from None
+
+
+def _trust(request: ReplayExecRequest, pack: Pack, said: _Execution, environ: Mapping[str, str]) -> str:
+    """Why the agent may be run.
+
+    Raises:
+        UsageError: There is no reason to.
+    """
+    digest = pack.manifest_sha256
+    if request.trusted_digest is not None:
+        if request.trusted_digest.lower() != digest:
+            raise UsageError(
+                f"{request.run} is not the pack that --trust-pack names",
+                remedy="Give the sha256 of the manifest.json that you have checked.",
+                file=str(request.run),
+                manifest_sha256=digest,
+            )
+        return NAMED_DIGEST
+    if is_own(digest, environ):
+        return MADE_HERE
+    if request.agent is not None:
+        return COMMAND_LINE
+    if said.agent.get("agent") == "recorded":
+        return NOTHING_RUN
+    raise UsageError(
+        f"{request.run} was not made here, so what it names as its agent is not run",
+        remedy="Name the agent with --propose-command or --agent; or, where you know whose pack it is, give "
+        "--trust-pack with its manifest_sha256.",
+        file=str(request.run),
+        agent=said.agent,
+        manifest_sha256=digest,
+    )
+
+
+def _judges(
+    request: ReplayExecRequest, pack: Pack, trusted_by: str
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The judges and their configuration. A stranger's pack gets built-in ones that run nothing."""
+    if request.judges:
+        return request.judges, read_settings(request.judge_config) if request.judge_config else {}
+    if request.judge_config is not None:
+        raise UsageError(
+            "--judge-config goes with --judge",
+            remedy="Name the judges, or leave the configuration to the pack.",
+            field="judge_config",
+        )
+    names, configs = tuple(pack.config.judges), dict(pack.config.judge_configs)
+    load_judges(names, configs, allow_plugins=trusted_by in (MADE_HERE, NAMED_DIGEST))
+    return names, configs
+
+
+def _agent(request: ReplayExecRequest, said: _Execution, trusted_by: str) -> AgentRequest:
+    """How the agent is run: as it was, apart from what the command line says."""
+    spec, options = request.agent, request.options
+    if spec is None:
+        spec, options = recorded_agent(said.agent, options)
+    server = request.tool_server
+    if server is None and request.cassette is None:
+        server = said.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
+        if server is None and (said.cassette or said.tool_server):
+            raise UsageError(
+                "the agent's tools were live or recorded, and the pack does not hold their answers",
+                remedy="Give --replay with the file of recorded answers, or --tools.",
+                field="replay",
+            )
+    limits = said.attempt_limits
+    return AgentRequest(
+        agent=spec,
+        options=options,
+        trials=said.trials,
+        max_repairs=said.max_repairs,
+        attempt=AttemptLimits(
+            seconds=limits.seconds,
+            output_bytes=limits.output_bytes,
+            steps=limits.steps,
+            tool_calls=limits.tool_calls,
+            tokens=limits.tokens,
+        ),
+        trial=TrialLimits(**said.case_limits.model_dump(exclude={"output_bytes"})),
+        strict_side_effects=said.strict_side_effects,
+        share_expected_output=said.share_expected_output,
+        tool_server=server,
+        cassette=("replay", request.cassette) if request.cassette is not None else None,
+        parallel=request.parallel,
+    )
+
+
+def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
+    """The agent that `Agent.describe` described, as `agents.catalog.open_agent` wants it.
+
+    Args:
+        described: `execution_config.agent` of a pack that is trusted, or that names a recording.
+        options: What the command line says; it comes first.
+
+    Raises:
+        UsageError: It cannot be run from its description.
+    """
+    kind = described.get("agent")
+    try:
+        if REDACTED in dumps(dict(described)).decode():
+            raise ValueError("a secret in it was not written")
+        if kind == "command":
+            repair = described.get("repair_command")
+            names = (*options.pass_on, *described.get("environment", ()))
+            command = options.repair_command or (shlex.join(repair) if repair else None)
+            return f"command:{shlex.join(described['command'])}", replace(
+                options, pass_on=names, repair_command=command
+            )
+        if kind == "http":
+            return str(described["url"]), options
+        if kind in ("openai", "anthropic"):
+            return f"{kind}:{described['model'] or ''}", replace(
+                options,
+                base_url=options.base_url or described["base_url"],
+                system=options.system or described["system"],
+                parameters={**dict(described["parameters"]), **options.parameters},
+            )
+        if kind == "python":
+            return f"python:{described['function']}", options
+        if kind == "recorded":
+            return "recorded", options
+        raise ValueError(f"there is no kind {kind!r}")
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UsageError(
+            f"the agent cannot be run from what the pack says of it: {problem}",
+            remedy="Name it with --propose-command or --agent.",
+            field="execution_config.agent",
+        ) from None
+
+
+def _compared(
+    request: ReplayExecRequest, saved: Pack, replayed: Pack, agent: dict[str, Any], environ: Mapping[str, str]
+) -> ReplayExecReport:
+    rows = {row["case_id"]: row for row in saved.results()}
+    before, after = Tally(), Tally()
+    cases, traces = [], []
+    for row in replayed.results():
+        case_id = row["case_id"]
+        before.add_row(rows[case_id])
+        after.add_row(row)
+        cases.append(case_mismatch(rows[case_id], row))
+        traces.append(trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
+    names = saved.config.run_id, saved.config.dataset_id
+    summaries = before.summary(*names), after.summary(*names)
+    environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
+    case_mismatches = [one for one in cases if one is not None]
+    trace_mismatches = [one for one in traces if one is not None]
+    same = summaries[0] == summaries[1] and not case_mismatches and not trace_mismatches
+    passed = same and (not environment or request.ignore_environment)
+    return ReplayExecReport(
+        run_id=names[0],
+        dataset_id=names[1],
+        manifest_sha256=saved.manifest_sha256,
+        generated_at=clock.timestamp(environ),
+        agent=agent,
+        trusted_by="",
+        cases=len(cases),
+        execution_replay_passed=passed,
+        replay_passed=passed,
+        summary_match=summaries[0] == summaries[1],
+        saved_summary=summaries[0],
+        replayed_summary=summaries[1],
+        case_mismatches=case_mismatches,
+        trace_mismatches=trace_mismatches,
+        env_mismatches=environment,
+        environment_counts=not request.ignore_environment,
+    )
+
+
+MOST = 2_000
+"""Digests that are kept, the newest."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 1 << 20
+
+
+def own_packs_file(environ: Mapping[str, str]) -> Path | None:
+    """Where the digests are; None where the user has no place for such things."""
+    state = environ.get("XDG_STATE_HOME", "")
+    if state.startswith("/"):
+        return Path(state) / "agent-eval" / "own_packs"
+    home = environ.get("HOME", "")
+    return Path(home) / ".local" / "state" / "agent-eval" / "own_packs" if home.startswith("/") else None
+
+
+def remember_pack(pack: Path, environ: Mapping[str, str]) -> None:
+    """Note that a pack was made here. Where that cannot be noted, nothing happens: it is a convenience."""
+    file = own_packs_file(environ)
+    if file is None:
+        return
+    with suppress(AgentEvalError, OSError):
+        digest, _ = sha256_file(pack / MANIFEST)
+        known = [line for line in _digests(file) if line != digest]
+        write_file(file, "".join(f"{line}\n" for line in [*known, digest][-MOST:]).encode())
+
+
+def is_own(manifest_sha256: str, environ: Mapping[str, str]) -> bool:
+    """Whether a pack with this manifest was made here."""
+    file = own_packs_file(environ)
+    return file is not None and manifest_sha256 in _digests(file)
+
+
+def _digests(file: Path) -> list[str]:
+    try:
+        lines = read_bytes(file, max_bytes=_LARGEST).decode("ascii", "replace").splitlines()
+    except (AgentEvalError, OSError):
+        return []
+    return [line for line in lines if _DIGEST.fullmatch(line)]

@@ -1,0 +1,354 @@
+"""`run-loop`, and `run --agent`: run an agent over a suite, judge what it does, and seal the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.base import Agent, AgentOptions, AttemptLimits, Tools
+from agent_eval.agents.cassette import Cassette, Mode, open_cassette
+from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.live_tools import open_tool_server
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case, CaseResultRow, RunConfig, RunSummary, VerdictRow
+from agent_eval.contracts.trials import case_policy
+from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
+from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.progress import Standing
+from agent_eval.engine.scheduler import Retries
+from agent_eval.engine.scoring import Scoring, open_scoring
+from agent_eval.engine.shard import written_config
+from agent_eval.engine.trial import RunLimits, TrialLimits, TrialPlan
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured, StorageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
+from agent_eval.evidence.reader import Pack
+from agent_eval.judges.builtin.execution import EXECUTION
+from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.operations import clock
+from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.resume import open_journal
+from agent_eval.operations.run import RunRequest, read_judge_configs, run_config, stated_policy
+from agent_eval.processes.pool import SUPERVISORS
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.journal import Journal
+from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.reader import SuiteSource, open_suite
+from agent_eval.suites.select import choose
+
+LOOP_MODE = "propose_execute_repair"
+"""`RunConfig.execution_mode` of every run of an agent."""
+
+MOST_PARALLEL = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRequest:
+    """Which agent is run, and how.
+
+    Attributes:
+        agent: What is tested, in one of the forms of `agents.catalog`.
+        options: Settings of the agent.
+        trials: How often each case is run.
+        max_repairs: Attempts after the first one.
+        attempt: What each attempt may use.
+        trial: What all attempts of a case may use.
+        run: What the whole run may use.
+        strict_side_effects: Whether a tool call without an answer fails the attempt.
+        share_expected_output: Whether the agent is handed the expected output.
+        tool_server: Live tools, as `module:function` or an address.
+        cassette: File of recorded answers of live tools, and what is done with it.
+        parallel: How many cases at once; None for as many as the provider takes.
+        resume: Whether to go on with what an earlier start left.
+    """
+
+    agent: str
+    options: AgentOptions = field(default_factory=AgentOptions)
+    trials: int = 1
+    max_repairs: int = 0
+    attempt: AttemptLimits = field(default_factory=AttemptLimits)
+    trial: TrialLimits = field(default_factory=TrialLimits)
+    run: RunLimits = field(default_factory=RunLimits)
+    strict_side_effects: bool = False
+    share_expected_output: bool = False
+    tool_server: str | None = None
+    cassette: tuple[Mode, Path] | None = None
+    parallel: int | None = 1
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class RunLoopResult:
+    """A run of an agent: its configuration and summary, its pack, and why it ended early, if it did."""
+
+    config: RunConfig
+    summary: RunSummary
+    pack: Path
+    stopped: str
+    standing: Standing
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return self.config.run_id
+
+
+def run_agent(
+    request: RunRequest,
+    how: AgentRequest,
+    *,
+    environ: Mapping[str, str],
+    redactor: Redactor | None = None,
+    source: SuiteSource | None = None,
+    on_progress: Callable[[Standing], None] = lambda _: None,
+    stop: Callable[[], str] = lambda: "",
+) -> RunLoopResult:
+    """Run an agent over a suite and write the pack, sealed.
+
+    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete.
+
+    Args:
+        request: What to run, and what to record of it.
+        how: The agent.
+        environ: The environment variables; they may pin clocks and run id.
+        redactor: Knows the secrets; those of `environ` by default.
+        source: The suite, where it is open already.
+        on_progress: Called several times a second. May raise, as Ctrl-C does.
+        stop: Asked several times a second why the run shall end, in words; empty while it shall not. What has
+            finished by then is in the pack.
+
+    Raises:
+        InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
+        UsageError: There is no such agent; `out` is no pack of ours; an earlier start was of something else,
+            or is not to be resumed.
+        NothingMeasured: There is no case, or a limit was reached before one was done.
+        RunInterrupted: `stop` ended it, and there is no pack to show for it.
+        NotEvaluable: The agent cannot be run at all; the disk is full.
+    """
+    redactor = redactor or redactor_for(environ)
+    source, chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
+    names = judge_names(request)
+    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
+    policy = case_policy(request.case_policy)
+    plan = JudgePlan(names=names, configs=configs, case_policy=policy)
+    with closing(open_agent(how.agent, how.options)) as agent:
+        stated = {**chosen, **stated_policy(policy), **execution_config(how, agent)}
+        config = run_config(request, source, names, configs, environ, execution_config=stated)
+        config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
+        may_be_replaced(request.out)
+        named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+        journal, config = open_journal(request.out, config, resume=how.resume, run_id=named)
+        with journal, _nothing_left_of_nothing(journal):
+            cassette = _cassette(how, is_resumed=not journal.is_empty)
+            trial = TrialPlan(
+                agent=agent,
+                judges=plan.load(),
+                tools=_tools(how, cassette),
+                max_repairs=how.max_repairs,
+                attempt_limits=how.attempt,
+                limits=how.trial,
+                share_expected_output=how.share_expected_output,
+                clocks=clock.clocks(environ),
+            )
+            run = _Run(request, how, plan, config, redactor, journal, cassette)
+            return run.go(source, trial, on_progress, stop)
+
+
+@contextmanager
+def _nothing_left_of_nothing(journal: Journal) -> Iterator[None]:
+    """Take away a journal without a single trial, where the run fails: there is nothing to go on with."""
+    try:
+        yield
+    except BaseException:
+        if journal.is_empty:
+            with suppress(StorageError):
+                journal.remove()
+        raise
+
+
+class RunInterrupted(NotEvaluable):
+    """A run was ended by somebody before there was a pack to show for it."""
+
+    code = "interrupted"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that is about to begin."""
+
+    request: RunRequest
+    how: AgentRequest
+    plan: JudgePlan
+    config: RunConfig
+    redactor: Redactor
+    journal: Journal
+    cassette: Cassette | None
+
+    def go(
+        self,
+        source: SuiteSource,
+        trial: TrialPlan,
+        on_progress: Callable[[Standing], None],
+        stop: Callable[[], str],
+    ) -> RunLoopResult:
+        """Execute and score, the one during the other as far as there is time for it."""
+        request = self.request
+        with open_scoring(
+            source, self.plan, self.config, request.out, layout=request.layout, redactor=self.redactor
+        ) as scoring:
+            plan = self._execution(trial, scoring)
+            try:
+                done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
+            except NothingMeasured as nothing:
+                if why := stop():
+                    SUPERVISORS.end_children()
+                    raise RunInterrupted(f"{why} before any case was done") from nothing
+                raise
+            self._end_interrupted(done)
+            self._write_cassette()
+            summary = scoring.finish(done.suite, workers=request.workers, complete=done.complete)
+        if request.summary_json is not None:
+            write_output(request.summary_json, dumps(summary.to_json(), indent=True))
+        if done.complete:
+            self.journal.remove()
+        return RunLoopResult(self.config, summary, request.out, done.stopped, done.standing)
+
+    def _execution(self, trial: TrialPlan, scoring: Scoring) -> ExecutionPlan:
+        return ExecutionPlan(
+            trial=trial,
+            trials=self.how.trials,
+            policy=self.plan.case_policy,
+            parallel=self.how.parallel,
+            limits=self.how.run,
+            retries=Retries(),
+            redactor=self.redactor,
+            keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
+            score_ahead=scoring.score_next,
+        )
+
+    def _end_interrupted(self, done: Execution) -> None:
+        """After an interruption: end what was begun, and see that no better pack is lost.
+
+        Raises:
+            RunInterrupted: The pack of an earlier run that is complete stays where it is.
+        """
+        if not done.interrupted:
+            return
+        SUPERVISORS.end_children()
+        if is_complete_pack(self.request.out):
+            raise RunInterrupted(
+                f"{done.stopped}; {done.standing.done:,} of {done.standing.total:,} trials were run, and the "
+                f"complete pack of an earlier run at {self.request.out} was left as it is"
+            )
+
+    def _write_cassette(self) -> None:
+        if self.how.cassette is not None and self.cassette is not None and self.cassette.mode != "replay":
+            write_file(self.how.cassette[1], self.cassette.to_bytes())
+
+
+def judge_names(request: RunRequest) -> tuple[str, ...]:
+    """The judges of a run of an agent: those asked for, and whether it came to its end."""
+    names = request.judges or DEFAULT_JUDGES
+    return names if EXECUTION in names else (*names, EXECUTION)
+
+
+def execution_config(how: AgentRequest, agent: Agent) -> dict[str, Any]:
+    """What a pack says of how an agent was run: what decides its verdicts, no secrets.
+
+    How many cases ran at once and what the whole run might use are left out: they decide none.
+    """
+    return {
+        "agent": agent.describe(),
+        "trials": how.trials,
+        "max_repairs": how.max_repairs,
+        "strict_side_effects": how.strict_side_effects,
+        "share_expected_output": how.share_expected_output,
+        "attempt_limits": {
+            name: getattr(how.attempt, name)
+            for name in ("seconds", "output_bytes", "steps", "tool_calls", "tokens")
+        },
+        "case_limits": how.trial.to_json(),
+        **({"tool_server": how.tool_server} if how.tool_server else {}),
+        **({"cassette": how.cassette[0]} if how.cassette else {}),
+    }
+
+
+def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:
+    """What live tools answered, or answer now; None where there are none.
+
+    What trials of an earlier start recorded is in the journal, whatever became of the file.
+    """
+    live = None
+    if how.tool_server:
+        live = open_tool_server(how.tool_server, headers=how.options.headers, retry=Retries())
+    if how.cassette is None:
+        return None if live is None else Cassette("record", live=live)
+    mode, path = how.cassette
+    if mode == "record" and is_resumed and live is not None:
+        return Cassette(mode, live=live)
+    return open_cassette(path, mode, live)
+
+
+def _tools(how: AgentRequest, cassette: Cassette | None) -> Callable[[Case], Tools]:
+    """What answers the tool calls of an attempt."""
+
+    def tools(case: Case) -> Tools:
+        beyond = cassette.attempt(case.case_id) if cassette is not None else None
+        return CaseTools(case, strict=how.strict_side_effects, beyond=beyond)
+
+    return tools
+
+
+def refuse_unreachable(pack: Pack, suite: Path) -> None:
+    """Refuse a run in which something between this program and the agent failed in every trial.
+
+    Args:
+        pack: What the run left, which stays where it is.
+        suite: What to call the run in messages.
+
+    Raises:
+        NotEvaluable: It says nothing of the agent.
+    """
+    if may_be_unreachable(pack.summary) and all(map(_was_unreachable, pack.results())):
+        raise NotEvaluable(
+            f"{suite}: the agent could not be reached in any of {pack.summary.total_cases} cases.",
+            remedy="Check that it runs and that its address is right; the evidence has each error.",
+            file=str(suite),
+        )
+
+
+def may_be_unreachable(summary: RunSummary) -> bool:
+    """Whether it is worth looking at the cases."""
+    return summary.passed_cases == 0 and FailureKind.INFRASTRUCTURE.value in summary.failures
+
+
+def _was_unreachable(row: CaseResultRow) -> bool:
+    trials: Sequence[Mapping[str, Sequence[VerdictRow]]] = row.get("trials") or [row]  # type: ignore[assignment]
+    return all(_says_so(trial["verdicts"]) for trial in trials)
+
+
+def _says_so(verdicts: Sequence[VerdictRow]) -> bool:
+    return any(
+        verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
+        for verdict in verdicts
+    )
+
+
+LARGEST_PROMPT = 1 << 20
+
+
+def read_prompt(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        InvalidInput: It is missing, larger than a MiB, or not UTF-8.
+    """
+    try:
+        return read_bytes(path, max_bytes=LARGEST_PROMPT).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None

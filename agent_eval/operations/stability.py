@@ -1,0 +1,205 @@
+"""`stability-check`: which cases give the same result every time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome, Trace
+from agent_eval.contracts.trials import StabilityReport
+from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.progress import Standing
+from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
+from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import open_pack, refuse_incomplete
+from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
+from agent_eval.judges.base import Judge
+from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.operations.run import RunRequest, read_judge_configs
+from agent_eval.operations.run_agent import (
+    LOOP_MODE,
+    AgentRequest,
+    judge_names,
+    refuse_unreachable,
+    run_agent,
+)
+from agent_eval.storage.json import dumps
+from agent_eval.suites.reader import SuiteSource, open_suite
+from agent_eval.suites.select import choose, refuse_duplicates
+
+RECORDED_MODE = "trace_score"
+FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityRequest:
+    """What to repeat, and how often. `runs` counts where nothing is recorded more than once.
+
+    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined.
+    """
+
+    suite: Path
+    runs: int = 5
+    judges: tuple[str, ...] = ()
+    judge_config: Path | None = None
+    cases: tuple[str, ...] = ()
+    quarantine_min_pass_rate: float = QUARANTINE_BELOW
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class StabilityResult:
+    """A report, and the file it was written to, if any."""
+
+    report: StabilityReport
+    path: Path | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the process should say."""
+        return ExitCode.NO if self.report.flaky_case_ids else ExitCode.OK
+
+
+def check_recorded(request: StabilityRequest) -> StabilityResult:
+    """Judge the recorded trials of every case.
+
+    A case that was recorded once is judged `runs` times, which shows whether its judges agree with
+    themselves and nothing of the agent; the report says so.
+
+    Raises:
+        InvalidInput: Suite, judge or configuration is wrong.
+        NothingMeasured: No case, or none that a judge had anything to judge of.
+        UsageError: Fewer than two runs.
+        StorageError: The report could not be written.
+    """
+    _refuse_too_few(request.runs)
+    source, _ = choose(open_suite(request.suite), request.cases, None)
+    names = request.judges or DEFAULT_JUDGES
+    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
+    judges = JudgePlan(names=names, configs=configs).load()
+    trials: dict[str, list[TrialOutcome]] = {}
+    once = 0
+    measured = False
+    for case in _cases(source, judges):
+        results = _judge(judges, case, request.runs)
+        once += not case.trials
+        measured |= any(result.outcome is not Outcome.SKIPPED for result in results)
+        trials[case.case_id] = [TrialOutcome(result.passed, result.hard_failed) for result in results]
+    if not measured:
+        raise NothingMeasured(
+            f"{request.suite}: nothing was measured: there is no case that a judge had anything to judge of",
+            remedy="Add cases, or name judges that apply to them.",
+            file=str(request.suite),
+        )
+    report = stability(
+        trials,
+        dataset_id=source.header.dataset_id,
+        execution_mode=RECORDED_MODE,
+        judge_names=names,
+        quarantine_min_pass_rate=request.quarantine_min_pass_rate,
+    )
+    return _written(report.model_copy(update={"notes": _notes(once, len(trials), request.runs)}), request)
+
+
+def check_agent(
+    request: StabilityRequest,
+    how: AgentRequest,
+    *,
+    environ: Mapping[str, str],
+    on_progress: Callable[[Standing], None] = lambda _: None,
+) -> StabilityResult:
+    """Run an agent over the suite several times.
+
+    Raises:
+        InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
+        NothingMeasured: No case.
+        NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run before its end.
+        UsageError: Fewer than two runs, or answers of tools are to be recorded.
+        StorageError: The report could not be written.
+    """
+    _refuse_too_few(request.runs)
+    if how.resume or (how.cassette is not None and how.cassette[0] != "replay"):
+        raise UsageError(
+            "several runs cannot share one recording of tools, and are not resumed",
+            remedy="Leave --resume, --record and --update out.",
+        )
+    each = RunRequest(
+        suite=request.suite,
+        out=Path(),
+        judges=request.judges,
+        judge_config=request.judge_config,
+        cases=request.cases,
+        layout="compact",
+    )
+    trials: dict[str, list[TrialOutcome]] = {}
+    dataset_id = ""
+    with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
+        for number in range(request.runs):
+            run = replace(each, out=Path(directory) / str(number), run_id=f"stability-{number}")
+            done = run_agent(run, how, environ=environ, on_progress=on_progress)
+            if done.stopped:
+                raise NotEvaluable(
+                    f"run {number + 1} of {request.runs} ended early: {done.stopped}",
+                    remedy="Raise the limit, or ask for fewer runs.",
+                )
+            dataset_id = done.config.dataset_id
+            pack = open_pack(done.pack)
+            refuse_incomplete(pack.name, pack.manifest)
+            refuse_unreachable(pack, request.suite)
+            for row in pack.results():
+                trials.setdefault(row["case_id"], []).append(_outcome(row))
+    report = stability(
+        trials,
+        dataset_id=dataset_id,
+        execution_mode=LOOP_MODE,
+        judge_names=judge_names(each),
+        quarantine_min_pass_rate=request.quarantine_min_pass_rate,
+    )
+    return _written(report, request)
+
+
+def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
+    ids = array("Q")
+    for shard in source.shards:
+        for found, case in source.read(shard):
+            ids.append(id_hash(case.case_id))
+            refuse_unjudgeable(judges, found, case, source.path)
+            yield case
+    refuse_duplicates(source, ids)
+
+
+def _judge(judges: Sequence[Judge], case: Case, runs: int) -> list[CaseResult]:
+    shown = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
+    return [judge(judges, one, Trace(one.trace)) for one in shown]
+
+
+def _outcome(row: CaseResultRow) -> TrialOutcome:
+    return TrialOutcome(row["passed"], row["hard_failed"])
+
+
+def _refuse_too_few(runs: int) -> None:
+    if runs < FEWEST_RUNS:
+        raise UsageError(
+            f"{runs} run cannot disagree with itself",
+            remedy=f"Ask for at least {FEWEST_RUNS} with --runs.",
+            field="runs",
+        )
+
+
+def _notes(once: int, total: int, runs: int) -> list[str]:
+    if not once:
+        return []
+    return [
+        f"{once} of {total} cases were recorded once: their trace was judged {runs} times, which says "
+        "nothing of the agent. Record several trials of a case, or give an agent to run."
+    ]
+
+
+def _written(report: StabilityReport, request: StabilityRequest) -> StabilityResult:
+    if request.out is not None:
+        write_output(request.out, dumps(report.to_json(), indent=True))
+    return StabilityResult(report, request.out)

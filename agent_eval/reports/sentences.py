@@ -1,0 +1,238 @@
+"""What the gate decided, in words: the name of a decision and the sentence that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
+from agent_eval.reports.blocks import whole
+from agent_eval.reports.decision import gate_reasons
+from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts, nothing_shared
+from agent_eval.text.numbers import allowed, apart, count, distance, margin, of_all, percent, verb
+
+ICONS = {
+    GateStatus.PASSED: "✅",
+    GateStatus.FAILED: "❌",
+    GateStatus.INCONCLUSIVE: "⚠️",
+    GateStatus.NO_BASELINE: "➖",
+}
+WORDS = {
+    GateStatus.PASSED: "passed",
+    GateStatus.FAILED: "failed",
+    GateStatus.INCONCLUSIVE: "inconclusive",
+    GateStatus.NO_BASELINE: "no baseline",
+}
+
+NOTHING_SHARED = "nothing to compare"
+"""In place of "no baseline" where there is one, of which no case is left unchanged."""
+
+_OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
+"""Words with which sentences of the gate begin, besides numbers and names."""
+
+Quote = Callable[[str], str]
+"""Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
+
+
+def _min_pass_rate(rule: RuleResult, value: float) -> str:
+    share = percent(value, decimals=apart(value, rule.threshold))
+    return f"the pass rate is {share} (at least {allowed(rule.threshold)} required)"
+
+
+def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
+    share = percent(value, decimals=apart(value, rule.threshold))
+    return f"{share} of cases fail hard ({_at_most(allowed(rule.threshold), rule.threshold)})"
+
+
+def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
+    return f"the pass rate {_moved(-value, rule.threshold)} ({_at_most_points(rule.threshold)})"
+
+
+def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
+    return f"the hard-fail rate {_moved(value, rule.threshold)} ({_at_most_points(rule.threshold)})"
+
+
+def _moved(difference: float, threshold: float) -> str:
+    if not difference:
+        return "did not move"
+    size = distance(difference, decimals=apart(abs(difference), threshold))
+    return f"{'rose' if difference > 0 else 'fell'} by {size} points"
+
+
+def _max_regressed_cases(rule: RuleResult, value: float) -> str:
+    return f"{count(int(value), 'case')} regressed ({_at_most(whole(rule.threshold), rule.threshold)})"
+
+
+def _max_new_hard_fail_cases(rule: RuleResult, value: float) -> str:
+    fail = verb(int(value), "fails", "fail")
+    return (
+        f"{count(int(value), 'case')} newly {fail} hard ({_at_most(whole(rule.threshold), rule.threshold)})"
+    )
+
+
+def _at_most(shown: str, threshold: float) -> str:
+    return f"at most {shown} allowed" if threshold else "none allowed"
+
+
+def _at_most_points(threshold: float) -> str:
+    return _at_most(allowed(threshold).removesuffix("%"), threshold)
+
+
+_SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
+    "min_pass_rate": _min_pass_rate,
+    "max_hard_fail_rate": _max_hard_fail_rate,
+    "max_pass_rate_drop": _max_pass_rate_drop,
+    "max_hard_fail_increase": _max_hard_fail_increase,
+    "max_regressed_cases": _max_regressed_cases,
+    "max_new_hard_fail_cases": _max_new_hard_fail_cases,
+}
+
+# What people ask first: which cases, then which rates.
+_ORDER = ("max_regressed_cases", "max_new_hard_fail_cases", "max_pass_rate_drop", "min_pass_rate")
+
+
+def rule_sentence(rule: RuleResult, quote: Quote) -> str:
+    """What one rule measured and allows, without a capital and a full stop.
+
+    Args:
+        rule: Its own message is used, through `quote`, where the rule is not one of the six.
+        quote: See `Quote`.
+    """
+    write = _SENTENCES.get(rule.rule)
+    if write is None or rule.value is None:
+        return quote(rule.message).rstrip(".")
+    return write(rule, rule.value)
+
+
+def broken_rules(decision: GateDecision) -> list[RuleResult]:
+    """The rules that were applied and do not hold, what people ask first in front."""
+    broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
+    return sorted(broken, key=lambda rule: _ORDER.index(rule.rule) if rule.rule in _ORDER else len(_ORDER))
+
+
+def why(
+    decision: GateDecision,
+    summary: RunSummary,
+    comparison: Comparison | None,
+    quote: Quote,
+    *,
+    note: bool = False,
+) -> list[str]:
+    """Why the gate decided so: a clause for each reason, the weightiest first; never empty.
+
+    Args:
+        decision: What the gate decided.
+        summary: Of the candidate.
+        comparison: What it decided on, None without a baseline.
+        quote: See `Quote`.
+        note: Whether a note elsewhere explains why there is no baseline.
+    """
+    broken = broken_rules(decision)
+    told = {rule.message for rule in broken}
+    reasons = [rule_sentence(rule, quote) for rule in broken]
+    reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
+    reasons += [quote(said).rstrip(".") for said in gate_reasons(decision)]
+    if decision.gate_status is GateStatus.PASSED or not reasons:
+        return [_without_reasons(decision, summary, comparison, note=note)]
+    return reasons
+
+
+def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
+    """`why` for one suite of an evaluation."""
+    return why(
+        suite.decision, suite.candidate.summary, suite.comparison, quote, note=bool(suite.baseline_note)
+    )
+
+
+def _without_reasons(
+    decision: GateDecision, summary: RunSummary, comparison: Comparison | None, *, note: bool
+) -> str:
+    status = decision.gate_status
+    # Whoever looked and found nothing usable says so in the note.
+    alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
+    if nothing_shared(comparison):
+        alone = f"Nothing to compare: {_all_of(summary.total_cases)} new or changed since the baseline"
+    if status is GateStatus.NO_BASELINE:
+        reason = f"{alone}, and no absolute rule is set: nothing was decided"
+    elif status is not GateStatus.PASSED:
+        reason = "The gate gave no reason"
+    elif comparison is None or nothing_shared(comparison):
+        reason = f"{alone}; the absolute rules hold"
+    elif comparison.overview.regressed_cases:
+        reason = (
+            f"{count(comparison.overview.regressed_cases, 'case')} regressed, which {_allowing(decision)}"
+        )
+    else:
+        reason = "No case regressed"
+    return f"{reason}. {passing(summary).rstrip('.')}"
+
+
+def _all_of(cases: int) -> str:
+    return "the only case is" if cases == 1 else f"all {cases:,} cases are"
+
+
+def decision_word(status: GateStatus, *, shares_nothing: bool) -> str:
+    """What a heading calls a decision.
+
+    Args:
+        status: What the gate decided.
+        shares_nothing: See `SuiteReport.nothing_shared`.
+    """
+    return NOTHING_SHARED if status is GateStatus.NO_BASELINE and shares_nothing else WORDS[status]
+
+
+def _allowing(decision: GateDecision) -> str:
+    if decision.evidence is None:
+        return "the rules allow"
+    if decision.evidence.regressed:
+        return f"stays within the margin of {margin(decision.evidence.margin)} points"
+    return "is waived or in quarantine"
+
+
+def sentence(clauses: Sequence[str]) -> str:
+    """Clauses as one sentence."""
+    return f"{capital('; '.join(map(_within, clauses)))}."
+
+
+def _within(clause: str) -> str:
+    """A clause that may have been a sentence, as it stands within one. Names keep their capital."""
+    word, space, rest = clause.partition(" ")
+    return f"{word.lower()}{space}{rest}" if word in _OPENINGS else clause
+
+
+def passing(summary: RunSummary) -> str:
+    """How many cases passed, and what became of the rest where it is not just a failure."""
+    counts = case_counts(summary)
+    rest = [
+        f"{counts[outcome]:,} {words}"
+        for outcome, words in (
+            (Outcome.ERROR, "could not be judged"),
+            (Outcome.INCONCLUSIVE, "inconclusive"),
+            (Outcome.SKIPPED, "without anything to judge"),
+        )
+        if counts[outcome]
+    ]
+    passed = of_all(summary.passed_cases, summary.total_cases, "case")
+    sentence = f"{passed} passed ({percent(summary.pass_rate)})"
+    return f"{'; '.join([sentence, *rest])}."
+
+
+def overall(report: EvaluationReport) -> str:
+    """One sentence over several suites."""
+    status = report.status
+    number = sum(suite.status is status for suite in report.suites)
+    total = len(report.suites)
+    shown = of_all(number, total, "suite")
+    if status is GateStatus.NO_BASELINE:
+        missing = "nothing to compare with" if report.nothing_shared else "no baseline to compare with"
+        return f"{shown} {verb(number, 'has', 'have')} {missing}."
+    word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
+        status, WORDS[status]
+    )
+    if number == total:
+        return f"All {total} suites {word}."
+    return f"{shown} {word}."
+
+
+def capital(sentence: str) -> str:
+    """`sentence` with a capital at its start."""
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,442 @@
+"""Markdown of one suite: what it was compared with, the change in numbers, the cases, the folded rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.contracts import (
+    CaseRegression,
+    Cluster,
+    Comparison,
+    GateDecision,
+    Metric,
+    RunReference,
+    RunSummary,
+    TrialChange,
+    TrialCount,
+)
+from agent_eval.reports import cases
+from agent_eval.reports.blocks import (
+    AMOUNTS,
+    amount,
+    bullets,
+    difference_and_limit,
+    figure_and_limit,
+    folded,
+    names,
+    pair,
+    share_and_limit,
+    table,
+    whole_and_limit,
+)
+from agent_eval.reports.decision import steps
+from agent_eval.reports.detail import Detail
+from agent_eval.reports.model import SuiteReport, nothing_shared
+from agent_eval.reports.sentences import passing
+from agent_eval.text.escape import code_span, link, plain, prose
+from agent_eval.text.numbers import count, percent, verb
+
+_SHA = 7
+NBSP = "\u00a0"
+
+
+def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> str:
+    """Which commit was compared with which, how old that is and how it was found; or that none was."""
+    note = prose(suite.baseline_note, limit=2 * detail.quote) if suite.baseline_note else ""
+    if suite.comparison is None:
+        return note
+    shares = "shares no unchanged case with" if suite.nothing_shared else "compared with"
+    commit = f"Commit {code_span(head_sha[:_SHA])}" if head_sha else "This run"
+    parts = [f"{commit} {shares}"]
+    baseline = suite.baseline
+    reference = suite.comparison.baseline
+    sha = (baseline.sha if baseline else None) or reference.git_commit
+    parts.append(code_span(sha[:_SHA]) if sha else f"run {code_span(reference.run_id, limit=detail.name)}")
+    if baseline:
+        if baseline.branch:
+            parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
+        how = "given as a path" if baseline.how == "path" else baseline.how
+        told = [plain(how, limit=detail.name)]
+        if baseline.age:
+            told.append(f"{prose(baseline.age, limit=30)} old")
+        if baseline.run_url and detail.links:
+            name = f"run {plain(baseline.run_id, limit=30)}" if baseline.run_id else "its run"
+            told.append(link(name, baseline.run_url))
+        parts.append(f"({', '.join(told)})")
+    return f"{' '.join(parts)}. {note}".strip()
+
+
+def compared_runs(comparison: Comparison, detail: Detail) -> str:
+    """Which run was compared with which, where nobody knows how the baseline was found."""
+    candidate, baseline = (
+        f"{code_span(run.run_id, limit=detail.name)}"
+        + (f" (commit {code_span(run.git_commit[:_SHA])})" if run.git_commit else "")
+        for run in (comparison.candidate, comparison.baseline)
+    )
+    return f"Run {candidate} compared with {baseline}."
+
+
+def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Detail) -> str:
+    """New, changed and removed cases: they are not compared, so a reader must know of them first."""
+    if comparison is None:
+        return ""
+    sets = comparison.cases
+    failing_now = set(failing)
+    items = []
+    for word, ids in (("new", sets.new), ("changed", sets.changed)):
+        if ids:
+            said = names(ids, shown=detail.ids, limit=detail.name)
+            items.append(f"{len(ids):,} {word}: {said}{_of_which_fail(ids, failing_now)}")
+    if sets.removed_failing:
+        said = names(sets.removed_failing, shown=detail.ids, limit=detail.name)
+        items.append(f"⚠️ {len(sets.removed_failing):,} **removed that failed in the baseline**: {said}")
+    passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
+    if passed_before:
+        items.append(
+            f"⚠️ {len(passed_before):,} removed: {names(passed_before, shown=detail.ids, limit=detail.name)}"
+        )
+    if not items:
+        return ""
+    return f"**The suite itself changed** (these cases are not compared):\n\n{bullets(items)}"
+
+
+def notices(comparison: Comparison | None, detail: Detail) -> str:
+    """What moved over the whole run, once: the model, cost, latency."""
+    if comparison is None:
+        return ""
+    # Where passing means something else than before, every other figure is read in that light.
+    differs = {
+        check.message.casefold()
+        for check in comparison.compatibility.failures
+        if check.name in ("case_policy_match", "trial_count_match")
+    }
+    said = comparison.behaviour.notices[: detail.sentences]
+    marks = ("⚠️ " * (notice.rstrip(".").casefold() in differs) for notice in said)
+    lines = bullets(
+        f"{mark}{prose(notice, limit=detail.quote + 60)}" for mark, notice in zip(marks, said, strict=True)
+    )
+    return f"**Over the whole run:**\n\n{lines}" if lines else ""
+
+
+def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
+    """The change in numbers: rates, judges that moved, and what became of the cases."""
+    if comparison is None or nothing_shared(comparison):
+        return []
+    rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
+    rows = [
+        (label.replace(" ", NBSP), *_moved(comparison.metrics[key]))
+        for label, key in rates
+        if key in comparison.metrics
+    ]
+    blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
+    overview = comparison.overview
+    same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
+    told = (
+        f"{count(overview.compared_cases, 'case')} compared: **{overview.regressed_cases:,} regressed**, "
+        f"{overview.improved_cases:,} improved, {same:,} as before."
+    )
+    if comparison.cases.new or comparison.cases.changed:
+        told += f" Whole suite: {passing(comparison.candidate.summary)}"
+    return [*blocks, told, _judges_that_moved(comparison, detail)]
+
+
+def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
+    # Names are long and a phone is narrow, so these do not go into the table.
+    moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
+    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
+    said = []
+    for metric in moved[: detail.judges]:
+        change, rates = _moved(metric)
+        said.append(f"{code_span(metric.name, limit=detail.name)} {change} ({rates})")
+    if len(moved) > len(said):
+        said.append(f"{count(len(moved) - len(said), 'more judge')}")
+    return f"Judges that moved: {', '.join(said)}." if said else ""
+
+
+def _moved(metric: Metric) -> tuple[str, str]:
+    before, now, difference = pair(metric)
+    # On a phone a row has some thirty characters: the unit once is enough, and no line break before it.
+    return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
+
+
+def regressed(
+    comparison: Comparison | None, command: Callable[[str], str] | None, detail: Detail
+) -> list[str]:
+    """The regressed cases: some in full, more on one line each, the rest as a number.
+
+    Args:
+        comparison: None without a baseline.
+        command: The shell command that reproduces a case, by its id.
+        detail: How much to say.
+    """
+    if comparison is None:
+        return []
+    rows = [row for row in comparison.case_regressions if row.regressed]
+    total = max(len(rows), comparison.overview.regressed_cases)
+    if not total:
+        return []
+    blocks = [f"### {count(total, 'regressed case')}"]
+    if total > detail.cases:
+        # Too many to read one by one: what they have in common says more than the first few.
+        alike = [_cluster(item, detail) for item in comparison.triage.top_clusters[: min(3, detail.clusters)]]
+        blocks.append(f"**What they have in common:**\n\n{bullets(alike)}" if alike else "")
+    shown = detail.cases + detail.folded_cases
+    full = _in_full(rows[:shown], comparison, command, detail)
+    blocks += [block for one in full[: detail.cases] for block in one]
+    folded_away = [block for one in full[detail.cases :] for block in one]
+    blocks.append(folded(count(len(full) - detail.cases, "more regressed case"), folded_away))
+    rest = rows[shown : shown + detail.one_liners]
+    lines = bullets(cases.in_one_line(row, detail) for row in rest)
+    if detail.cases:
+        blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
+    else:
+        blocks.append(lines)
+    hidden = total - len(full) - len(rest)
+    if hidden:
+        blocks.append(f"… and {hidden:,} more, {detail.cases_elsewhere}.")
+    return blocks
+
+
+def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
+    """Regressed cases of the comparison that lists the most of them."""
+    listed = (
+        sum(row.regressed for row in comparison.case_regressions) if comparison else 0
+        for comparison in comparisons
+    )
+    return max(listed, default=0)
+
+
+def _in_full(
+    rows: Sequence[CaseRegression],
+    comparison: Comparison,
+    command: Callable[[str], str] | None,
+    detail: Detail,
+) -> list[list[str]]:
+    """The blocks of each case. What a comparison leaves out of a case is said before the first such case."""
+    changes = cases.changes_by_case(comparison)
+    kept = len(changes)
+    told, all_blocks = kept < DETAIL_LIMIT, []
+    for row in rows:
+        change = changes.get(row.case_id)
+        again = command(row.case_id) if command and detail.commands else ""
+        blocks = cases.in_full(row, change, comparison.behaviour, again, detail)
+        if change is None and not told:
+            told = True
+            blocks.insert(
+                0,
+                f"A comparison keeps how the behaviour changed of {kept:,} cases. From here on there is the "
+                "reason and the command, without it; both traces stand in the evidence of the two runs.",
+            )
+        all_blocks.append(blocks)
+    return all_blocks
+
+
+def failing(suite: SuiteReport, detail: Detail) -> list[str]:
+    """Cases that do not pass although nothing regressed: what an absolute rule complains of."""
+    regressed_ids = set(suite.comparison.regressed_case_ids) if suite.comparison else set()
+    rows = [row for row in suite.failing if row["case_id"] not in regressed_ids]
+    if not rows:
+        return []
+    lines = bullets(cases.failing_line(row, detail) for row in rows[: detail.cases + detail.listed])
+    summary = suite.candidate.summary
+    total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
+    hidden = total - min(len(rows), detail.cases + detail.listed)
+    more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
+    if suite.comparison is None or suite.nothing_shared:
+        return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
+    return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
+
+
+def behind_a_click(
+    candidate: RunReference,
+    comparison: Comparison | None,
+    decision: GateDecision | None,
+    detail: Detail,
+    *,
+    suite_path: str = "",
+    tool_version: str = "",
+) -> list[str]:
+    """Everything a reader may want next, each part folded."""
+    blocks = []
+    if comparison is not None:
+        clusters = comparison.triage.top_clusters[: detail.clusters]
+        blocks.append(folded("Where to look first", [bullets(_cluster(item, detail) for item in clusters)]))
+        blocks.append(less_often(comparison, detail))
+        better = [row for row in comparison.case_regressions if row.improved]
+        blocks.append(_improved(better, comparison, detail))
+    if detail.folded:
+        blocks.append(folded("Trials", [curve(candidate.summary)]))
+        blocks.append(folded("Judges", [_judges(candidate, detail)]))
+        blocks.append(steps(decision, detail))
+        blocks.append(folded("Rules", [_rules(decision, comparison, detail)]))
+        rows = [("Suite", code_span(suite_path, limit=detail.name))] if suite_path else []
+        rows += _provenance(candidate, comparison, decision, detail)
+        rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
+        blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
+    return blocks
+
+
+def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
+    number = sum(case_id in failing_now for case_id in ids)
+    return f" (**{number:,} {verb(number, 'does', 'do')} not pass**)" if number else ""
+
+
+def _cluster(cluster: Cluster, detail: Detail) -> str:
+    grown = f"+{cluster.delta:,}" if cluster.delta > 0 else f"{cluster.delta:,}".replace("-", "−")
+    line = (
+        f"{code_span(cluster.judge_id, limit=detail.name)}: "
+        f"{code_span(cluster.reason, limit=detail.quote)} — "
+        f"{count(cluster.candidate_count, 'case')} ({grown})"
+    )
+    if cluster.suggested_fix:
+        line += f". Hint: {prose(cluster.suggested_fix, limit=2 * detail.quote)}"
+    return line
+
+
+def _improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
+    total = max(len(rows), comparison.overview.improved_cases)
+    shown = detail.cases + detail.listed
+    if not total or not shown:
+        return ""
+    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:shown]]
+    if total > len(lines):
+        lines.append(f"and {total - len(lines):,} more")
+    return folded(count(total, "improved case"), [bullets(lines)])
+
+
+def _judges(candidate: RunReference, detail: Detail) -> str:
+    counts = sorted(candidate.summary.judge_counts.items())
+    rows = [
+        (
+            code_span(judge_id, limit=detail.name),
+            percent(number.passed / number.judged) if number.judged else "–",
+            f"{number.judged:,}",
+            f"{number.failed + number.error:,}",
+        )
+        for judge_id, number in counts[: detail.judges]
+    ]
+    if not rows:
+        return ""
+    hidden = len(counts) - len(rows)
+    shown = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
+    return f"{shown}\n\nand {count(hidden, 'more judge')}" if hidden else shown
+
+
+_RULES: dict[str, tuple[str, Callable[[float, float], tuple[str, str]]]] = {
+    "min_pass_rate": ("Pass rate, at least", share_and_limit),
+    "max_hard_fail_rate": ("Hard-fail rate, at most", share_and_limit),
+    "max_pass_rate_drop": ("Pass-rate drop, at most", difference_and_limit),
+    "max_hard_fail_increase": ("Hard-fail increase, at most", difference_and_limit),
+    "max_regressed_cases": ("Regressed cases, at most", whole_and_limit),
+    "max_new_hard_fail_cases": ("New hard fails, at most", whole_and_limit),
+}
+
+
+def _rules(decision: GateDecision | None, comparison: Comparison | None, detail: Detail) -> str:
+    if decision is None:
+        return ""
+    rows = []
+    for rule in decision.rules[: detail.sentences]:
+        name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), figure_and_limit))
+        # Nothing measured is shown as the limit, and then not.
+        value, limit = show(rule.threshold if rule.value is None else rule.value, rule.threshold)
+        if not rule.applied:
+            state = "➖ no baseline" if comparison is None else "➖ not applied"
+        else:
+            measured = "unknown" if rule.value is None else value
+            state = f"{'✅' if rule.passed else '❌'} {measured}"
+        rows.append((name, limit, state))
+    return table(("Rule", "Limit", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
+
+
+def _provenance(
+    candidate: RunReference, comparison: Comparison | None, decision: GateDecision | None, detail: Detail
+) -> list[tuple[str, str]]:
+    rows = _run_rows("Candidate", candidate, detail)
+    if comparison is not None:
+        rows += _run_rows("Baseline", comparison.baseline, detail)
+        rows += _shift_rows(comparison.behaviour.shifts)
+    if decision is not None and decision.comparison_sha256:
+        rows.append(("Comparison", code_span(decision.comparison_sha256, limit=64)))
+    return rows
+
+
+def _run_rows(label: str, run: RunReference, detail: Detail) -> list[tuple[str, str]]:
+    rows = [(f"{label} run", code_span(run.run_id, limit=detail.name))]
+    if run.started_at:
+        rows.append((f"{label} started", code_span(run.started_at, limit=40)))
+    if run.git_commit:
+        rows.append((f"{label} commit", code_span(run.git_commit, limit=64)))
+    for what, value in (("agent", run.agent_version), ("model", run.model)):
+        if value != "unknown":
+            rows.append((f"{label} {what}", code_span(value, limit=detail.name)))
+    if run.manifest_sha256:
+        rows.append((f"{label} evidence", code_span(run.manifest_sha256, limit=64)))
+    return rows
+
+
+def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
+    return [
+        (
+            AMOUNTS[metric.name].capitalize(),
+            f"{amount(metric.name, metric.baseline)} → {amount(metric.name, metric.candidate)}",
+        )
+        for metric in shifts
+        if metric.name in AMOUNTS
+    ]
+
+
+_POINTS_SHOWN = 8
+
+
+def fallen(comparison: Comparison | None) -> list[TrialChange]:
+    """Cases of which fewer trials pass than before, the largest fall first; they may still pass."""
+    if comparison is None or comparison.trials is None:
+        return []
+    rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
+    return [row for drop, row in sorted(rows, key=lambda one: (-one[0], one[1].case_id)) if drop > 0]
+
+
+def rates(row: TrialChange) -> str:
+    """`4 of 4 → 3 of 5`."""
+    return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
+
+
+def _rate(trials: TrialCount) -> str:
+    return f"{trials.passed} of {trials.judged}"
+
+
+def _fall(row: TrialChange) -> Fraction:
+    return _share(row.baseline) - _share(row.candidate)
+
+
+def _share(trials: TrialCount) -> Fraction:
+    return Fraction(trials.passed, trials.judged) if trials.judged else Fraction(0)
+
+
+def less_often(comparison: Comparison | None, detail: Detail) -> str:
+    """The cases that pass less often, each with its trials, folded."""
+    rows = fallen(comparison)
+    shown = detail.cases + detail.listed
+    if not rows or not shown:
+        return ""
+    lines = [f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials" for row in rows[:shown]]
+    if len(rows) > len(lines):
+        lines.append(f"and {len(rows) - len(lines):,} more")
+    title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often"
+    return folded(title, [bullets(lines)])
+
+
+def curve(summary: RunSummary) -> str:
+    """How often all of k trials of a case pass, and how often one of them does; empty with single trials."""
+    if summary.flaky_cases is None:
+        return ""
+    rows: Sequence[tuple[str, ...]] = [
+        (f"{point.k}", percent(point.pass_hat_k), percent(point.pass_at_k))
+        for point in summary.pass_curve[:_POINTS_SHOWN]
+    ]
+    header = ("k", "All pass", "One passes")
+    flaky = f"{count(summary.flaky_cases, 'case')} gave different results in different trials."
+    return "\n\n".join(filter(None, [flaky, table(header, ("--:", "--:", "--:"), rows) if rows else ""]))

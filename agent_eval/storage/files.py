@@ -1,0 +1,160 @@
+"""Whole files into memory, bounded, with errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from agent_eval.errors import AgentEvalError, InvalidInput, StorageError
+
+_CHUNK = 1 << 20
+_OPEN_FILES = (Path("/dev/fd"), Path("/proc/self/fd"))
+_STDIN = Path("/dev/stdin")
+_BAD_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO, errno.EINVAL)
+
+
+def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
+    """A file for reading. What could keep its reader waiting is refused before anything is read.
+
+    Args:
+        path: File to open; symbolic links are followed.
+        pipes: Whether a pipe will do that this process was given, such as `<(command)` of a shell.
+
+    Raises:
+        InvalidInput: Missing, a directory, a device, a pipe by name, not readable.
+        StorageError: The disk failed.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise reading_failed(path, error) from error
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode) and pipes and _was_given(path):
+        os.set_blocking(descriptor, True)
+    elif not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _not_regular(path, mode)
+    return open(descriptor, "rb")
+
+
+def _not_regular(path: Path, mode: int) -> AgentEvalError:
+    if stat.S_ISDIR(mode):
+        return reading_failed(path, IsADirectoryError())
+    what = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+    return InvalidInput(f"{path}: {what}", file=str(path), remedy="Give the path of a file.")
+
+
+def _was_given(path: Path) -> bool:
+    """Whether a path names an open file of this process; its other end is open then, or was."""
+    return path.parent in _OPEN_FILES or path == _STDIN
+
+
+def read_bytes(path: Path, *, max_bytes: int) -> bytes:
+    """The bytes of a regular file, or of a pipe that this process was given.
+
+    Args:
+        path: File to read; symbolic links are followed.
+        max_bytes: Refuse more than this, without reading it.
+
+    Raises:
+        InvalidInput: Missing, a directory or device, not readable, too large.
+        StorageError: The disk failed.
+    """
+    with open_regular(path, pipes=True) as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            if size > max_bytes:
+                raise _too_large(path, size, max_bytes)
+            return _read_all(file.fileno(), path, size, max_bytes)
+        except OSError as error:
+            raise reading_failed(path, error) from error
+
+
+def _read_all(descriptor: int, path: Path, size: int, max_bytes: int) -> bytes:
+    chunks = []
+    total = 0
+    # One byte more than expected, so that the usual file takes two reads: all of it, then its end.
+    while chunk := os.read(descriptor, max(_CHUNK, size - total + 1)):
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > max_bytes:
+            raise _too_large(path, total, max_bytes)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(path: Path, size: int, max_bytes: int) -> InvalidInput:
+    message = f"{path}: at least {size:,} bytes, more than the {max_bytes:,} that are read"
+    return InvalidInput(message, file=str(path), remedy="Split the file or give another one.")
+
+
+def reading_failed(path: Path, error: OSError | ValueError) -> AgentEvalError:
+    """The project's error for a file that could not be opened or read."""
+    place = str(path)
+    if isinstance(error, FileNotFoundError):
+        return InvalidInput(f"{place}: no such file", file=place, remedy="Check the path.")
+    if isinstance(error, IsADirectoryError):
+        return InvalidInput(
+            f"{place}: is a directory", file=place, remedy="Give the path of a file, not of a directory."
+        )
+    if isinstance(error, PermissionError):
+        return InvalidInput(f"{place}: not readable", file=place, remedy="Check the file's permissions.")
+    if not isinstance(error, OSError) or error.errno in _BAD_PATH:
+        reason = getattr(error, "strerror", None) or str(error)
+        return InvalidInput(f"{place}: {reason}", file=place, remedy="Check the path.")
+    return StorageError(
+        f"{place}: {error.strerror or error}", file=place, remedy="Check the disk and try again."
+    )
+
+
+_HASH_LENGTH = 32
+_MAX_LENGTH = 92
+_SAFE = re.compile(rf"[a-z0-9][a-z0-9._-]{{0,{_MAX_LENGTH - 1}}}", re.ASCII)
+_ENDS_LIKE_A_HASH = re.compile(rf"-[0-9a-f]{{{_HASH_LENGTH}}}\Z")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\Z)")
+_NOT_ALLOWED = re.compile(r"[^a-z0-9_]+")
+
+
+def safe_name(identifier: str) -> str:
+    """A name for a file or directory that stands for `identifier` on every file system.
+
+    The identifier itself where it is a plain lower-case name; otherwise its readable part and a hash of
+    all of it. Deterministic; different identifiers get names that differ, also where case is ignored.
+    At most 92 ASCII characters of `a-z 0-9 . _ -`, beginning with a letter or digit, never `.`, `..`
+    or a device name of Windows.
+    """
+    if _SAFE.fullmatch(identifier) and not _is_taken(identifier):
+        return identifier
+    digest = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+    readable = _NOT_ALLOWED.sub("-", identifier[:400].lower()).strip("-_")[: _MAX_LENGTH - _HASH_LENGTH - 1]
+    return f"{readable or 'id'}-{digest}"
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a plain name means something else: a device, or another identifier's hashed name."""
+    return name.endswith(".") or bool(_RESERVED.match(name)) or bool(_ENDS_LIKE_A_HASH.search(name))
+
+
+def sha256_bytes(data: bytes) -> str:
+    """The digest of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> tuple[str, int]:
+    """The digest of a file's bytes, and how many there are; constant memory.
+
+    Raises:
+        InvalidInput: Missing, not a regular file, not readable.
+        StorageError: The disk failed.
+    """
+    with open_regular(path) as file:
+        try:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return digest, file.tell()
+        except OSError as error:
+            raise reading_failed(path, error) from error

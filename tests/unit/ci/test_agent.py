@@ -1,0 +1,98 @@
+"""The parts of running an agent in a job that need no agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci import agent as live
+from agent_eval.ci.agent import ProgressLines, agent_request, reproduction
+from agent_eval.ci.config import Settings, gather, settings_from
+from agent_eval.engine.progress import Standing
+from agent_eval.errors import InvalidInput, UsageError
+
+
+def settings(**flags: str) -> Settings:
+    given = {"suite": "s.json", **{name.replace("_", "-"): value for name, value in flags.items()}}
+    return settings_from(gather(given, {}, None))
+
+
+def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    lines = ProgressLines("orders.json", said.append)
+    lines(Standing(4, done=1, passed=1))
+    assert said == []
+    monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
+    lines(Standing(4, done=2, passed=1, errors=1))
+    assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"agent_command": "python a.py"}, ["--agent-command", "python a.py"]),
+        (
+            {"agent_url": "https://a.example.org", "agent_header": "X=Y", "trials": "3"},
+            ["--agent", "https://a.example.org", "--agent-header", "X=Y", "--trials", "3"],
+        ),
+        (
+            {
+                "agent_openai_base_url": "http://localhost/v1",
+                "agent_model": "m",
+                "system_prompt": "p.txt",
+                "replay": "r.json",
+                "strict_side_effects": "true",
+            },
+            [
+                *("--agent", "openai:m", "--base-url", "http://localhost/v1", "--system-prompt", "p.txt"),
+                *("--strict-side-effects", "--replay", "r.json"),
+            ],
+        ),
+    ],
+)
+def test_reproduction__names_the_agent_and_what_it_works_with(
+    flags: dict[str, str], words: list[str]
+) -> None:
+    agent = settings(**flags).agent
+    assert agent is not None
+    assert reproduction(agent) == words
+
+
+def test_request__takes_limits_headers_and_recorded_answers(tmp_path: Path) -> None:
+    found = agent_request(
+        settings(
+            agent_url="https://a.example.org",
+            agent_header="Authorization=MY_AGENT",
+            replay="answers.json",
+            max_steps="7",
+            max_tool_calls="8",
+            max_case_tokens="9",
+            max_run_cost="0.5",
+        ),
+        {"MY_AGENT": "Bearer x"},
+    )
+    assert found is not None
+    assert found.options.headers == {"Authorization": "Bearer x"}
+    assert (found.attempt.steps, found.attempt.tool_calls, found.trial.tokens) == (7, 8, 9)
+    assert (found.run.cost_usd, found.cassette) == (0.5, ("replay", Path("answers.json")))
+
+
+def test_request__refuses_the_jobs_token_in_a_header() -> None:
+    given = settings(
+        agent_url="https://a.example.org", agent_header="Authorization=COPY", github_token="ghs_x"
+    )
+    with pytest.raises(UsageError, match="COPY is the job's own") as caught:
+        agent_request(given, {"COPY": "Bearer ghs_x"})
+    assert caught.value.details["field"] == "agent-header"
+
+
+def test_request__needs_a_prompt_that_can_be_read(tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        agent_request(settings(agent="openai:m", system_prompt=str(prompt)), {})
+
+
+def test_request__without_an_agent_is_none() -> None:
+    assert agent_request(settings(), {}) is None

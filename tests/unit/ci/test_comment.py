@@ -1,0 +1,211 @@
+"""Creating and updating the comment, against a GitHub on localhost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.platforms.github.api import GitHubApi, graphql_url
+from agent_eval.ci.platforms.github.job import PullRequestComments
+from agent_eval.http.client import Session
+from agent_eval.http.retry import Patience
+from tests.fakes.github import BOT, REPOSITORY, TOKEN, FakeGitHub, sha
+
+PULL = 7
+OLD, NEW = sha("old"), sha("new")
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        server.add_pull(PULL, NEW)
+        yield server
+
+
+def api(github: FakeGitHub) -> GitHubApi:
+    session = Session(
+        github.url,
+        secret_headers={"Authorization": f"Bearer {TOKEN}"},
+        patience=Patience(attempts=2),
+        sleep=lambda _: None,
+    )
+    return GitHubApi(session, graphql_url=graphql_url(github.url), repository=REPOSITORY)
+
+
+def say(
+    github: FakeGitHub,
+    text: str,
+    *,
+    sha: str = NEW,
+    run: int = 500,
+    attempt: int = 1,
+    comment_id: str = "default",
+    author: str = "",
+    fork: bool = False,
+) -> Published:
+    marker = Marker(comment_id, sha, run, attempt)
+    comments = PullRequestComments(api(github), PULL, author)
+    return publish(comments, marker, f"{marker}\n{text}", from_fork=fork)
+
+
+def test_first__creates_one(github: FakeGitHub) -> None:
+    published = say(github, "hello")
+    assert published.action == "created"
+    assert published.url.endswith("#issuecomment-100")
+    assert github.bodies(PULL) == [f"{Marker('default', NEW, 500, 1)}\nhello"]
+
+
+def test_second__updates_the_first(github: FakeGitHub) -> None:
+    say(github, "one", run=500)
+    published = say(github, "two", run=501)
+    assert published.action == "updated"
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["two"]
+
+
+def test_second_attempt__of_the_same_run_updates(github: FakeGitHub) -> None:
+    say(github, "one", attempt=1)
+    assert say(github, "two", attempt=2).action == "updated"
+
+
+def test_older_run__never_overwrites_a_newer_one(github: FakeGitHub) -> None:
+    say(github, "newer", run=501)
+    published = say(github, "re-run of an older commit", sha=OLD, run=500, attempt=9)
+    assert published.action == "kept"
+    assert published.url.endswith("#issuecomment-100")
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["newer"]
+
+
+def test_late_run__on_another_commit_does_not_replace_what_is_said_of_the_present_one(
+    github: FakeGitHub,
+) -> None:
+    say(github, "about the head", sha=NEW, run=500)
+    assert say(github, "about an older commit", sha=OLD, run=501).action == "kept"
+
+
+def test_newer_commit__replaces_what_was_said_of_the_older_one(github: FakeGitHub) -> None:
+    say(github, "about the older commit", sha=OLD, run=500)
+    assert say(github, "about the head", sha=NEW, run=501).action == "updated"
+
+
+def test_several_evaluations__have_a_comment_each(github: FakeGitHub) -> None:
+    say(github, "a", comment_id="tools")
+    say(github, "b", comment_id="tools-2")
+    say(github, "c", comment_id="tools")
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["c", "b"]
+
+
+def test_marker__by_another_author_is_not_ours(github: FakeGitHub) -> None:
+    github.add_comment(PULL, f"{Marker('default', NEW, 999, 1)}\nall good!", author="mallory")
+    assert say(github, "the truth").action == "created"
+    assert len(github.bodies(PULL)) == 2
+
+
+def test_marker__further_down_is_not_ours(github: FakeGitHub) -> None:
+    github.add_comment(PULL, f"quoted:\n{Marker('default', NEW, 999, 1)}", author=BOT)
+    assert say(github, "the truth").action == "created"
+
+
+def test_marker__that_only_begins_like_ours_counts_as_the_oldest(github: FakeGitHub) -> None:
+    github.add_comment(PULL, "<!-- agent-eval id=default of a version to come -->", author=BOT)
+    assert say(github, "now").action == "updated"
+
+
+def test_pages__all_are_searched(github: FakeGitHub) -> None:
+    for _ in range(250):
+        github.add_comment(PULL, "chatter", author="someone")
+    ours = github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author=BOT)
+    assert say(github, "new").action == "updated"
+    assert github.comments[ours][1]["body"].endswith("new")
+
+
+def test_duplicates__the_oldest_of_ours_is_kept_up_to_date(github: FakeGitHub) -> None:
+    first = github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\na", author=BOT)
+    github.add_comment(PULL, f"{Marker('default', NEW, 2, 1)}\nb", author=BOT)
+    say(github, "new")
+    assert github.comments[first][1]["body"].endswith("new")
+
+
+def test_race__two_first_comments_become_one(github: FakeGitHub) -> None:
+    def another_run_is_faster() -> None:
+        github.add_comment(PULL, f"{Marker('default', NEW, 499, 1)}\nfaster", author=BOT)
+
+    github.on_create = another_run_is_faster
+    assert say(github, "slower, but newer", run=500).action == "updated"
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["slower, but newer"]
+
+
+def test_uncertain__a_comment_that_was_written_after_all_is_not_written_twice(github: FakeGitHub) -> None:
+    github.fail("POST", "/comments$", 502, carried_out=True)
+    assert say(github, "once").action == "updated"
+    assert len(github.bodies(PULL)) == 1
+
+
+def test_uncertain__a_comment_that_was_not_written_is_written_again(github: FakeGitHub) -> None:
+    github.fail("POST", "/comments$", 502)
+    assert say(github, "again").action == "created"
+
+
+def test_uncertain__three_times_is_enough(github: FakeGitHub) -> None:
+    github.fail("POST", "/comments$", 502, times=99)
+    published = say(github, "never")
+    assert published.action == "refused"
+    assert github.count("POST", "/comments$") == 3
+
+
+def test_author__is_asked_by_graphql(github: FakeGitHub) -> None:
+    github.viewer = "acme-bot"
+    say(github, "one")
+    assert say(github, "two", run=501).action == "updated"
+
+
+def test_author__is_the_usual_bot_where_github_does_not_say(github: FakeGitHub) -> None:
+    github.viewer = None
+    github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author=BOT)
+    assert say(github, "new").action == "updated"
+
+
+def test_author__is_the_usual_bot_where_graphql_fails(github: FakeGitHub) -> None:
+    github.fail("POST", "/graphql", 500, times=9)
+    github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author=BOT)
+    assert say(github, "new").action == "updated"
+
+
+def test_author__can_be_given(github: FakeGitHub) -> None:
+    github.viewer = None
+    github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author="Acme-Bot")
+    assert say(github, "new", author="acme-bot").action == "updated"
+    assert github.count("POST", "/graphql") == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "fork", "said"),
+    [
+        (403, False, "grant the job `pull-requests: write`"),
+        (404, False, "grant the job `pull-requests: write`"),
+        (403, True, "from a fork"),
+        (410, False, "no longer takes comments"),
+        (422, False, "invalid"),
+        (500, False, "could not be written"),
+    ],
+)
+def test_refusal__is_a_warning_that_says_what_to_do(
+    github: FakeGitHub, status: int, fork: bool, said: str
+) -> None:
+    github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author=BOT)
+    github.fail("PATCH", "/comments/", status, times=9)
+    published = say(github, "new", fork=fork)
+    assert published.action == "refused"
+    assert said in published.warning
+    assert TOKEN not in published.warning
+
+
+def test_deletion__of_a_comment_that_is_gone_is_fine(github: FakeGitHub) -> None:
+    github.fail("DELETE", "/comments/", 404)
+    api(github).delete_comment(5)
+
+
+def test_answer__that_is_not_what_github_documents_is_no_crash(github: FakeGitHub) -> None:
+    github.comments[1] = (PULL, {"id": "one"})
+    assert "not what GitHub documents" in say(github, "x").warning

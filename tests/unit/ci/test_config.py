@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.config import AgentSettings, Settings, gather, settings_from
+from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
+from agent_eval.contracts import Thresholds
+from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+
+
+def settings(
+    tmp_path: Path, *, flags: dict[str, str] | None = None, file: str = "", **environ: str
+) -> Settings:
+    path = tmp_path / "agent-eval.yml"
+    if file:
+        path.write_text(file)
+    return settings_from(gather({"suite": "s.json", **(flags or {})}, environ, path))
+
+
+def test_inputs__each_name_stands_once_and_is_a_word() -> None:
+    names = [row.name for row in INPUTS]
+    assert len(set(names)) == len(names)
+    assert len({row.name for row in OUTPUTS}) == len(OUTPUTS)
+    assert all(row.field.isidentifier() for row in INPUTS)
+
+
+def test_inputs__hold_every_threshold_and_nothing_more_of_that_kind() -> None:
+    assert tuple(Thresholds.model_fields) == THRESHOLDS
+
+
+def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    assert found.baseline == "auto"
+    assert found.comment == "auto"
+    assert found.fail_on == "gate"
+    assert found.on_case_removed == "warn"
+    assert found.require_baseline is False
+    assert found.out == Path("agent-eval-out")
+
+
+def test_inputs__only_secrets_and_addresses_are_kept_out_of_the_file() -> None:
+    who_and_what_it_sees = {
+        "agent",
+        "agent-url",
+        "agent-openai-base-url",
+        "agent-header",
+        "agent-env",
+        "setup-env",
+    }
+    kept_out = {row.name for row in INPUTS if not row.in_file}
+    assert kept_out == {"github-token", "github-api-url", *who_and_what_it_sees}
+
+
+def test_inputs__hold_every_setting_of_an_agent() -> None:
+    rows = [row.field for row in INPUTS if row.part == "agent"]
+    assert rows == [field.name for field in fields(AgentSettings)]
+
+
+def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
+    assert settings(tmp_path).agent is None
+    found = settings(tmp_path, flags={"agent-command": "python agent.py"}).agent
+    assert found is not None
+    assert (found.spec, found.trials, found.parallel, found.replay) == ("command:python agent.py", 1, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "spec"),
+    [
+        ({"agent-url": "https://agent.example.org/ask"}, "https://agent.example.org/ask"),
+        ({"agent-openai-base-url": "http://localhost:1/v1", "agent-model": "small"}, "openai:small"),
+        ({"agent-openai-base-url": "http://localhost:1/v1"}, "openai:"),
+        ({"agent": "anthropic:large"}, "anthropic:large"),
+    ],
+)
+def test_agent__is_named_in_several_ways(tmp_path: Path, flags: dict[str, str], spec: str) -> None:
+    found = settings(tmp_path, flags={**flags, "parallel": "auto"}).agent
+    assert found is not None
+    assert (found.spec, found.parallel) == (spec, None)
+
+
+def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_path: Path) -> None:
+    flags = {"agent-command": "a", "setup-command": "one\n  two\n", "agent-env": "A, B\nC"}
+    found = settings(tmp_path, flags=flags).agent
+    assert found is not None
+    assert (found.setup_command, found.agent_env) == ("one\n  two", ("A", "B", "C"))
+
+
+def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
+    everything = {
+        "INPUT_REPORT-TITLE": "from input",
+        "AGENT_EVAL_REPORT_TITLE": "from variable",
+    }
+    file = "report-title: from file\n"
+    found = settings(tmp_path, flags={"report-title": "from flag"}, file=file, **everything)
+    assert found.report_title == "from flag"
+    assert settings(tmp_path, file=file, **everything).report_title == "from input"
+    del everything["INPUT_REPORT-TITLE"]
+    assert settings(tmp_path, file=file, **everything).report_title == "from variable"
+    assert settings(tmp_path, file=file).report_title == "from file"
+    (tmp_path / "agent-eval.yml").unlink()
+    assert settings(tmp_path).report_title == "Agent evaluation"
+
+
+def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
+    environ = {"INPUT_COMMENT": " ", "INPUT_OUT": ""}
+    assert settings(tmp_path, file="out: evidence\n", **environ).out == Path("evidence")
+
+
+def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
+    file = (
+        "judges: [policy, regex]\nmin-pass-rate: 0.5\nmax-regressed-cases: 2\nrequire-baseline: true\n"
+        "baseline-branch:\n"
+    )
+    found = settings(tmp_path, file=file)
+    assert found.judges == ("policy", "regex")
+    assert found.thresholds == Thresholds(min_pass_rate=0.5, max_regressed_cases=2)
+    assert found.require_baseline is True
+    assert found.baseline_branch == ""
+
+
+def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:
+    assert settings(tmp_path, file="null\n").report_title == "Agent evaluation"
+    with pytest.raises(InvalidInput, match="empty"):
+        settings(tmp_path, file="# nothing\n")
+
+
+@pytest.mark.parametrize("name", ["github-token", "github-api-url"])
+def test_file__may_not_say_where_the_token_goes(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="may not be set in a file"):
+        settings(tmp_path, file=f"{name}: https://example.org\n")
+
+
+def test_file__an_unknown_name_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="max-regresed-cases") as caught:
+        settings(tmp_path, file="max-regresed-cases: 1\n")
+    assert "max-regressed-cases" in caught.value.remedy
+    assert caught.value.details["field"] == "max-regresed-cases"
+
+
+@pytest.mark.parametrize("file", ["- a\n", "suite: {a: b}\n", "report-title: [a]\n", "judges: [1]\n"])
+def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
+    with pytest.raises(InvalidInput):
+        settings(tmp_path, file=file)
+
+
+def test_thresholds__without_any_the_policy_decides_alone(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    assert not found.thresholds.any_set
+    assert (found.policy, found.preset, found.baseline_name) == (None, None, "main")
+
+
+def test_preset__is_one_of_two(tmp_path: Path) -> None:
+    assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
+    with pytest.raises(UsageError, match="pull-request or release"):
+        settings(tmp_path, INPUT_PRESET="relaese")
+
+
+def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
+    found = settings(tmp_path, **{"INPUT_MIN-PASS-RATE": "0.9"})
+    assert found.thresholds == Thresholds(min_pass_rate=0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min-pass-rate", "NaN"),
+        ("min-pass-rate", "inf"),
+        ("min-pass-rate", "1.1"),
+        ("min-pass-rate", "90%"),
+        ("max-regressed-cases", "-1"),
+        ("max-regressed-cases", "1.5"),
+        ("max-regressed-cases", "٣"),
+        ("baseline-run-id", "0"),
+        ("baseline-run-id", "9" * 30),
+        ("require-baseline", "maybe"),
+        ("on-case-removed", "ignore"),
+        ("comment", "sometimes"),
+        ("comment-id", "a b"),
+        ("comment-id", "x" * 65),
+        ("comment-id", "-->"),
+        ("report-title", "two\nlines"),
+        ("report-title", "bell\x07"),
+        ("out", "a\nb"),
+        ("case-policy", "most"),
+        ("case-policy", "pass_rate>=2"),
+        ("trials", "0"),
+        ("parallel", "0"),
+        ("parallel", "257"),
+        ("parallel", "٣"),
+        ("max-run-cost", "0"),
+        ("max-run-cost", "inf"),
+        ("command-timeout-seconds", "soon"),
+        ("strict-side-effects", "perhaps"),
+    ],
+)
+def test_values__that_make_no_sense_are_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings(tmp_path, flags={name: value})
+    assert caught.value.details["field"] == name
+    assert caught.value.remedy
+
+
+def test_values__say_where_they_came_from(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="from AGENT_EVAL_FAIL_ON"):
+        settings(tmp_path, AGENT_EVAL_FAIL_ON="tuesdays")
+
+
+def test_suite__is_required(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No suite"):
+        settings(tmp_path, flags={"suite": ""})
+
+
+def test_suite__is_one_a_line(tmp_path: Path) -> None:
+    assert settings(tmp_path, flags={"suite": "a.json\n\n b,c.json \n"}).suite == ("a.json", "b,c.json")
+
+
+def test_token__appears_nowhere(tmp_path: Path) -> None:
+    found = settings(tmp_path, **{"INPUT_GITHUB-TOKEN": "ghs_secret_value"})
+    assert found.github_token == "ghs_secret_value"
+    assert "ghs_secret_value" not in repr(found)
+    with pytest.raises(AgentEvalError) as caught:
+        settings(tmp_path, **{"INPUT_GITHUB-TOKEN": "ghs_secret\nvalue"})
+    assert "ghs_secret" not in str(caught.value.to_json())

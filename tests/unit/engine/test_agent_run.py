@@ -1,0 +1,460 @@
+"""Running an agent: every finished trial is kept, and only what is missing is run."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.base import AttemptLimits, Task
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import RunConfig
+from agent_eval.contracts.trials import case_policy
+from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
+from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.progress import Standing
+from agent_eval.engine.scheduler import Retries
+from agent_eval.engine.scoring import score_suite
+from agent_eval.engine.trial import RunLimits, TrialLimits, TrialPlan
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured
+from agent_eval.evidence.reader import open_pack
+from agent_eval.http.retry import Patience
+from agent_eval.storage.journal import Journal
+from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.reader import SuiteSource
+from tests.e2e.program import tree
+from tests.unit.engine.agents import STILL, Answer, FakeAgent
+from tests.unit.engine.conftest import MakeSuite
+
+JUDGES = ("policy", "execution")
+Run = Callable[..., Execution]
+
+
+def plan_for(agent: FakeAgent, **more: Any) -> ExecutionPlan:
+    of_run = {
+        name: more.pop(name)
+        for name in (
+            "parallel",
+            "limits",
+            "retries",
+            "redactor",
+            "trials",
+            "policy",
+            "score_ahead",
+            "keep_calls",
+        )
+        if name in more
+    }
+    judges = JudgePlan(more.pop("judges", JUDGES)).load()
+    limits = more.pop("trial_limits", TrialLimits())
+    trial = TrialPlan(agent=agent, judges=judges, tools=CaseTools, clocks=STILL, limits=limits, **more)
+    of_run.setdefault("retries", Retries(wait=lambda _: False))
+    return ExecutionPlan(trial=trial, **of_run)
+
+
+def run(
+    suite: SuiteSource,
+    agent: FakeAgent,
+    journal: Path,
+    on_progress: Callable[[Standing], None] = lambda _: None,
+    **more: Any,
+) -> Execution:
+    found = Journal.resume(journal) or Journal.create(journal, {})
+    with found:
+        return execute(suite, plan_for(agent, **more), found, on_progress=on_progress)
+
+
+def slow_agent() -> FakeAgent:
+    """Takes longer than the engine takes to look around."""
+
+    def behave(_: Task) -> Answer:
+        time.sleep(0.5)
+        return Answer()
+
+    return FakeAgent(behave)
+
+
+def cases(execution: Execution) -> dict[str, dict[str, Any]]:
+    return {raw["case_id"]: raw for raw, _ in execution.suite.cases()}
+
+
+def results(execution: Execution) -> dict[str, Any]:
+    found = {}
+    for shard in execution.suite.shards:
+        for case in execution.suite.document.read(shard):
+            found[case.raw["case_id"]] = case.result
+    return found
+
+
+def test_what_the_agent_does_becomes_the_trace(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite(3)
+    done = run(suite, FakeAgent(lambda task: Answer(f"hello {task.case.case_id}")), tmp_path / "j")
+    assert done.complete
+    assert done.standing.done == done.standing.passed == 3
+    for case_id, raw in cases(done).items():
+        kinds = [(event["actor"], event["type"]) for event in raw["trace"]]
+        assert kinds == [
+            ("user", "message"), ("agent", "tool_call"), ("tool", "tool_result"), ("agent", "message"),
+        ]  # fmt: skip
+        assert raw["trace"][-1]["output"] == f"hello {case_id}"
+        assert raw["metadata"]["loop_passed"] is True
+
+
+def test_the_agent_is_not_shown_what_was_recorded_before(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite([{"case_id": "a", "metadata": {"loop_passed": False, "kept": 1}, "trace": []}])
+    agent = FakeAgent(lambda _: Answer())
+    run(suite, agent, tmp_path / "j")
+    assert agent.tasks[0].case.metadata == {"kept": 1}
+
+
+def test_repair_stops_at_the_first_pass(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite(1)
+    agent = FakeAgent(lambda task: Answer(calls=("forbidden",) if task.attempt < 2 else ("lookup",)))
+    metadata = cases(run(suite, agent, tmp_path / "j", max_repairs=5))["c0"]["metadata"]
+    assert [task.mode for task in agent.tasks] == ["propose", "repair", "repair"]
+    assert [entry["passed"] for entry in metadata["attempt_history"]] == [False, False, True]
+    assert metadata["selected_attempt"] == 2
+    assert metadata["max_repairs"] == 5
+    told = agent.tasks[2].previous_attempts
+    assert [entry["attempt"] for entry in told] == [0, 1]
+    assert told[0]["response"]["tool_calls"] == [{"tool": "forbidden", "arguments": {}}]
+    failed = next(verdict for verdict in told[0]["verdicts"] if verdict["judge_id"] == "policy")
+    assert failed["passed"] is False
+    assert "forbidden" in failed["reason"]
+
+
+def test_repairs_end(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = FakeAgent(lambda _: Answer(calls=("forbidden",)))
+    done = run(make_suite(1), agent, tmp_path / "j", max_repairs=2)
+    assert len(agent.tasks) == 3
+    assert done.standing.failed == 1
+    assert results(done)["c0"].outcome == "failed"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_answer_is_not_told_by_a_reason(make_suite: MakeSuite, tmp_path: Path, shared: bool) -> None:
+    suite = make_suite([{"case_id": "a", "expected_output": "the capital is Paris"}])
+    agent = FakeAgent(lambda _: Answer("Rome"))
+    judges = ("final_output",)
+    run(suite, agent, tmp_path / "j", max_repairs=1, judges=judges, share_expected_output=shared)
+    assert ("Paris" in json.dumps(agent.tasks[1].previous_attempts)) is shared
+
+
+@pytest.mark.parametrize(
+    "kind", [FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT, FailureKind.AGENT_ERROR, FailureKind.PARSE_ERROR]
+)
+def test_a_failed_attempt_is_an_error_of_its_kind_and_the_run_goes_on(
+    make_suite: MakeSuite, tmp_path: Path, kind: FailureKind
+) -> None:
+    suite = make_suite(3)
+    agent = FakeAgent(lambda task: Answer(failure=kind if task.case.case_id == "c1" else None))
+    done = run(suite, agent, tmp_path / "j")
+    found = results(done)
+    assert [found[name].outcome for name in ("c0", "c1", "c2")] == ["passed", "error", "passed"]
+    assert {verdict.failure for verdict in found["c1"].verdicts} >= {kind}
+    assert done.standing.errors == 1
+
+
+def test_infrastructure_is_tried_again_and_counted(make_suite: MakeSuite, tmp_path: Path) -> None:
+    waits: list[float] = []
+    failures = iter([3.5, None])
+
+    def behave(_: Task) -> Answer:
+        try:
+            return Answer(failure=FailureKind.INFRASTRUCTURE, asked_wait=next(failures))
+        except StopIteration:
+            return Answer()
+
+    retries = Retries(wait=lambda seconds: bool(waits.append(seconds)), chance=lambda: 1.0)
+    done = run(make_suite(1), FakeAgent(behave), tmp_path / "j", retries=retries)
+    assert waits == [3.5, 2.0]
+    assert done.standing.passed == 1
+    assert done.standing.retries == 2
+    assert cases(done)["c0"]["metadata"]["attempt_history"][0]["retries"] == 2
+
+
+def test_a_failed_verdict_is_not_tried_again(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = FakeAgent(lambda _: Answer(calls=("forbidden",)))
+    run(make_suite(1), agent, tmp_path / "j")
+    assert len(agent.tasks) == 1
+
+
+def test_patience_ends_in_an_error_without_repair(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = FakeAgent(lambda _: Answer(failure=FailureKind.INFRASTRUCTURE))
+    retries = Retries(Patience(attempts=3), wait=lambda _: False)
+    done = run(make_suite(1), agent, tmp_path / "j", retries=retries, max_repairs=4)
+    assert len(agent.tasks) == 1
+    assert done.standing.retries == 2
+    verdict = next(verdict for verdict in results(done)["c0"].verdicts if verdict.judge_id == "execution")
+    assert verdict.failure is FailureKind.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("answer", "limits", "kind"),
+    [
+        (Answer(calls=("a", "b", "c")), TrialLimits(steps=3), "budget_exceeded"),
+        (Answer(seconds=9.0), TrialLimits(seconds=8.0), "timeout"),
+        (
+            Answer(attributes={"input_tokens": 60, "output_tokens": 50}),
+            TrialLimits(tokens=100),
+            "budget_exceeded",
+        ),
+        (Answer(attributes={"cost_usd": 0.5}), TrialLimits(cost_usd=0.4), "budget_exceeded"),
+    ],
+    ids=["steps", "time", "tokens", "cost"],
+)
+def test_a_limit_of_the_case_is_a_verdict(
+    make_suite: MakeSuite, tmp_path: Path, answer: Answer, limits: TrialLimits, kind: str
+) -> None:
+    agent = FakeAgent(lambda _: answer)
+    done = run(make_suite(2), agent, tmp_path / "j", trial_limits=limits, max_repairs=3)
+    found = results(done)
+    assert {result.outcome for result in found.values()} == {"error"}
+    assert {verdict.failure for verdict in found["c0"].verdicts if verdict.failure} == {FailureKind(kind)}
+    assert len(agent.tasks) == 2  # nothing is left for a repair
+
+
+def test_the_next_attempt_gets_what_is_left(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = FakeAgent(lambda task: Answer(calls=("forbidden",), seconds=3.0))
+    limits = TrialLimits(seconds=10.0, tool_calls=3)
+    run(
+        make_suite(1), agent, tmp_path / "j", max_repairs=2, trial_limits=limits,
+        attempt_limits=AttemptLimits(seconds=6.0, tool_calls=None),
+    )  # fmt: skip
+    assert [(task.limits.seconds, task.limits.tool_calls) for task in agent.tasks] == [
+        (6.0, 3), (6.0, 2), (4.0, 1),
+    ]  # fmt: skip
+
+
+def test_the_end_of_standard_error_is_kept(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = FakeAgent(lambda _: Answer(stderr=b"x" * 5000 + b"the end\xff"))
+    entry = cases(run(make_suite(1), agent, tmp_path / "j"))["c0"]["metadata"]["attempt_history"][0]
+    kept = entry["artifacts"]["stderr.txt"]
+    assert kept.startswith("[912 bytes left out]\nxxx")
+    assert kept.endswith("xthe end\ufffd")
+
+
+def test_the_cost_limit_of_the_run_stops_it_and_resuming_does_the_rest(
+    make_suite: MakeSuite, tmp_path: Path
+) -> None:
+    suite = make_suite(30)
+    agent = FakeAgent(lambda _: Answer(attributes={"cost_usd": 1.0}))
+    first = run(suite, agent, tmp_path / "j", limits=RunLimits(cost_usd=5.0))
+    assert not first.complete
+    assert not first.interrupted
+    assert "cost limit of 5 US dollars" in first.stopped
+    assert first.suite.case_count == first.standing.done == len(agent.tasks) == 5
+    assert list(cases(first)) == [f"c{number}" for number in range(5)]
+    again = FakeAgent(lambda _: Answer())
+    second = run(suite, again, tmp_path / "j", limits=RunLimits(cost_usd=100.0))
+    assert second.complete
+    assert second.standing.resumed == 5
+    assert len(again.tasks) == 25
+
+
+def test_the_time_limit_of_the_run_lets_what_was_begun_finish(make_suite: MakeSuite, tmp_path: Path) -> None:
+    done = run(make_suite(9), slow_agent(), tmp_path / "j", limits=RunLimits(seconds=0.01))
+    assert "time limit of 0.01 s" in done.stopped
+    assert done.standing.done == 1
+
+
+def test_a_run_that_is_interrupted_keeps_what_is_done(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite(300)
+
+    def interrupt(standing: Standing) -> None:
+        if standing.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(suite, FakeAgent(lambda _: Answer()), tmp_path / "j", interrupt, parallel=3)
+    rest = FakeAgent(lambda _: Answer())
+    done = run(suite, rest, tmp_path / "j", parallel=3)
+    assert done.standing.resumed > 0
+    assert done.standing.resumed + len(rest.tasks) == done.standing.done == 300
+
+
+def test_a_trial_cut_off_by_the_interruption_does_not_count(make_suite: MakeSuite, tmp_path: Path) -> None:
+    began = threading.Event()
+
+    def behave(_: Task) -> Answer:
+        began.set()
+        return Answer(failure=FailureKind.INFRASTRUCTURE, asked_wait=60.0)
+
+    def interrupt(_: Standing) -> None:
+        if began.is_set():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(make_suite(1), FakeAgent(behave), tmp_path / "j", interrupt, retries=Retries())
+    assert run(make_suite(1), FakeAgent(lambda _: Answer()), tmp_path / "j").standing.resumed == 0
+
+
+def test_an_agent_that_cannot_run_at_all_ends_the_run(make_suite: MakeSuite, tmp_path: Path) -> None:
+    def behave(_: Task) -> Answer:
+        raise NotEvaluable("no such program")
+
+    with pytest.raises(NotEvaluable, match="no such program"):
+        run(make_suite(50), FakeAgent(behave), tmp_path / "j", parallel=4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"case_id": "b", "regex_patterns": ["("]},
+        {"case_id": "b", "metadata": {"tool_responses": 3}},
+        {"case_id": "a"},
+    ],
+    ids=["pattern", "tools", "twice"],
+)
+def test_nothing_is_run_when_a_case_is_wrong(
+    make_suite: MakeSuite, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    agent = FakeAgent(lambda _: Answer())
+    with pytest.raises(InvalidInput):
+        run(make_suite([{"case_id": "a"}, wrong]), agent, tmp_path / "j", judges=("regex",))
+    assert agent.tasks == []
+
+
+def test_an_empty_suite_measures_nothing(make_suite: MakeSuite, tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasured):
+        run(make_suite([]), FakeAgent(lambda _: Answer()), tmp_path / "j")
+
+
+def test_a_journal_of_more_cases_is_refused(make_suite: MakeSuite, tmp_path: Path) -> None:
+    run(make_suite(5), FakeAgent(lambda _: Answer()), tmp_path / "j")
+    with pytest.raises(InvalidInput, match="does not have"):
+        run(make_suite(2), FakeAgent(lambda _: Answer()), tmp_path / "j")
+
+
+def test_a_journal_of_other_cases_is_refused(make_suite: MakeSuite, tmp_path: Path) -> None:
+    run(make_suite([{"case_id": "x"}]), FakeAgent(lambda _: Answer()), tmp_path / "j")
+    done = run(make_suite(1), FakeAgent(lambda _: Answer()), tmp_path / "j")
+    with pytest.raises(InvalidInput, match="'x'"):
+        list(done.suite.cases())
+
+
+def test_secrets_reach_neither_journal_nor_pack(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    redactor = Redactor(["hunter2hunter2"])
+    agent = FakeAgent(lambda _: Answer("it is hunter2hunter2", stderr=b"hunter2hunter2"))
+    done = run(make_suite(2), agent, tmp_path / "j", redactor=redactor)
+    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack", redactor=redactor)
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(b"hunter2" in data for data in written)
+    assert open_pack(tmp_path / "pack").trajectory("c0").trace[-1].output == "it is [redacted]"
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("parallel", [1, 7, None])
+def test_the_pack_does_not_depend_on_how_it_was_run(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, layout: Any, parallel: int | None
+) -> None:
+    suite = make_suite(300)
+
+    def behave(task: Task) -> Answer:
+        return Answer(calls=("forbidden",) if task.case.case_id.endswith("7") else ("lookup",))
+
+    whole = run(suite, FakeAgent(behave), tmp_path / "j1")
+    score_suite(whole.suite, JudgePlan(JUDGES), config, tmp_path / "whole", layout=layout)
+
+    def interrupt(standing: Standing) -> None:
+        if standing.done > 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(suite, FakeAgent(behave), tmp_path / "j2", interrupt, parallel=parallel)
+    resumed = run(suite, FakeAgent(behave), tmp_path / "j2", parallel=parallel)
+    score_suite(resumed.suite, JudgePlan(JUDGES), config, tmp_path / "resumed", layout=layout)
+    assert tree(tmp_path / "whole") == tree(tmp_path / "resumed")
+    assert open_pack(tmp_path / "whole").summary.failed_cases == 30
+
+
+def test_a_pack_of_a_part_says_that_it_is_not_complete(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    done = run(make_suite(9), slow_agent(), tmp_path / "j", limits=RunLimits(seconds=0.01))
+    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack", complete=done.complete)
+    pack = open_pack(tmp_path / "pack")
+    assert pack.manifest.complete is False
+    assert pack.case_ids() == ["c0"]
+
+
+def test_progress_is_told(make_suite: MakeSuite, tmp_path: Path) -> None:
+    told: list[Standing] = []
+    run(make_suite(20), FakeAgent(lambda _: Answer()), tmp_path / "j", told.append)
+    last = told[-1]
+    assert (last.total, last.done, last.passed, last.failed, last.in_flight) == (20, 20, 20, 0, 0)
+    assert last.seconds_left == 0
+    assert last.unknown_cost == 20
+    assert replace(last, done=0, resumed=0).seconds_left is None
+
+
+def test_every_case_has_its_first_trial_before_any_has_its_second(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    def behave(task: Task) -> Answer:
+        bad = task.case.case_id == "c1" and len(agent.tasks) > 3
+        return Answer(calls=("forbidden",) if bad else ("lookup",))
+
+    agent = FakeAgent(behave)
+    done = run(make_suite(3), agent, tmp_path / "j", trials=3, policy=case_policy("majority"))
+    assert [task.case.case_id for task in agent.tasks] == ["c0", "c1", "c2"] * 3
+    assert done.standing.total == done.standing.done == 9
+    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack")
+    pack = open_pack(tmp_path / "pack")
+    assert [row["outcome"] for row in pack.results()] == ["passed", "failed", "passed"]
+    assert [trial["passed"] for trial in pack.results()[1]["trials"]] == [True, False, False]
+    assert [trial["trace"][1]["tool"] for trial in pack.raw_trajectory("c1")["trials"]] == ["forbidden"] * 2
+    assert pack.summary.flaky_cases == 1
+
+
+def test_a_case_counts_when_all_its_trials_are_done(make_suite: MakeSuite, tmp_path: Path) -> None:
+    def stop(standing: Standing) -> None:
+        if standing.done >= 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(make_suite(3), slow_agent(), tmp_path / "j", stop, trials=2)
+    agent = FakeAgent(lambda _: Answer())
+    done = run(make_suite(3), agent, tmp_path / "j", trials=2)
+    assert done.standing.resumed + len(agent.tasks) == 6
+    assert all(len(raw["trials"]) == 1 for raw in cases(done).values())
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, layout: Any
+) -> None:
+    redactor = Redactor(["hunter2hunter2"])
+
+    def behave(task: Task) -> Answer:
+        silent = task.case.case_id == "c1"
+        stderr = b"" if silent else b"\xff hunter2hunter2 " + b"x" * 10_000
+        return Answer(calls=("lookup",) if task.attempt else ("forbidden",), stderr=stderr)
+
+    suite = make_suite(2)
+    for name, trials in (("one", 1), ("two", 2)):
+        done = run(
+            suite, FakeAgent(behave), tmp_path / f"j{name}", max_repairs=1, trials=trials, redactor=redactor
+        )
+        score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / name, layout=layout, redactor=redactor)
+    pack = open_pack(tmp_path / "one")
+    kept = pack.artifacts("c0")
+    assert list(kept) == ["attempt-0-stderr.txt", "attempt-1-stderr.txt"]
+    assert kept["attempt-0-stderr.txt"] == b"\xff [redacted] " + b"x" * 10_000
+    assert pack.artifacts("c1") == {}
+    shown = pack.trajectory("c0").metadata["attempt_history"][0]["artifacts"]["stderr.txt"]
+    assert "bytes left out" in shown
+    assert list(open_pack(tmp_path / "two").artifacts("c0")) == [
+        "attempt-0-stderr.txt",
+        "attempt-1-stderr.txt",
+        "trial-1-attempt-0-stderr.txt",
+        "trial-1-attempt-1-stderr.txt",
+    ]

@@ -1,0 +1,180 @@
+"""Shards scored by another executor: the same pack, and an error where nobody does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import SHARD_CASES, RunConfig
+from agent_eval.engine import JudgePlan, score_suite
+from agent_eval.engine import remote as elsewhere
+from agent_eval.engine.remote import ALONE_SECONDS, Elsewhere, _Watch, dask_cluster, versions_here
+from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
+from tests.unit.engine.conftest import MakeSuite, case
+
+POLICY = JudgePlan(("policy",))
+VERSIONS = versions_here(["orjson"])
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def threads() -> Iterator[Elsewhere]:
+    with ThreadPoolExecutor(3) as pool:
+        yield Elsewhere(pool, 4, VERSIONS)
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+@pytest.mark.parametrize("name", ["s.jsonl", "s.json"])
+def test_pack_is_the_one_that_this_machine_writes(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Elsewhere, layout: Any, name: str
+) -> None:
+    suite = make_suite(3 * SHARD_CASES + 7, name)
+    here = score_suite(suite, POLICY, config, tmp_path / "here", layout=layout, workers=1)
+    there = score_suite(suite, POLICY, config, tmp_path / "there", layout=layout, elsewhere=threads)
+    assert here == there
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_processes_need_nothing_but_the_task(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    suite = make_suite(2 * SHARD_CASES)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        summary = score_suite(suite, POLICY, config, tmp_path / "p", elsewhere=Elsewhere(pool, 2, VERSIONS))
+    assert summary.total_cases == 2 * SHARD_CASES
+
+
+@pytest.mark.parametrize("bad", ["{", '{"case_id": 7}', '{"case_id": "c1"}'])
+def test_errors_are_those_of_this_machine(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Elsewhere, bad: str
+) -> None:
+    cases: list[Any] = [case(f"c{number}") for number in range(3 * SHARD_CASES)]
+    cases[SHARD_CASES + 9] = bad
+    suite = make_suite(cases)
+    errors = []
+    for who in (None, threads):
+        with pytest.raises(InvalidInput) as caught:
+            score_suite(suite, POLICY, config, tmp_path / "pack", elsewhere=who)
+        errors.append(caught.value.to_json())
+        assert not (tmp_path / "pack").exists()
+    assert errors[0] == errors[1]
+
+
+def test_no_more_tasks_are_given_than_can_be_held(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    pool = _Counting()
+    score_suite(make_suite(5 * SHARD_CASES), POLICY, config, tmp_path / "pack", elsewhere=pool.elsewhere(2))
+    assert pool.most == 2
+    assert pool.given == 5
+
+
+def test_other_versions_are_refused(make_suite: MakeSuite, config: RunConfig, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        other = Elsewhere(pool, 1, {**VERSIONS, "orjson": "0.0.1", "python": "2.7.18"})
+        with pytest.raises(NotEvaluable, match=r"orjson \S+ instead of 0.0.1, python \S+ instead of 2.7.18"):
+            score_suite(make_suite(3), POLICY, config, tmp_path / "pack", elsewhere=other)
+    assert not (tmp_path / "pack").exists()
+
+
+def test_a_task_that_nobody_did_is_not_evaluable(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
+) -> None:
+    pool = _Counting(failing=lambda number: number == 1)
+    with pytest.raises(NotEvaluable, match="cases 250 to 499 were not scored by the cluster: RuntimeError"):
+        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", elsewhere=pool.elsewhere(4))
+
+
+def test_somebody_looks_whether_anybody_is_there(
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0.01)
+
+    def look() -> None:
+        raise NotEvaluable("nobody is there")
+
+    pool = _Silent()
+    who = Elsewhere(pool, 2, VERSIONS, look)
+    with pytest.raises(NotEvaluable, match="nobody is there"):
+        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", elsewhere=who)
+    assert [future.cancelled() for future in pool.futures] == [True, True]
+
+
+def test_a_cluster_without_workers_is_given_up_after_a_while() -> None:
+    now = 0.0
+    client = _Client(threads=[2, 0, OSError("gone"), 1, 0, 0])
+    watch = _Watch(client, clock=lambda: now)
+    for _ in range(3):
+        watch.look()
+        now += ALONE_SECONDS / 2
+    watch.look()
+    watch.look()
+    now += ALONE_SECONDS
+    with pytest.raises(NotEvaluable, match="no workers for 60 s"):
+        watch.look()
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(UsageError) as caught, dask_cluster("tcp://127.0.0.1:1", []):
+        pass
+    assert "extra `dask`" in caught.value.remedy
+
+
+class _Client:
+    def __init__(self, threads: list[Any]) -> None:
+        self._threads = iter(threads)
+
+    def nthreads(self) -> dict[str, int]:
+        found = next(self._threads)
+        if isinstance(found, Exception):
+            raise found
+        return {"worker": found}
+
+
+class _Counting(Executor):
+    """Does a task when it is waited for the next time; counts."""
+
+    def __init__(self, failing: Callable[[int], bool] = lambda _: False) -> None:
+        self.given = self.most = self._open = 0
+        self._failing = failing
+        self._pool = ThreadPoolExecutor(1)
+
+    def elsewhere(self, at_once: int) -> Elsewhere:
+        return Elsewhere(self, at_once, VERSIONS)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        number = self.given
+        self.given += 1
+        self._open += 1
+        self.most = max(self.most, self._open)
+        future: Future[Any] = self._pool.submit(self._do, number, fn, *args)
+        future.add_done_callback(lambda _: self._close())
+        return future
+
+    def _do(self, number: int, fn: Callable[..., Any], *args: Any) -> Any:
+        if self._failing(number):
+            raise RuntimeError("the worker was killed")
+        return fn(*args)
+
+    def _close(self) -> None:
+        self._open -= 1
+
+
+class _Silent(Executor):
+    """Never does anything."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.futures.append(Future())
+        return self.futures[-1]

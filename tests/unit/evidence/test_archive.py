@@ -1,0 +1,112 @@
+"""Several packs in one zip, and what artifact stores make of it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.evidence.archive import open_bundle, write_bundle
+from agent_eval.evidence.derived import write_output
+from tests.factories import make_pack, make_result
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> dict[str, Path]:
+    return {
+        "shop": make_pack(tmp_path / "one", [make_result("a"), make_result("b", failed="policy")]),
+        "chat": make_pack(tmp_path / "two", [make_result("../x")], layout="compact"),
+    }
+
+
+def zipped(out: Path, *members: tuple[str, Path | bytes]) -> Path:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content if isinstance(content, bytes) else content.read_bytes())
+    return out
+
+
+def below(root: Path, prefix: str = "") -> list[tuple[str, Path | bytes]]:
+    return [(prefix + path.relative_to(root).as_posix(), path) for path in root.rglob("*") if path.is_file()]
+
+
+def test_what_is_bundled_comes_back_verified(tmp_path: Path, packs: dict[str, Path]) -> None:
+    write_output(packs["shop"] / "compare/delta.json", b"{}")
+    write_bundle(packs, tmp_path / "b.zip", {"report.md": b"# Report"})
+    opened = open_bundle(tmp_path / "b.zip")
+    assert {slug: pack.summary.pass_rate for slug, pack in opened.items()} == {"shop": 0.5, "chat": 1.0}
+    assert opened["shop"].read("compare/delta.json") == b"{}"
+    assert opened["chat"].trajectory("../x").case_id == "../x"
+    assert zipfile.ZipFile(tmp_path / "b.zip").read("report.md") == b"# Report"
+
+
+def test_the_same_packs_give_the_same_bytes(tmp_path: Path, packs: dict[str, Path]) -> None:
+    write_bundle(packs, tmp_path / "one.zip")
+    write_bundle(dict(reversed(packs.items())), tmp_path / "two.zip")
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+def test_the_bundle_within_an_artifact_is_found(tmp_path: Path, packs: dict[str, Path]) -> None:
+    write_bundle(packs, tmp_path / "evidence.zip")
+    artifact = zipped(
+        tmp_path / "artifact.zip", ("evidence.zip", tmp_path / "evidence.zip"), ("log.txt", b"x")
+    )
+    assert sorted(open_bundle(artifact)) == ["chat", "shop"]
+    assert sorted(open_bundle(artifact.read_bytes(), source="artifact 7")) == ["chat", "shop"]
+
+
+def test_a_single_pack_at_the_root_has_the_empty_slug(tmp_path: Path, packs: dict[str, Path]) -> None:
+    artifact = zipped(tmp_path / "a.zip", *below(packs["shop"]))
+    assert open_bundle(artifact)[""].summary.total_cases == 2
+
+
+def test_packs_are_found_at_any_depth(tmp_path: Path, packs: dict[str, Path]) -> None:
+    artifact = zipped(
+        tmp_path / "a.zip", *below(packs["shop"], "out/evidence/shop/"), ("out/report.md", b"#")
+    )
+    assert list(open_bundle(artifact)) == ["out/evidence/shop"]
+
+
+def test_manifests_of_other_programs_are_no_packs(tmp_path: Path, packs: dict[str, Path]) -> None:
+    artifact = zipped(
+        tmp_path / "a.zip", ("web/manifest.json", b'{"name": "app"}'), *below(packs["chat"], "chat/")
+    )
+    assert list(open_bundle(artifact)) == ["chat"]
+
+
+def test_what_lies_within_a_pack_is_not_taken_for_a_pack(tmp_path: Path, packs: dict[str, Path]) -> None:
+    inner = below(packs["chat"], "chat/compare/inner/")
+    artifact = zipped(tmp_path / "a.zip", *below(packs["chat"], "chat/"), *inner)
+    with pytest.raises(InvalidPack, match="added after the pack was sealed"):
+        open_bundle(artifact)
+
+
+def test_a_tampered_pack_is_refused(tmp_path: Path, packs: dict[str, Path]) -> None:
+    members = [
+        (name, b"{}" if name.endswith("summary.json") else data)
+        for name, data in below(packs["chat"], "chat/")
+    ]
+    with pytest.raises(InvalidPack, match=r"a\.zip: chat: run/summary\.json: was changed"):
+        open_bundle(zipped(tmp_path / "a.zip", *members))
+    with pytest.raises(InvalidPack, match=r"summary\.json: is missing"):
+        open_bundle(zipped(tmp_path / "b.zip", *(member for member in members if "summary" not in member[0])))
+    with pytest.raises(InvalidPack, match="chat"):
+        open_bundle(zipped(tmp_path / "c.zip", ("chat/manifest.json", b"{broken")))
+
+
+@pytest.mark.parametrize("members", [[], [("x.txt", b"1")], [("a.zip", b"1"), ("b.zip", b"2")]])
+def test_archives_without_packs_are_refused(tmp_path: Path, members: list[tuple[str, bytes]]) -> None:
+    with pytest.raises(InvalidInput, match="holds no evidence pack") as caught:
+        open_bundle(zipped(tmp_path / "a.zip", *members))
+    assert caught.value.remedy
+
+
+def test_slugs_that_lead_elsewhere_are_not_written(tmp_path: Path, packs: dict[str, Path]) -> None:
+    with pytest.raises(InvalidInput, match="empty part"):
+        write_bundle({"../shop": packs["shop"]}, tmp_path / "b.zip")
+    (packs["shop"] / "link").symlink_to("/etc/passwd")
+    with pytest.raises(InvalidPack, match="symbolic link"):
+        write_bundle(packs, tmp_path / "b.zip")
+    assert not (tmp_path / "b.zip").exists()

@@ -1,0 +1,199 @@
+"""Converting between layouts loses nothing: there and back are the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.contracts import SHARD_CASES
+from agent_eval.errors import InvalidPack, UsageError
+from agent_eval.evidence.archive import compact, expand
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import open_pack
+from tests.factories import make_case, make_config, make_pack, make_result, pretty, seal
+
+CONVERT = {"files": compact, "compact": expand}
+OTHER = {"files": "compact", "compact": "files"}
+LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
+HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline"]
+
+
+def bytes_of(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+def results(count: int) -> list[Any]:
+    ids = [*HOSTILE_IDS, *(f"case-{number}" for number in range(count))]
+    return [
+        make_result(
+            case_id, failed="policy" if number % 3 == 0 else (), skipped="regex" if number % 2 else ()
+        )
+        for number, case_id in enumerate(ids)
+    ]
+
+
+@LAYOUTS
+@pytest.mark.parametrize("count", [0, 2 * SHARD_CASES])
+def test_there_and_back_are_the_same_bytes(tmp_path: Path, layout: str, count: int) -> None:
+    first = make_pack(tmp_path / "first", results(count), layout=layout)
+    conversion = CONVERT[layout](open_pack(first), tmp_path / "second")
+    second = open_pack(tmp_path / "second")
+    CONVERT[OTHER[layout]](second, tmp_path / "third")
+    assert (conversion.out, conversion.layout, conversion.left_behind) == (
+        tmp_path / "second",
+        OTHER[layout],
+        [],
+    )
+    assert second.manifest.layout == OTHER[layout]
+    assert bytes_of(tmp_path / "third") == bytes_of(first)
+
+
+@LAYOUTS
+def test_both_layouts_say_the_same(tmp_path: Path, layout: str) -> None:
+    first = open_pack(make_pack(tmp_path / "first", results(3), layout=layout))
+    CONVERT[layout](first, tmp_path / "second")
+    second = open_pack(tmp_path / "second")
+    assert (second.config, second.summary) == (first.config, first.summary)
+    assert (second.results(), second.index()) == (first.results(), first.index())
+    assert list(second.trajectories()) == list(first.trajectories())
+
+
+@LAYOUTS
+def test_converting_to_the_same_layout_copies(tmp_path: Path, layout: str) -> None:
+    first = make_pack(tmp_path / "first", results(3), layout=layout)
+    CONVERT[OTHER[layout]](open_pack(first), tmp_path / "copy")
+    assert bytes_of(tmp_path / "copy") == bytes_of(first)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@settings(max_examples=25)
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=8), st.tuples(JSON, st.text(max_size=20)), min_size=1, max_size=5
+    )
+)
+def test_any_case_survives(tmp_path_factory: pytest.TempPathFactory, cases: dict[str, Any]) -> None:
+    tmp_path = tmp_path_factory.mktemp("any")
+    made = [make_case(case_id, output=said, extra=extra) for case_id, (extra, said) in cases.items()]
+    first = make_pack(tmp_path / "first", cases=made)
+    compact(open_pack(first), tmp_path / "second")
+    expand(open_pack(tmp_path / "second"), tmp_path / "third")
+    assert bytes_of(tmp_path / "third") == bytes_of(first)
+
+
+def test_what_was_written_after_the_run_stays_behind_and_is_named(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p")
+    write_output(root / "compare/delta.json", b"{}")
+    conversion = compact(open_pack(root), tmp_path / "q")
+    assert conversion.left_behind == ["compare/delta.json"]
+    assert open_pack(tmp_path / "q").derived is None
+    assert open_pack(root).derived is not None
+
+
+def test_a_pack_can_be_converted_in_place(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p", results(2))
+    before = bytes_of(root)
+    compact(open_pack(root), root)
+    assert open_pack(root).manifest.layout == "compact"
+    expand(open_pack(root), root)
+    assert bytes_of(root) == before
+
+
+def test_other_things_are_not_replaced(tmp_path: Path) -> None:
+    pack = open_pack(make_pack(tmp_path / "p"))
+    (tmp_path / "q").mkdir()
+    (tmp_path / "q/precious").write_bytes(b"1")
+    with pytest.raises(UsageError, match="not empty"):
+        compact(pack, tmp_path / "q")
+    assert bytes_of(tmp_path / "q") == {"precious": b"1"}
+
+
+@LAYOUTS
+def test_an_incomplete_run_stays_incomplete(tmp_path: Path, layout: str) -> None:
+    root = make_pack(tmp_path / "p", layout=layout)
+    manifest = json.loads((root / "manifest.json").read_bytes())
+    (root / "manifest.json").write_bytes(pretty({**manifest, "complete": False}))
+    CONVERT[layout](open_pack(root), tmp_path / "q")
+    assert open_pack(tmp_path / "q").manifest.complete is False
+
+
+@LAYOUTS
+def test_a_configuration_of_another_version_is_kept_as_it_is(tmp_path: Path, layout: str) -> None:
+    root = make_pack(tmp_path / "p", layout=layout)
+    config = json.loads((root / "run/config.json").read_bytes())
+    del config["policy_hash"]
+    (root / "run/config.json").write_bytes(pretty({**config, "added_later": [1]}))
+    seal(root, make_config(), layout=layout, case_ids=["case-1", "case-2", "case-3"])
+    CONVERT[layout](open_pack(root), tmp_path / "q")
+    assert (tmp_path / "q/run/config.json").read_bytes() == (root / "run/config.json").read_bytes()
+
+
+def resealed(root: Path) -> Path:
+    seal(root, make_config(), layout="files", case_ids=["case-1", "case-2", "case-3"])
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("run/events.jsonl", b'{"forged": true}\n'),
+        ("judges/policy.json", b"[]\n"),
+        ("judges/extra.json", b"[]\n"),
+        ("run/notes.txt", b"of a later version"),
+        ("run/config.json", None),
+        ("cases/case-2/trajectory.json", None),
+        ("cases/case-2/verdicts.json", None),
+    ],
+)
+def test_what_the_other_layout_cannot_hold_is_refused_and_nothing_written(
+    tmp_path: Path, name: str, data: bytes | None
+) -> None:
+    root = make_pack(tmp_path / "p")
+    if data is None:  # the same value in another form
+        data = json.dumps(json.loads((root / name).read_bytes())).encode()
+    (root / name).write_bytes(data)
+    with pytest.raises(InvalidPack, match="does not follow") as caught:
+        compact(open_pack(resealed(root)), tmp_path / "q")
+    assert caught.value.details["file"] == name
+    assert not (tmp_path / "q").exists()
+
+
+def test_directories_named_by_another_rule_are_refused(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p")
+    (root / "cases/case-2").rename(root / "cases/second")
+    resealed(root)
+    manifest = json.loads((root / "manifest.json").read_bytes())
+    manifest["case_directories"]["case-2"] = "second"
+    (root / "manifest.json").write_bytes(pretty(manifest))
+    with pytest.raises(InvalidPack, match="does not follow"):
+        compact(open_pack(root), tmp_path / "q")
+
+
+@LAYOUTS
+@pytest.mark.parametrize("written", ["compare/baseline_delta.json", "attestations/signature.json"])
+def test_what_was_written_into_a_pack_is_not_lost_to_a_conversion(
+    tmp_path: Path, layout: str, written: str
+) -> None:
+    pack, other = (make_pack(tmp_path / name, results(3), layout=layout) for name in ("pack", "other"))
+    write_output(pack / written, b"{}")
+    before = bytes_of(pack)
+    for source in (pack, other):
+        with pytest.raises(UsageError, match=f"would lose: {written}"):
+            CONVERT[layout](open_pack(source), pack)
+    assert bytes_of(pack) == before

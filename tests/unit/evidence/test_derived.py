@@ -1,0 +1,186 @@
+"""What is written into a pack after the run: listed, locked, never part of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import InvalidPack, StorageError, UsageError
+from agent_eval.evidence import derived
+from agent_eval.evidence.derived import enclosing_pack, is_pack, write_output
+from agent_eval.evidence.reader import open_pack
+from tests.factories import make_pack, make_result
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_pack(tmp_path / "p", [make_result("a")])
+
+
+def test_outputs_outside_of_packs_are_just_files(tmp_path: Path, root: Path) -> None:
+    write_output(tmp_path / "out/report.md", b"text")
+    assert (tmp_path / "out/report.md").read_bytes() == b"text"
+    assert not list(tmp_path.rglob("derived.json"))
+
+
+@pytest.mark.parametrize(
+    "name", ["compare/delta.json", "attestations/x/bundle.json", "report.md", "exports/deep/spans.json"]
+)
+def test_outputs_in_a_pack_are_listed_and_the_run_stays_as_it_was(root: Path, name: str) -> None:
+    before = open_pack(root)
+    write_output(root / name, b"one")
+    write_output(root / name, b"two")
+    write_output(root / "compare/another.json", b"{}")
+    after = open_pack(root)
+    assert after.manifest_sha256 == before.manifest_sha256
+    assert after.derived is not None
+    assert [entry.path for entry in after.derived.files] == sorted([name, "compare/another.json"])
+    assert after.derived.run_manifest_sha256 == after.manifest_sha256
+    assert after.read(name) == b"two"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manifest.json",
+        "derived.json",
+        "Manifest.JSON",
+        "run/config.json",
+        "run/new.json",
+        "cases/a/x",
+        "judges/x.json",
+        "RUN/x",
+    ],
+)
+def test_the_sealed_run_is_not_written_to(root: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="sealed run") as caught:
+        write_output(root / name, b"{}")
+    assert "compare/" in caught.value.remedy
+    assert open_pack(root).derived is None
+
+
+def test_names_that_no_pack_may_hold_are_refused(root: Path) -> None:
+    write_output(root / "compare/a.json", b"{}")
+    with pytest.raises(UsageError, match=r"differs from compare/a\.json in case only"):
+        write_output(root / "compare/A.json", b"{}")
+    with pytest.raises(UsageError, match="cannot be printed"):
+        write_output(root / "compare/a\nb", b"{}")
+    assert open_pack(root).derived is not None
+
+
+def test_relative_paths_and_links_lead_where_they_lead(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    write_output(Path("compare/x.json"), b"{}")
+    write_output(Path("run/../report.md"), b"#")
+    (root.parent / "link").symlink_to(root)
+    write_output(root.parent / "link/compare/y.json", b"{}")
+    derived = open_pack(root).derived
+    assert derived is not None
+    assert [entry.path for entry in derived.files] == ["compare/x.json", "compare/y.json", "report.md"]
+    (root.parent / "loop").symlink_to("loop")
+    with pytest.raises(StorageError):
+        write_output(root.parent / "loop/x", b"")
+
+
+def test_the_nearest_pack_above_a_path_encloses_it(root: Path, tmp_path: Path) -> None:
+    assert enclosing_pack(root / "compare/x/y.json") == root.resolve()
+    assert enclosing_pack(root) is None
+    assert enclosing_pack(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize("data", [b"{}", b"[]", b'{"name": "my web app", "icons": []}', b"not json", b""])
+def test_manifests_of_other_programs_make_no_pack(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "manifest.json").write_bytes(data)
+    assert not is_pack(tmp_path)
+    write_output(tmp_path / "out.json", b"{}")
+    assert not (tmp_path / "derived.json").exists()
+
+
+def test_a_broken_pack_is_not_added_to(root: Path) -> None:
+    manifest = json.loads((root / "manifest.json").read_bytes())
+    manifest["files"] = [{"path": "../x", "size": 1, "sha256": "0" * 64}]
+    (root / "manifest.json").write_bytes(json.dumps(manifest).encode())
+    assert is_pack(root)
+    with pytest.raises(InvalidPack):
+        write_output(root / "compare/x.json", b"{}")
+    assert not (root / "compare").exists()
+
+
+def test_failure_leaves_the_pack_valid(root: Path) -> None:
+    write_output(root / "compare/x.json", b"old")
+    (root / "attestations").write_bytes(b"a file where a directory is needed")
+    with pytest.raises(StorageError):
+        write_output(root / "attestations/x", b"new")
+    (root / "attestations").unlink()
+    assert open_pack(root).read("compare/x.json") == b"old"
+
+
+def test_parallel_writers_lose_nothing(root: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom agent_eval.evidence.derived import write_output\n"
+        "for number in range(15):\n"
+        "    write_output(Path(sys.argv[1]) / 'compare' / f'{sys.argv[2]}-{number}', b'x')"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, root, name]) for name in "ab"]
+    while any(writer.poll() is None for writer in writers):
+        open_pack(root)  # a reader at any time sees a pack that verifies
+    assert [writer.returncode for writer in writers] == [0, 0]
+    derived = open_pack(root).derived
+    assert derived is not None
+    assert len(derived.files) == 30
+
+
+def test_readers_wait_for_a_writer(root: Path) -> None:
+    import fcntl
+
+    descriptor = os.open(root, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    opened = threading.Event()
+    reader = threading.Thread(target=lambda: (open_pack(root), opened.set()))
+    reader.start()
+    time.sleep(0.05)
+    assert not opened.is_set()
+    os.close(descriptor)
+    reader.join(10)
+    assert opened.is_set()
+
+
+def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom agent_eval.evidence.derived import write_output\n"
+        "print('started', flush=True)\n"
+        "while True: write_output(Path(sys.argv[1]) / 'compare/x', b'x' * 5_000_000)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, root], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.2)
+        writer.kill()
+    inside = [path.name for path in root.rglob("*")]
+    assert not [name for name in inside if "partial" in name]
+
+
+def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    write_output(root / "compare/x", b"1")
+    assert open_pack(root).read("compare/x") == b"1"
+
+
+def test_a_pack_that_vanishes_while_something_is_written_into_it_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_pack(tmp_path / "p")
+    monkeypatch.setattr(derived, "enclosing_pack", lambda _: (root.rename(tmp_path / "moved"), root)[1])
+    with pytest.raises(StorageError, match="No such file") as caught:
+        derived.write_output(root / "compare/delta.json", b"{}")
+    assert caught.value.details["file"] == str(root)
+    assert not root.exists()

@@ -1,0 +1,73 @@
+"""What a new pack may replace, and what nobody asked to lose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
+from agent_eval.errors import AgentEvalError, StorageError, UsageError
+from agent_eval.evidence.layout import may_be_replaced
+from agent_eval.storage.json import dumps
+
+ENTRY = {"size": 0, "sha256": "0" * 64}
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    root = tmp_path / "pack"
+    manifest = Manifest(layout="files", run_id="r", dataset_id="d", case_count=0, files=[])
+    for name in ("run", "cases", "judges", "compare", "attestations"):
+        (root / name).mkdir(parents=True)
+    (root / "manifest.json").write_bytes(dumps(manifest.to_json()))
+    return root
+
+
+def test_pack_may_be_replaced(pack: Path) -> None:
+    assert may_be_replaced(pack)
+
+
+def test_nothing_needs_no_replacing(tmp_path: Path) -> None:
+    assert not may_be_replaced(tmp_path / "missing")
+    assert not may_be_replaced(tmp_path)
+
+
+def test_file_is_left_to_who_writes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert not may_be_replaced(tmp_path / "file")
+
+
+@pytest.mark.parametrize("manifest", [None, "", "[]", '{"name": "web app", "icons": []}'])
+def test_directory_of_someone_else_is_refused(tmp_path: Path, manifest: str | None) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(UsageError, match="is not an evidence pack") as caught:
+        may_be_replaced(tmp_path)
+    assert caught.value.remedy
+
+
+def test_pack_with_a_strangers_file_in_it_is_refused(pack: Path) -> None:
+    (pack / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"'notes\.txt' in it is not part of it"):
+        may_be_replaced(pack)
+
+
+def test_what_was_derived_goes_with_the_pack(pack: Path) -> None:
+    (pack / "otel.jsonl").write_text("")
+    (pack / "reports").mkdir()
+    entries = [FileEntry(path=path, **ENTRY) for path in ("otel.jsonl", "reports/a.md")]
+    derived = DerivedManifest(run_manifest_sha256="0" * 64, files=entries)
+    (pack / "derived.json").write_bytes(dumps(derived.to_json()))
+    assert may_be_replaced(pack)
+    (pack / "derived.json").write_text("broken")
+    with pytest.raises(UsageError, match=r"otel\.jsonl"):
+        may_be_replaced(pack)
+
+
+def test_directory_that_cannot_be_looked_at_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        may_be_replaced(tmp_path / ("x" * 300))
+    assert isinstance(caught.value, AgentEvalError)
+    assert caught.value.exit_code == 4

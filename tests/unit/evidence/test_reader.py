@@ -1,0 +1,161 @@
+"""Reading a pack: everything a consumer needs, in suite order, from both layouts."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
+from agent_eval.evidence import sources
+from agent_eval.evidence.reader import open_pack
+from agent_eval.storage.archive import ZipArchive, write_zip
+from tests.factories import make_case, make_config, make_pack, make_result, seal
+
+LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
+HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline", "nul\0"]
+
+
+@LAYOUTS
+def test_a_pack_says_what_was_run_and_found(tmp_path: Path, layout: str) -> None:
+    results = [make_result("b"), make_result("a", failed="policy")]
+    pack = open_pack(make_pack(tmp_path / "p", results, layout=layout, config=make_config(model="m-1")))
+    assert pack.name == str(tmp_path / "p")
+    assert (pack.config.run_id, pack.config.model, pack.manifest.layout) == ("run-1", "m-1", layout)
+    assert (pack.summary.total_cases, pack.summary.pass_rate) == (2, 0.5)
+    assert pack.case_ids() == ["b", "a"]
+    assert [row["case_id"] for row in pack.index()] == ["b", "a"]
+    assert [(row["case_id"], row["passed"]) for row in pack.results()] == [("b", True), ("a", False)]
+    assert pack.results()[1]["verdicts"][2]["failure"] == "policy_violation"
+    assert len(pack.manifest_sha256) == 64
+    assert pack.derived is None
+
+
+@LAYOUTS
+def test_hostile_case_ids_are_only_names(tmp_path: Path, layout: str) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", [make_result(name) for name in HOSTILE_IDS], layout=layout))
+    assert pack.case_ids() == HOSTILE_IDS
+    for case_id in HOSTILE_IDS:
+        assert pack.trajectory(case_id).case_id == case_id
+
+
+@LAYOUTS
+def test_trajectories_come_as_contracts_and_as_they_stand(tmp_path: Path, layout: str) -> None:
+    cases = [make_case(f"c{number}", "search", "buy", note=number) for number in range(7)]
+    pack = open_pack(make_pack(tmp_path / "p", cases=cases, layout=layout, shard=3))
+    assert [event.tool for event in pack.trajectory("c4").trace][:3] == ["search", "search", "buy"]
+    assert pack.raw_trajectory("c6") == cases[6]
+    assert [raw for raw, _ in pack.trajectories()] == cases
+
+
+@LAYOUTS
+def test_listed_files_can_be_read_and_others_not(tmp_path: Path, layout: str) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", layout=layout))
+    paths = [entry.path for entry in pack.files()]
+    assert paths == sorted(paths)
+    assert all(len(pack.read(entry.path)) == entry.size for entry in pack.files())
+    for path in ("manifest.json", "../p/run/config.json", "nothing"):
+        with pytest.raises(InvalidInput, match="no file"):
+            pack.read(path)
+    with pytest.raises(InvalidInput, match="no case 'nobody'"):
+        pack.trajectory("nobody")
+
+
+@LAYOUTS
+def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> None:
+    root = make_pack(tmp_path / "p", layout=layout)
+    files = [(path.relative_to(tmp_path).as_posix(), path) for path in root.rglob("*") if path.is_file()]
+    write_zip(files, tmp_path / "p.zip")
+    archive = ZipArchive(tmp_path / "p.zip", source="p.zip")
+    packed, plain = open_pack(archive, prefix="p/"), open_pack(root)
+    assert packed.name == "p.zip: p"
+    assert packed.manifest_sha256 == plain.manifest_sha256
+    assert packed.results() == plain.results()
+    assert packed.trajectory("case-2") == plain.trajectory("case-2")
+    assert [entry.path for entry in packed.files()] == [entry.path for entry in plain.files()]
+
+
+@pytest.mark.parametrize("piece", [1, 100, 300, 5000])
+def test_a_long_index_is_read_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(sources, "_CHUNK", piece)
+    ids = [f"case-{number}" for number in range(40)]
+    root = make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids])
+    assert open_pack(root).case_ids() == ids
+    index = (root / "run/index.jsonl").read_bytes().replace(b'"case-33"', b"33")
+    (root / "run/index.jsonl").write_bytes(index)
+    seal(root, make_config(), layout="files", case_ids=ids)
+    with pytest.raises(InvalidPack, match="line 34: case_id: Input should be a valid string"):
+        open_pack(root)
+
+
+def test_unknown_fields_are_kept(tmp_path: Path) -> None:
+    result = make_result("a")
+    result.verdicts[0] = result.verdicts[0].model_copy(update={"confidence": 0.7})
+    pack = open_pack(make_pack(tmp_path / "p", [result]))
+    assert pack.results()[0]["verdicts"][0]["confidence"] == 0.7  # type: ignore[typeddict-item]
+
+
+def test_artifacts_of_cases_are_part_of_the_pack(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p", [make_result("a")])
+    (root / "cases/a/artifacts/logs").mkdir(parents=True)
+    (root / "cases/a/artifacts/logs/out.txt").write_bytes(b"hello")
+    seal(root, make_config(), layout="files", case_ids=["a"])
+    assert open_pack(root).read("cases/a/artifacts/logs/out.txt") == b"hello"
+
+
+def test_a_pack_without_cases_is_a_pack(tmp_path: Path) -> None:
+    for layout in ("files", "compact"):
+        pack = open_pack(make_pack(tmp_path / layout, [], cases=[], layout=layout))
+        assert (pack.case_ids(), pack.results(), pack.summary.total_cases) == ([], [], 0)
+
+
+@pytest.mark.parametrize("what", ["missing", "file", "empty"])
+def test_what_is_no_pack_is_refused_with_a_remedy(tmp_path: Path, what: str) -> None:
+    where = tmp_path / "p"
+    if what == "file":
+        where.write_bytes(b"")
+    elif what == "empty":
+        where.mkdir()
+    with pytest.raises(InvalidPack) as caught:
+        open_pack(where)
+    assert str(where) in caught.value.message
+    assert "evidence pack" in caught.value.remedy
+    assert caught.value.exit_code is ExitCode.WRONG_REQUEST
+
+
+def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p")
+    assert gc.isenabled()
+    open_pack(root)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        open_pack(root)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p")
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        open_pack(root).trajectory("case-1")
+    (root / "extra").write_bytes(b"")
+    for _ in range(5):
+        with pytest.raises(InvalidPack):
+            open_pack(root)
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+@LAYOUTS
+def test_cases_may_be_called_like_files_of_the_other_layout(tmp_path: Path, layout: str) -> None:
+    ids = ["trajectories-00000.jsonl", "verdicts-00000.jsonl", "artifacts-00000.jsonl", "artifacts", "run"]
+    pack = open_pack(make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids], layout=layout))
+    assert [row["case_id"] for row in pack.results()] == ids
+    assert pack.trajectory("artifacts-00000.jsonl").case_id == "artifacts-00000.jsonl"

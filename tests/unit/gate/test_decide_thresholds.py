@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.comparison.compare import compare
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.gate.decide import decide, decide_without_baseline, parse_thresholds
+from tests.unit.comparison.views import view
+
+NOW = "2026-01-02T00:00:00+00:00"
+
+
+def comparison(before: dict[str, Any], now: dict[str, Any], **options: Any) -> Comparison:
+    return compare(view(before), view(now), **{"changed": "exclude", "generated_at": NOW, **options})
+
+
+def passing(passed: int, of: int, otherwise: str = "failed") -> dict[str, Any]:
+    return {f"c{number:04}": "passed" if number < passed else otherwise for number in range(of)}
+
+
+def gate(found: Comparison, **rules: Any) -> GateDecision:
+    return decide(found, parse_thresholds(rules), generated_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("rules", "passed", "message"),
+    [
+        ({"min_pass_rate": 0.9}, True, "18 of 20 cases passed (90.0%), not below min_pass_rate 90%."),
+        ({"min_pass_rate": 0.91}, False, "18 of 20 cases passed (90.0%), below min_pass_rate 91%."),
+        (
+            {"max_hard_fail_rate": 0.1},
+            True,
+            "2 of 20 cases hard-failed (10.0%), not above max_hard_fail_rate 10%.",
+        ),
+        (
+            {"max_hard_fail_rate": 0.0},
+            False,
+            "2 of 20 cases hard-failed (10.0%), above max_hard_fail_rate 0%.",
+        ),
+        (
+            {"max_pass_rate_drop": 0.05},
+            True,
+            "The pass rate fell by 5.0 points (19 to 18 of 20 compared cases), "
+            "not above max_pass_rate_drop 5 points.",
+        ),
+        (
+            {"max_pass_rate_drop": 0.0499999999},
+            False,
+            "The pass rate fell by 5.0 points (19 to 18 of 20 compared cases), "
+            "above max_pass_rate_drop 4.99999999 points.",
+        ),
+        (
+            {"max_hard_fail_increase": 0.05},
+            True,
+            "The hard fail rate rose by 5.0 points (1 to 2 of 20 compared cases), "
+            "not above max_hard_fail_increase 5 points.",
+        ),
+        (
+            {"max_hard_fail_increase": 0.0},
+            False,
+            "The hard fail rate rose by 5.0 points (1 to 2 of 20 compared cases), "
+            "above max_hard_fail_increase 0 points.",
+        ),
+        ({"max_regressed_cases": 1}, True, "1 case regressed, not above max_regressed_cases 1."),
+        ({"max_regressed_cases": 0}, False, "1 case regressed, above max_regressed_cases 0."),
+        (
+            {"max_new_hard_fail_cases": 1},
+            True,
+            "1 case newly hard-failed, not above max_new_hard_fail_cases 1.",
+        ),
+        ({"max_new_hard_fail_cases": 0}, False, "1 case newly hard-failed, above max_new_hard_fail_cases 0."),
+    ],
+)
+def test_each_rule_decides_at_its_threshold_and_says_its_numbers(
+    rules: dict[str, Any], passed: bool, message: str
+) -> None:
+    decision = gate(comparison(passing(19, 20), passing(18, 20)), **rules)
+    assert decision.passed is passed
+    assert decision.gate_status is (GateStatus.PASSED if passed else GateStatus.FAILED)
+    assert [rule.message for rule in decision.rules] == [message]
+    assert decision.failures == ([] if passed else [message])
+
+
+@given(st.integers(1, 400), st.data())
+def test_a_drop_of_exactly_the_threshold_is_allowed_and_one_case_more_is_not(total: int, data: Any) -> None:
+    percent = data.draw(st.sampled_from([Fraction(k, 100) for k in range(1, 100)]))
+    allowed = int(percent * total)
+    passed = data.draw(st.integers(min(allowed + 1, total), total))
+    threshold = float(percent)
+    fits = comparison(passing(passed, total), passing(passed - allowed, total))
+    assert gate(fits, max_pass_rate_drop=threshold).passed
+    if passed > allowed:
+        beyond = comparison(passing(passed, total), passing(passed - allowed - 1, total))
+        assert not gate(beyond, max_pass_rate_drop=threshold).passed
+
+
+def test_a_rate_just_below_the_minimum_fails() -> None:
+    found = comparison(passing(9_499, 10_000), passing(9_499, 10_000))
+    assert not gate(found, min_pass_rate=0.95).passed
+    assert gate(found, min_pass_rate=0.9499).passed
+    assert not gate(found, min_pass_rate=0.9499000001).passed
+
+
+def test_an_improvement_passes_every_relative_rule() -> None:
+    decision = gate(
+        comparison(passing(5, 10), passing(9, 10)),
+        max_pass_rate_drop=0.0,
+        max_hard_fail_increase=0.0,
+        max_regressed_cases=0,
+        max_new_hard_fail_cases=0,
+    )
+    assert decision.passed
+    assert decision.regression_delta == 0.4
+    assert "rose by 40.0 points" in decision.rules[0].message
+
+
+def test_no_change_is_said_as_such() -> None:
+    decision = gate(comparison(passing(5, 10), passing(5, 10)), max_pass_rate_drop=0.0)
+    assert "moved by 0 points" in decision.rules[0].message
+
+
+def test_absolute_rules_look_at_the_whole_run_and_relative_ones_at_the_compared_cases() -> None:
+    found = comparison(passing(4, 4), {**passing(4, 4), "new-1": "failed", "new-2": "failed"})
+    assert gate(found, max_regressed_cases=0, max_pass_rate_drop=0.0).passed
+    assert not gate(found, min_pass_rate=0.9).passed
+
+
+def test_skipped_inconclusive_and_errored_cases_are_not_passed() -> None:
+    for outcome in ("skipped", "inconclusive", "error"):
+        decision = gate(
+            comparison(passing(4, 4), passing(3, 4, outcome)), min_pass_rate=1.0, max_regressed_cases=0
+        )
+        assert [rule.passed for rule in decision.rules] == [False, False], outcome
+
+
+def test_relative_rules_cannot_hold_when_nothing_was_compared() -> None:
+    found = compare(
+        view({"a": "passed"}),
+        view({"a": "passed"}, index={"a": {"definition_digest": "edited"}}),
+        changed="exclude",
+        generated_at=NOW,
+    )
+    rules = {"max_pass_rate_drop": 1.0, "max_hard_fail_increase": 1.0, "max_regressed_cases": 9}
+    decision = gate(found, **rules, max_new_hard_fail_cases=9)
+    assert decision.gate_status is GateStatus.FAILED
+    assert decision.regression_delta is None
+    assert len(decision.failures) == 4
+    assert all("no case could be compared" in sentence for sentence in decision.failures)
+    assert gate(found, min_pass_rate=1.0).passed
+
+
+def test_a_gate_without_a_rule_is_a_wrong_request() -> None:
+    with pytest.raises(UsageError, match="has no rule") as refused:
+        gate(comparison(passing(1, 1), passing(1, 1)))
+    assert "--min-pass-rate" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min_pass_rate", float("nan")),
+        ("max_pass_rate_drop", float("inf")),
+        ("max_hard_fail_rate", -0.1),
+        ("min_pass_rate", 95),
+        ("max_regressed_cases", -1),
+        ("max_regressed_cases", 0.5),
+        ("max_new_hard_fail_cases", float("nan")),
+    ],
+)
+def test_a_threshold_that_is_no_share_or_count_is_a_wrong_request(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name) as refused:
+        parse_thresholds({name: value})
+    assert f"--{name.replace('_', '-')}" in refused.value.remedy
+
+
+def test_nan_is_refused_even_when_the_model_was_built_without_validation() -> None:
+    unchecked = Thresholds.model_construct(max_pass_rate_drop=float("nan"))
+    found = comparison(passing(1, 1), passing(1, 1))
+    with pytest.raises(UsageError):
+        decide(found, unchecked, generated_at=NOW)
+    with pytest.raises(UsageError):
+        decide_without_baseline(found.candidate, unchecked, generated_at=NOW)
+
+
+def test_an_unknown_rule_is_a_wrong_request() -> None:
+    with pytest.raises(UsageError, match="min_passrate"):
+        parse_thresholds({"min_passrate": 0.5})
+
+
+def test_rules_that_are_null_are_not_set() -> None:
+    assert parse_thresholds({"min_pass_rate": None}) == Thresholds()
+
+
+def test_without_a_baseline_only_absolute_rules_apply() -> None:
+    run = view(passing(9, 10)).reference()
+    decision = decide_without_baseline(
+        run, Thresholds(min_pass_rate=0.9, max_regressed_cases=0), generated_at=NOW
+    )
+    assert decision.gate_status is GateStatus.PASSED
+    assert [(rule.applied, rule.passed) for rule in decision.rules] == [(True, True), (False, False)]
+    assert "needs a baseline" in decision.rules[1].message
+    assert decision.failures == []
+    assert decision.baseline_run_id is None
+    failing = decide_without_baseline(run, Thresholds(min_pass_rate=0.95), generated_at=NOW)
+    assert failing.gate_status is GateStatus.FAILED
+
+
+@pytest.mark.parametrize("thresholds", [Thresholds(), Thresholds(max_regressed_cases=0)])
+def test_a_first_run_without_an_absolute_rule_is_no_baseline_and_no_pass(thresholds: Thresholds) -> None:
+    decision = decide_without_baseline(view(passing(1, 1)).reference(), thresholds, generated_at=NOW)
+    assert decision.gate_status is GateStatus.NO_BASELINE
+    assert not decision.passed
+
+
+def test_a_run_without_cases_is_never_decided() -> None:
+    with pytest.raises(NothingMeasured):
+        decide_without_baseline(view({}).reference(), Thresholds(min_pass_rate=0.0), generated_at=NOW)
+
+
+def test_the_decision_names_what_it_rests_on() -> None:
+    found = comparison(passing(2, 2), passing(1, 2))
+    decision = decide(found, Thresholds(max_regressed_cases=3), generated_at=NOW, comparison_sha256="c" * 64)
+    assert decision.comparison_sha256 == "c" * 64
+    assert decision.candidate_manifest_sha256 == decision.baseline_manifest_sha256 == "0" * 64
+    assert decision.regressed_cases_considered == decision.new_hard_fail_cases_considered == 1
+    assert decision.regression_delta == -0.5
+
+
+EDITS: list[dict[str, Any]] = [
+    {"case_regressions": []},
+    {"new_hard_fail_case_ids": []},
+    {"new_hard_fail_case_ids": ["c0000"]},
+    {"metrics": {}},
+    {"overview": {"regressed_cases": 0}},
+    {"overview": {"compared_cases": 1_000}},
+    {"cases": {"compared": 0}},
+    {"metrics": {"pass_rate": {"candidate": 0.99}}},
+    {"metrics": {"pass_rate": {"candidate": None}}},
+    {"metrics": {"hard_fail_rate": {"baseline": 5.0}}},
+    {"candidate": {"summary": {"pass_rate": 1.0}}},
+    {"candidate": {"summary": {"hard_fail_cases": 0}}},
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=[str(edit) for edit in EDITS])
+def test_a_comparison_edited_by_hand_is_refused(edit: dict[str, Any]) -> None:
+    honest = comparison(passing(10, 10), passing(7, 10)).to_json()
+    assert gate(Comparison.model_validate(honest), max_regressed_cases=3).passed
+    with pytest.raises(InvalidInput, match="contradicts itself"):
+        gate(Comparison.model_validate(merge(honest, edit)), max_regressed_cases=3)
+
+
+def merge(value: Any, edit: Any) -> Any:
+    if isinstance(edit, dict) and edit and isinstance(value, dict):
+        return {**value, **{key: merge(value[key], part) for key, part in edit.items()}}
+    return edit
+
+
+def test_a_run_in_which_nothing_was_judged_never_passes() -> None:
+    skipped = comparison(passing(0, 3, "skipped"), passing(0, 3, "skipped"))
+    for decision in (
+        gate(skipped, max_regressed_cases=0),
+        decide_without_baseline(skipped.candidate, Thresholds(), generated_at=NOW),
+    ):
+        assert decision.gate_status is GateStatus.FAILED
+        assert "No judge had anything to judge (3 cases)" in decision.failures[-1]

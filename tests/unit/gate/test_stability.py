@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from math import isclose
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
+from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.gate.stability import TrialOutcome, stability
+
+
+def report(trials: dict[str, str], **options: Any) -> StabilityReport:
+    """`report({"a": "ppf"})`: p passed, f failed, h hard-failed."""
+    outcomes = {
+        case_id: [TrialOutcome(passed=one == "p", hard_failed=one == "h") for one in said]
+        for case_id, said in trials.items()
+    }
+    return stability(outcomes, dataset_id="shop", execution_mode="trace_score", **options)
+
+
+def test_mixed_results_are_flaky_and_steady_failure_is_a_defect() -> None:
+    found = report({"mixed": "pfph", "steady": "pppp", "broken": "ffff"})
+    assert found.flaky_case_ids == found.quarantine_recommended_case_ids == ["mixed"]
+    assert found.consistently_failing_case_ids == ["broken"]
+    rows = {case.case_id: case for case in found.case_stability}
+    mixed = rows["mixed"]
+    assert (mixed.pass_count, mixed.hard_fail_count, mixed.pass_rate) == (2, 1, 0.5)
+    assert mixed.entropy == 1.0
+    assert mixed.flake_score == pytest.approx(2 / 3)
+    assert mixed.reason == "Passed 2 of 4 runs, below 0.98: quarantine it until it is steady."
+    assert rows["broken"].reason == "Failed all 4 runs: a defect, not a flake."
+    assert rows["steady"].reason == "Passed all 4 runs; 59 runs would rule out a flake of 5%."
+    assert rows["steady"].minimum_runs == 59
+    assert rows["steady"].confidence_95.low < 0.52
+
+
+def test_a_case_steady_over_enough_runs_is_trusted() -> None:
+    (case,) = report({"a": "p" * 60}).case_stability
+    assert case.reason == "Passed all 60 runs."
+
+
+def test_a_flaky_case_above_the_limit_is_not_quarantined() -> None:
+    found = report({"a": "p" * 9 + "f"}, quarantine_min_pass_rate=0.8)
+    assert found.flaky_case_ids == ["a"]
+    assert found.quarantine_recommended_case_ids == []
+    assert "no less than 0.8" in found.case_stability[0].reason
+
+
+def test_runs_are_counted_one_by_one() -> None:
+    found = report({"a": "pf", "b": "ph"})
+    assert [(run.pass_rate, run.hard_fail_cases) for run in found.run_results] == [(1.0, 0), (0.0, 1)]
+    assert found.summary.pass_rate_stddev == 0.5
+    assert found.summary.avg_pass_rate == 0.5
+
+
+@pytest.mark.parametrize("trials", [{}, {"a": "p"}, {"a": "pp", "b": ""}])
+def test_one_run_says_nothing_about_stability(trials: dict[str, str]) -> None:
+    with pytest.raises(NothingMeasured):
+        report(trials)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text("pf", min_size=2, max_size=6), min_size=1, max_size=6))
+def test_the_flake_score_is_the_share_of_disagreeing_pairs_of_runs(trials: dict[str, str]) -> None:
+    for case in report(trials).case_stability:
+        said = trials[case.case_id]
+        pairs = [(one, other) for place, one in enumerate(said) for other in said[place + 1 :]]
+        assert isclose(case.flake_score, sum(one != other for one, other in pairs) / len(pairs))
+        assert case.flaky == (len(set(said)) > 1)
+        assert case.confidence_95.low <= case.pass_rate <= case.confidence_95.high
+
+
+@pytest.mark.parametrize(
+    ("policy", "passing"),
+    [
+        ("all", [4]),
+        ("any", [1, 2, 3, 4]),
+        ("majority", [3, 4]),
+        ("pass_rate>=0.5", [2, 3, 4]),
+        (" pass_rate >= 0.75 ", [3, 4]),
+        ("pass_rate>=0", [1, 2, 3, 4]),
+        ("pass_rate>=1", [4]),
+    ],
+)
+def test_a_case_policy_says_how_many_of_four_trials_must_pass(policy: str, passing: list[int]) -> None:
+    read = case_policy(policy)
+    assert [passed for passed in range(5) if read.passes(passed, 4)] == passing
+    assert not read.passes(0, 0)
+    assert case_policy(read.text) == read
+
+
+def test_a_rate_is_compared_exactly() -> None:
+    assert case_policy("pass_rate>=0.7").passes(7, 10)
+    assert case_policy("pass_rate>=0.1").passes(1, 10)
+    assert not case_policy("pass_rate>=0.700000001").passes(7, 10)
+
+
+@pytest.mark.parametrize(
+    "policy", ["", "most", "pass_rate>=1.5", "pass_rate>=nan", "pass_rate>0.5", "x" * 999]
+)
+def test_an_unknown_case_policy_is_refused(policy: str) -> None:
+    with pytest.raises(InvalidInput, match="case policy"):
+        case_policy(policy)
+
+
+def test_the_curve_goes_as_far_as_every_case_has_trials() -> None:
+    curve = pass_curve([(2, 2), (1, 3)])
+    assert [point.k for point in curve] == [1, 2]
+    assert curve[0].pass_hat_k == curve[0].pass_at_k == pytest.approx((1 + 1 / 3) / 2)
+    assert curve[1].pass_hat_k == 0.5
+    assert curve[1].pass_at_k == pytest.approx((1 + 2 / 3) / 2)
+    assert pass_curve([]) == []

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+from itertools import product
+from math import comb, inf, isclose, sqrt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.gate.power import (
+    EXACT_TOTAL,
+    cases_needed,
+    critical_regressions,
+    mean_cases_needed,
+    mean_non_inferiority_cases,
+    mean_power,
+    non_inferiority_cases,
+    paired_cases_needed,
+    paired_power,
+    runs_to_see_flake,
+)
+from agent_eval.gate.statistics import (
+    Interval,
+    benjamini_hochberg,
+    clustered_interval,
+    clustered_standard_error,
+    e_value,
+    entropy,
+    holm,
+    holm_discrete,
+    mcnemar,
+    pass_at_k,
+    pass_hat_k,
+    sign_flip_test,
+    tango_interval,
+    tango_score,
+    wilson,
+)
+from tests.shared_data import shared_path
+
+# The example of Benjamini and Hochberg (1995), section 3.2.
+PUBLISHED = [
+    *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344),
+    *(0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000),
+]
+
+pairs = st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 200))
+p_values = st.lists(st.floats(0, 1), max_size=8)
+
+
+def rounded(interval: Interval) -> tuple[float, float]:
+    return round(interval.low, 4), round(interval.high, 4)
+
+
+def test_published_and_hand_computed_values() -> None:
+    assert rounded(wilson(81, 263)) == (0.2553, 0.3662)
+    assert rounded(wilson(0, 20)) == (0.0, 0.1611)
+    found = mcnemar(1, 7)
+    assert [round(p, 4) for p in (found.exact, found.mid_p, found.asymptotic)] == [0.0703, 0.0391, 0.0339]
+    assert rounded(tango_interval(1, 7, 21)) == (-0.5172, -0.0260)
+    assert (sum(benjamini_hochberg(PUBLISHED)), sum(holm(PUBLISHED))) == (4, 3)
+    assert round(e_value(10, 0), 2) == 186.09
+    assert round(cases_needed(0.03)) == 969
+    assert (runs_to_see_flake(0.05), runs_to_see_flake(0.01)) == (59, 299)
+
+
+def test_the_worked_example_of_eleven_discordant_pairs() -> None:
+    found = tango_interval(7, 4, 50)
+    assert (f"{found.low:.1%}", f"{found.high:.1%}") == ("-7.8%", "20.0%")
+    assert round(mcnemar(7, 4).one_sided, 3) == 0.274
+    assert round(e_value(7, 4), 2) == 0.83
+    assert round(paired_power(0.10, 0.22, 50), 2) == 0.33
+    assert paired_cases_needed(0.10, 0.22) == 134
+
+
+def test_pass_hat_k_of_tau_bench() -> None:
+    matrix = json.loads(shared_path("contracts/tau_bench_pass_matrix_50x4.json").read_text())
+    rows = list(matrix.values())
+    assert (len(rows), {len(row) for row in rows}) == (50, {4})
+    curve = [sum(pass_hat_k(sum(row), 4, k) for row in rows) / 50 for k in (1, 2, 3, 4)]
+    assert [f"{share:.3f}" for share in curve] == ["0.420", "0.273", "0.220", "0.200"]
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_contains_the_share_and_mirrors(successes: int, failures: int, confidence: float) -> None:
+    total = successes + failures
+    found = wilson(successes, total, confidence)
+    assert 0 <= found.low <= found.high <= 1
+    if total:
+        assert found.low <= successes / total <= found.high
+    mirrored = wilson(failures, total, confidence)
+    assert isclose(found.low, 1 - mirrored.high, abs_tol=1e-12)
+
+
+@given(pairs)
+def test_mcnemar_mirrors_and_is_a_probability(counts: tuple[int, int, int]) -> None:
+    regressed, fixed, _ = counts
+    there, back = mcnemar(regressed, fixed), mcnemar(fixed, regressed)
+    assert (there.exact, there.mid_p, there.asymptotic) == (back.exact, back.mid_p, back.asymptotic)
+    for p in (there.exact, there.mid_p, there.asymptotic, there.one_sided):
+        assert 0 <= p <= 1
+    assert there.mid_p <= there.exact
+    assert mcnemar(regressed + 1, fixed).one_sided <= there.one_sided
+
+
+@given(st.integers(0, 10), st.integers(0, 10))
+def test_the_one_sided_p_is_the_share_of_coin_flips_at_least_as_bad(regressed: int, fixed: int) -> None:
+    total = regressed + fixed
+    as_bad = sum(comb(total, heads) for heads in range(regressed, total + 1))
+    assert isclose(mcnemar(regressed, fixed).one_sided, as_bad / 2**total)
+
+
+@given(pairs)
+def test_tango_contains_the_drop_mirrors_and_solves_its_equation(counts: tuple[int, int, int]) -> None:
+    regressed, fixed, rest = counts
+    total = regressed + fixed + rest
+    found = tango_interval(regressed, fixed, total)
+    assert -1 <= found.low <= found.high <= 1
+    if not total:
+        return
+    assert found.low - 1e-9 <= (regressed - fixed) / total <= found.high + 1e-9
+    mirrored = tango_interval(fixed, regressed, total)
+    assert isclose(found.low, -mirrored.high, abs_tol=1e-9)
+    if found.low > -1 and found.high < 0.999999:
+        assert isclose(tango_score(regressed, fixed, total, found.high), -1.959964, abs_tol=1e-4)
+
+
+def test_tango_narrows_with_more_cases() -> None:
+    ends = [tango_interval(2 * n, n, 50 * n).high for n in (1, 2, 4, 8, 16)]
+    assert ends == sorted(ends, reverse=True)
+
+
+@given(p_values)
+def test_holm_and_bh_reject_the_smallest_and_bh_at_least_as_many(p: list[float]) -> None:
+    family, discovery = holm(p), benjamini_hochberg(p)
+    for rejected in (family, discovery):
+        if any(rejected):
+            largest = max(value for value, no in zip(p, rejected, strict=True) if no)
+            assert all(no for value, no in zip(p, rejected, strict=True) if value < largest)
+    assert all(not one or other for one, other in zip(family, discovery, strict=True))
+    assert holm_discrete(p, [0.0] * len(p)) == family
+
+
+@given(p_values)
+def test_holm_by_its_definition(p: list[float]) -> None:
+    ordered = sorted(p)
+    count = 0
+    while count < len(p) and ordered[count] <= 0.05 / (len(p) - count):
+        count += 1
+    assert sum(holm(p)) == count
+
+
+def test_hypotheses_that_could_never_be_rejected_cost_no_power() -> None:
+    p = [0.04, 1.0, 1.0, 1.0, 0.25]
+    attainable = [2.0**-9, 1.0, 1.0, 1.0, 0.25]
+    assert holm(p) == [False] * 5
+    assert holm_discrete(p, attainable) == [True, False, False, False, False]
+
+
+def test_the_discrete_procedure_keeps_the_family_wise_error_exactly() -> None:
+    """Enumerates every outcome of three independent tests with 4, 6 and 9 discordant pairs."""
+    sizes = (4, 6, 9)
+    attainable = [0.5**size for size in sizes]
+    wrong = 0.0
+    for counts in product(*(range(size + 1) for size in sizes)):
+        chance = 1.0
+        for count, size in zip(counts, sizes, strict=True):
+            chance *= comb(size, count) / 2**size
+        p = [mcnemar(count, size - count).one_sided for count, size in zip(counts, sizes, strict=True)]
+        wrong += chance * any(holm_discrete(p, attainable))
+    assert 0 < wrong <= 0.05
+
+
+@given(st.integers(1, 12), st.data())
+def test_pass_hat_k_and_pass_at_k_are_those_of_drawing_trials(trials: int, data: Any) -> None:
+    passed = data.draw(st.integers(0, trials))
+    k = data.draw(st.integers(1, trials))
+    assert isclose(pass_hat_k(passed, trials, 1), passed / trials)
+    assert isclose(pass_at_k(passed, trials, 1), passed / trials)
+    assert pass_hat_k(passed, trials, k) <= passed / trials + 1e-12
+    assert pass_at_k(passed, trials, k) >= passed / trials - 1e-12
+    assert isclose(pass_at_k(passed, trials, k), 1 - pass_hat_k(trials - passed, trials, k), abs_tol=1e-12)
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_the_e_value_is_a_fair_bet(regressed: int, fixed: int) -> None:
+    """When nothing changed the next pair is a coin flip and the expected e-value stays what it is."""
+    after = (e_value(regressed + 1, fixed) + e_value(regressed, fixed + 1)) / 2
+    assert isclose(after, e_value(regressed, fixed), rel_tol=1e-12)
+
+
+def test_the_e_value_starts_at_one_grows_with_regressions_and_never_overflows() -> None:
+    assert e_value(0, 0) == 1.0
+    assert e_value(9, 1) > e_value(8, 1) > e_value(8, 2)
+    assert e_value(5_000, 0) == inf
+
+
+def test_independent_scores_have_the_ordinary_standard_error() -> None:
+    scores = [0.0, 1.0, 1.0, 0.0, 1.0]
+    mean = sum(scores) / 5
+    ordinary = sqrt(sum((score - mean) ** 2 for score in scores)) / 5
+    assert isclose(clustered_standard_error([[score] for score in scores]), ordinary)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 5))
+def test_repeating_a_trial_exactly_adds_no_information(scores: list[float], times: int) -> None:
+    once = clustered_standard_error([[score] for score in scores])
+    assert isclose(clustered_standard_error([[score] * times for score in scores]), once, abs_tol=1e-12)
+
+
+def test_no_scores_have_no_error() -> None:
+    assert clustered_standard_error([]) == 0.0
+
+
+@given(pairs)
+def test_on_whole_cases_the_clustered_interval_holds_that_of_bonett_and_price(
+    counts: tuple[int, int, int],
+) -> None:
+    regressed, fixed, same = counts
+    total = regressed + fixed + same
+    found = clustered_interval([1.0] * regressed + [-1.0] * fixed, total)
+    if not total:
+        assert found == Interval(-1.0, 1.0)
+        return
+    # Their equation: one added to either discordant count, two to the cases.
+    worse, better = (regressed + 1) / (total + 2), (fixed + 1) / (total + 2)
+    error = sqrt((worse + better - (worse - better) ** 2) / (total + 2))
+    assert found.low <= max(-1, worse - better - 1.959964 * error) + 1e-6
+    assert found.high >= min(1, worse - better + 1.959964 * error) - 1e-6
+    assert -1 <= found.low <= (regressed - fixed) / total <= found.high <= 1
+
+
+def test_values_of_the_clustered_interval_computed_by_hand() -> None:
+    # 10 of 100 cases lost half their trials: Bonett and Price have 0.0094 to 0.0887; the score interval, with
+    # a standard error of 0.015 and 0.0192 for what was not seen, 0.0095 to 0.0905.
+    assert rounded(clustered_interval([0.5] * 10, 100)) == (0.0094, 0.0905)
+    assert rounded(clustered_interval([0.0], 4)) == (-0.4802, 0.4802)
+
+
+def test_more_trials_of_as_many_cases_narrow_the_clustered_interval() -> None:
+    few, many = (clustered_interval([size, -size] * 30, 100) for size in (0.5, 0.25))
+    assert few.low < many.low < 0 < many.high < few.high
+
+
+def test_cases_that_hardly_moved_are_no_proof_that_none_can() -> None:
+    assert clustered_interval([0.25], 50).high > 0.05
+    assert clustered_interval([0.25], 200).high < 0.05
+
+
+def test_the_power_of_a_mean_grows_with_cases_and_reaches_what_is_needed() -> None:
+    assert mean_power(0.1, 0.0, 5) == 1.0
+    needed = mean_cases_needed(0.1, 0.4)
+    assert mean_power(0.1, 0.4, needed - 1) < 0.8 <= mean_power(0.1, 0.4, needed)
+    assert mean_non_inferiority_cases(0.05, 0.2**0.5) == non_inferiority_cases(0.05, 0.2)
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=10))
+def test_few_signs_are_flipped_exhaustively(drops: list[float]) -> None:
+    found = sign_flip_test(drops)
+    total = sum(drops)
+    flips = list(product(*((drop, -drop) for drop in drops)))
+    assert isclose(found, sum(sum(flip) >= total - 1e-9 for flip in flips) / len(flips))
+
+
+def test_on_whole_cases_sign_flipping_is_mcnemar() -> None:
+    assert isclose(sign_flip_test([1.0] * 7 + [-1.0] * 4), mcnemar(7, 4).one_sided)
+
+
+def test_many_signs_are_flipped_at_random_from_a_seed() -> None:
+    drops = [0.25] * 20 + [-0.25] * 8
+    first = sign_flip_test(drops, seed=3, rounds=2_000)
+    assert first == sign_flip_test(drops, seed=3, rounds=2_000)
+    assert abs(first - mcnemar(20, 8).one_sided) < 0.015
+    assert sign_flip_test([1.0] * 40, rounds=500) == 1 / 501
+
+
+@given(st.integers(1, 80), st.floats(0.01, 0.3), st.floats(0.0, 0.7))
+def test_power_is_a_chance_that_grows_with_the_drop(total: int, drop: float, more: float) -> None:
+    discordant = min(1.0, drop + more)
+    seen = paired_power(drop, discordant, total)
+    assert 0 <= seen <= 1 + 1e-12
+    assert paired_power(min(discordant, drop * 1.5), discordant, total) >= seen - 1e-9
+
+
+def test_exact_and_approximate_power_agree_where_they_meet() -> None:
+    exact, approximate = (paired_power(0.08, 0.25, total) for total in (EXACT_TOTAL, EXACT_TOTAL + 1))
+    assert 0 < approximate - exact < 0.05
+    assert paired_power(1.0, 1.0, EXACT_TOTAL) == paired_power(1.0, 1.0, EXACT_TOTAL + 1) == 1.0
+
+
+def test_the_cases_needed_reach_the_power_asked_for() -> None:
+    for drop, discordant in ((0.05, 0.2), (0.02, 0.1), (0.03, 0.03)):
+        needed = paired_cases_needed(drop, discordant)
+        assert isclose(paired_power(drop, discordant, max(needed, EXACT_TOTAL + 1)), 0.8, abs_tol=0.21)
+        assert paired_cases_needed(drop, discordant, power=0.9) > needed
+    assert non_inferiority_cases(0.05, 0.2) == 628
+    assert non_inferiority_cases(0.05, 0.0) == 1
+
+
+@pytest.mark.parametrize("discordant", range(1, 30))
+def test_the_critical_number_of_regressions_is_the_first_significant_one(discordant: int) -> None:
+    needed = critical_regressions(discordant)
+    significant = [
+        count for count in range(discordant + 1) if mcnemar(count, discordant - count).one_sided <= 0.05
+    ]
+    assert needed == (min(significant) if significant else None)
+
+
+@given(st.integers(1, 20), st.data())
+def test_entropy_is_largest_where_half_pass(trials: int, data: Any) -> None:
+    passed = data.draw(st.integers(0, trials))
+    assert 0 <= entropy(passed, trials) <= 1
+    assert entropy(passed, trials) == entropy(trials - passed, trials)
+    assert (entropy(passed, trials) == 0) == (passed in (0, trials))
+    assert entropy(2 * trials, 4 * trials) == 1
+
+
+@given(st.floats(0.001, 0.9), st.sampled_from([0.8, 0.95]))
+def test_runs_to_see_a_flake_is_the_smallest_such_number(rate: float, confidence: float) -> None:
+    runs = runs_to_see_flake(rate, confidence)
+    assert 1 - (1 - rate) ** runs >= confidence - 1e-12
+    assert runs == 1 or 1 - (1 - rate) ** (runs - 1) < confidence
+
+
+def oracle(module: str) -> Any:
+    """One of the extra `oracles`, which `make oracles` installs."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        reason = f"there is no {module.partition('.')[0]}: run make oracles"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
+def test_scipy_agrees() -> None:
+    scipy_stats = oracle("scipy.stats")
+    for regressed, fixed in product(range(20), range(20)):
+        if regressed + fixed:
+            test = scipy_stats.binomtest(regressed, regressed + fixed, alternative="greater")
+            assert isclose(mcnemar(regressed, fixed).one_sided, test.pvalue, abs_tol=1e-12)
+            interval = scipy_stats.binomtest(regressed, regressed + fixed).proportion_ci(method="wilson")
+            found = wilson(regressed, regressed + fixed)
+            assert isclose(found.low, interval.low, abs_tol=1e-12)
+            assert isclose(found.high, interval.high, abs_tol=1e-12)
+
+
+def test_statsmodels_agrees() -> None:
+    tables = oracle("statsmodels.stats.contingency_tables")
+    multipletests = oracle("statsmodels.stats.multitest").multipletests
+    for regressed, fixed in product(range(1, 20), range(1, 20)):
+        exact = tables.mcnemar([[0, regressed], [fixed, 0]], exact=True).pvalue
+        assert isclose(mcnemar(regressed, fixed).exact, exact, abs_tol=1e-12)
+    source = random.Random(1)
+    for _ in range(200):
+        p = [source.random() ** 3 for _ in range(source.randrange(1, 12))]
+        assert holm(p) == list(multipletests(p, 0.05, "holm")[0])
+        assert benjamini_hochberg(p) == list(multipletests(p, 0.05, "fdr_bh")[0])

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.http.client import Answer
+from agent_eval.http.retry import Patience, asked_wait, backoff, is_rate_limit
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "expected"),
+    [
+        (429, {}, b"", True),
+        (403, {"retry-after": "1"}, b"", True),
+        (403, {"x-ratelimit-remaining": "0"}, b"", True),
+        (403, {"x-ratelimit-remaining": "12"}, b"Resource not accessible", False),
+        (403, {}, b"You have exceeded a Secondary Rate Limit", True),
+        (401, {"retry-after": "1"}, b"", False),
+    ],
+)
+def test_is_rate_limit(status: int, headers: dict[str, str], body: bytes, expected: bool) -> None:
+    assert is_rate_limit(status, headers, body) is expected
+
+
+@pytest.mark.parametrize("stated", ["soon", "-5", "1e3", "Mon, 99 Foo 2026 00:00:00 GMT", "٣"])
+def test_asked_wait__nonsense_is_not_obeyed(stated: str) -> None:
+    assert asked_wait(429, {"retry-after": stated}, now=0) is None
+
+
+def test_asked_wait__nonsense_in_the_reset_time_is_not_obeyed() -> None:
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "later"}
+    assert asked_wait(429, headers, now=0) is None
+    assert asked_wait(403, headers, now=0) == 60
+
+
+def test_asked_wait__a_date_in_the_past_means_now() -> None:
+    assert asked_wait(503, {"retry-after": "Thu, 01 Jan 1970 00:00:00 -0000"}, now=100) == 0
+
+
+@given(attempt=st.integers(1, 60), chance=st.floats(0, 1))
+def test_backoff__stays_between_half_and_all_of_the_doubled_wait(attempt: int, chance: float) -> None:
+    patience = Patience(first_wait=1, longest_wait=90)
+    full = min(90.0, 2.0 ** (attempt - 1))
+    assert full / 2 <= backoff(attempt, patience, chance) <= full
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ('<https://a/x?page=2>; rel="next"', "https://a/x?page=2"),
+        ('<https://a/1>; rel="prev", <https://a/3>; rel="next"', "https://a/3"),
+        ('<https://a/9>; rel="last"', None),
+        ("", None),
+    ],
+)
+def test_next_url(link: str, expected: str | None) -> None:
+    assert Answer(200, {"link": link}, b"").next_url == expected
+
+
+def test_excerpt__is_one_printable_line() -> None:
+    excerpt = Answer(500, {}, b"a\n\x1b[31mb\x00" + b"c" * 1000).excerpt
+    assert excerpt.isprintable()
+    assert excerpt.startswith("a [31mb")
+    assert len(excerpt) == 200

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import ExitCode, UsageError
+from agent_eval.evidence.archive import write_bundle
+from agent_eval.operations.compare import compare_packs
+from agent_eval.operations.gate import chosen_policy, decide_on
+from agent_eval.operations.run import RunRequest, run_suite
+from tests.factories import make_case, make_suite
+
+ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> tuple[Path, Path]:
+    """A run and one in which the only case fails."""
+    made = []
+    for name, output in (("before", "done"), ("after", "")):
+        suite = tmp_path / f"{name}.json"
+        suite.write_text(json.dumps(make_suite(make_case("a", output=output, regex_patterns=["."]))))
+        made.append(tmp_path / name)
+        run_suite(RunRequest(suite=suite, out=made[-1], judges=("regex",)), environ=ENVIRON)
+    return made[0], made[1]
+
+
+def test_an_archive_is_compared_where_it_is_said_where_to_write(
+    packs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    before, after = packs
+    archive = tmp_path / "after.zip"
+    write_bundle({"after": after}, archive, {})
+    with pytest.raises(UsageError, match="nothing can be written"):
+        compare_packs(before, archive, environ=ENVIRON)
+    out = tmp_path / "comparison.json"
+    found = compare_packs(before, archive, out=out, environ=ENVIRON)
+    assert found.path == out
+    assert found.comparison.trials is None
+
+
+def test_a_decision_that_waits_for_more_evidence_has_an_exit_code_of_its_own(
+    packs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "comparison.json"
+    compare_packs(*packs, out=out, environ=ENVIRON)
+    codes = {
+        preset: decide_on(out, {}, policy=chosen_policy(None, preset), environ=ENVIRON).exit_code
+        for preset in ("pull-request", "release")
+    }
+    assert codes == {"pull-request": ExitCode.OK, "release": ExitCode.INCONCLUSIVE}

@@ -1,0 +1,63 @@
+"""From what a pack says of its agent to an agent that can be run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.base import AgentOptions
+from agent_eval.agents.catalog import open_agent
+from agent_eval.errors import UsageError
+from agent_eval.operations.replay import recorded_agent
+
+AGENTS = {
+    "command:python 'my agent.py'": AgentOptions(repair_command="python repair.py", pass_on=("SETTING",)),
+    "http://localhost:1/ask": AgentOptions(),
+    "openai:small": AgentOptions(
+        base_url="http://localhost:1/v1", system="Be brief.", parameters={"seed": 1}
+    ),
+    "openai:": AgentOptions(),
+    "anthropic:large": AgentOptions(parameters={"max_tokens": 9}),
+    "python:json:dumps": AgentOptions(),
+    "recorded": AgentOptions(),
+}
+
+
+@pytest.mark.parametrize("spec", AGENTS)
+def test_an_agent_is_run_from_what_it_says_of_itself(spec: str) -> None:
+    agent = open_agent(spec, AGENTS[spec])
+    described = agent.describe()
+    agent.close()
+    found, options = recorded_agent(described, AgentOptions())
+    again = open_agent(found, options)
+    assert again.describe() == described
+    again.close()
+
+
+def test_what_the_command_line_says_comes_first() -> None:
+    agent = open_agent("openai:m", AgentOptions(base_url="http://localhost:1/v1", system="before"))
+    mine = AgentOptions(base_url="http://localhost:2/v1", system="now", parameters={"seed": 2})
+    _, options = recorded_agent(agent.describe(), mine)
+    assert (options.base_url, options.system, options.parameters) == (
+        "http://localhost:2/v1",
+        "now",
+        {"seed": 2},
+    )
+    agent.close()
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {},
+        {"agent": "teleprinter"},
+        {"agent": "command"},
+        {"agent": "command", "command": "not a list", "environment": 7},
+        {"agent": "openai", "model": "m"},
+        {"agent": "http", "url": "https://x/[redacted]"},
+    ],
+)
+def test_what_says_too_little_is_refused(described: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="cannot be run from what the pack says"):
+        recorded_agent(described, AgentOptions())

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from agent_eval.contracts import Compatibility, CompatibilityCheck
+from agent_eval.reports.markdown_file import render_markdown
+from tests.unit.reports import scenarios
+
+REPLAY = {
+    "replay_passed": False,
+    "case_mismatches": [{"case_id": "a"}, "b"],
+    "env_mismatches": ["python 3.11"],
+}
+
+
+def rendered(scenario=scenarios.regressed, **more) -> str:
+    suite = scenario().suites[0]
+    assert suite.comparison is not None
+    told = {"decision": suite.decision, "title": "Release Eval Report", **more}
+    return render_markdown(told.pop("comparison", suite.comparison), told.pop("decision"), **told)
+
+
+def test_a_report_looks_as_agreed(golden):
+    golden("markdown/regressed.md", rendered(replay=REPLAY))
+
+
+def test_a_report_of_several_trials_looks_as_agreed(golden):
+    golden("markdown/trials.md", rendered(scenarios.tried))
+
+
+def test_without_a_decision_none_is_claimed():
+    text = rendered(decision=None)
+    assert text.startswith("## Release Eval Report\n")
+    assert "failed\n" not in text
+    assert "<summary>Rules</summary>" not in text
+
+
+def test_it_says_which_runs_were_compared():
+    assert (
+        "Run `run-candidate` (commit `9be1f04`) compared with `run-baseline` (commit `3f9a1c2`)."
+        in rendered()
+    )
+
+
+def test_a_replay_is_told_in_words():
+    assert "✅ The replay gave the same results." in rendered(replay={"replay_passed": True})
+    text = rendered(replay=REPLAY)
+    assert "❌ The replay differs." in text
+    assert "<summary>2 cases differ</summary>" in text
+    assert "<summary>1 difference in the environment</summary>" in text
+    assert "Replay" not in rendered(replay=None)
+
+
+def test_a_replay_of_another_shape_does_no_harm():
+    text = rendered(replay={"replay_passed": "yes", "case_mismatches": "all of them"})
+    assert "❌ The replay differs." in text
+
+
+def test_runs_that_evaluated_different_things_are_called_out():
+    suite = scenarios.regressed().suites[0]
+    assert suite.comparison is not None
+    broken = CompatibilityCheck(name="dataset", passed=False, message="The datasets differ: a and b.")
+    compatibility = Compatibility(passed=False, checks=[broken], failures=[broken])
+    comparison = suite.comparison.model_copy(update={"compatibility": compatibility})
+    text = rendered(comparison=comparison)
+    assert "⚠️ **The runs did not evaluate the same thing:**\n\n- The datasets differ: a and b." in text
+
+
+def test_a_passing_report_is_calm():
+    text = rendered(scenarios.unchanged)
+    assert "No case regressed. 188 of 200 cases passed (94.0%).\n" in text
+    assert "**No case" not in text

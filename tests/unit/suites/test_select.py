@@ -1,0 +1,49 @@
+"""Running a part of a suite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import ExitCode, NothingMeasured
+from agent_eval.suites.reader import open_suite
+from agent_eval.suites.select import select_cases
+
+
+def write_suite(path: Path, ids: list[str]) -> Path:
+    cases = [{"case_id": case_id, "note": "kept"} for case_id in ids]
+    if path.suffix == ".jsonl":
+        lines = [{"dataset_id": "d"}, *cases]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        path.write_text(json.dumps({"dataset_id": "d", "cases": cases}, ensure_ascii=False))
+    return path
+
+
+@pytest.mark.parametrize("name", ["suite.json", "suite.jsonl", "suite.yaml"])
+def test_selected_cases_keep_suite_order_file_and_unknown_fields(tmp_path: Path, name: str) -> None:
+    source = open_suite(write_suite(tmp_path / name, ["a", "b/ü 💥", "c"]))
+    part = select_cases(source, ["c", "a", "c"])
+    assert [raw for raw, _ in part.cases()] == [
+        {"case_id": "a", "note": "kept"},
+        {"case_id": "c", "note": "kept"},
+    ]
+    assert (part.path, part.digest, part.case_count) == (source.path, source.digest, 2)
+    assert part.header.dataset_id == "d"
+
+
+def test_an_unknown_case_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    source = open_suite(write_suite(tmp_path / "suite.json", ["refund-late", "other"]))
+    with pytest.raises(NothingMeasured, match="refund-lat'") as refused:
+        select_cases(source, ["other", "refund-lat"])
+    assert refused.value.exit_code == ExitCode.WRONG_REQUEST
+    assert "refund-late" in refused.value.remedy
+
+
+def test_an_unknown_case_unlike_any_other_is_refused_too(tmp_path: Path) -> None:
+    source = open_suite(write_suite(tmp_path / "suite.json", ["a"]))
+    with pytest.raises(NothingMeasured) as refused:
+        select_cases(source, ["zzzzzz"])
+    assert refused.value.details["missing"] == ["zzzzzz"]
