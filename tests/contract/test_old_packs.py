@@ -1,0 +1,351 @@
+"""Packs that an earlier version wrote are read, verified, compared, gated, reported and judged as it did.
+
+The packs are never written anew (`tests/fixtures/packs/0.1.0/README.md` says why); everything here goes
+through the command line, so that no move of a module touches it. What is expected of them is a golden file:
+UPDATE_GOLDEN=1 accepts what there is now.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.e2e.program import agent_eval, tree
+
+OLD = Path(__file__).parents[1] / "fixtures" / "packs" / "0.1.0"
+FOLDERS = sorted(path.name for path in (OLD / "packs").iterdir() if path.is_dir())
+PACKS = [*FOLDERS, "evidence.zip"]
+COMPLETE = [name for name in PACKS if name != "stopped"]
+
+COMPARED, REPLAYED = "2026-01-14T10:00:00+02:00", "2026-01-16T10:00:00+00:00"
+"""The clock under which 0.1.0 compared, and under which what is expected otherwise was made."""
+
+RECORDED_JUDGES = (
+    *("tool_contract", "policy", "trajectory_step", "regex", "json_schema"),
+    *("final_output", "cost_budget", "latency_slo", "prompt_injection"),
+)
+LOOP_JUDGES = ("policy", "regex", "retry_storm", "repair_path")
+DEFAULT_JUDGES = RECORDED_JUDGES[:5]
+RECORDED = (RECORDED_JUDGES, "majority")
+LOOP = ((*LOOP_JUDGES, "execution"), "pass_rate>=0.5")
+JUDGED_BY = {
+    "baseline": RECORDED,
+    "candidate": RECORDED,
+    "merged": (DEFAULT_JUDGES, "majority"),
+    "shard-1": (DEFAULT_JUDGES, "majority"),
+    "shard-2": (DEFAULT_JUDGES, "majority"),
+    "agent": LOOP,
+    "agent-without-repairs": LOOP,
+    "function": ((*DEFAULT_JUDGES, "execution"), "all"),
+    "rejudged": (("regex", "loop_guard"), "any"),
+    "evidence.zip": (("policy", "regex", "json_schema", "prompt_injection"), "majority"),
+}
+"""Judges and case policy of every pack on which something can be decided."""
+
+CONFIGURED = {"baseline", "candidate", "agent", "agent-without-repairs", "evidence.zip"}
+"""Packs whose judges were configured."""
+
+COMPARISON = ("baseline_delta.json", "gate_decision.json", "report.md")
+"""What `compare`, `gate` and `report` write."""
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the old packs; commands run in its `inputs/`, where 0.1.0 ran."""
+    copy = tmp_path / "old"
+    shutil.copytree(OLD, copy)
+    monkeypatch.chdir(copy / "inputs")
+    for name in ("GITHUB_SHA", "SOURCE_DATE_EPOCH", "AGENT_EVAL_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", REPLAYED)
+    return copy
+
+
+@pytest.fixture
+def command(place: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command in this process: its output as JSON; on stderr where it fails."""
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        left = main([*arguments, "--format", "json"])
+        printed = capsys.readouterr()
+        assert left == code, printed.err or printed.out
+        return json.loads(printed.out or printed.err)
+
+    return run
+
+
+def expect(name: str, now: bytes, sealed: str = "") -> None:
+    """Hold bytes against `expected/`, or against a file of a sealed pack where that has none of this name."""
+    file = OLD / "expected" / name
+    kept = file if file.is_file() or not sealed else OLD / "packs" / sealed
+    before = kept.read_bytes() if kept.is_file() else b""
+    if now == before:
+        return
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        file.write_bytes(now)
+        return
+    lines = [text.decode().splitlines(keepends=True) for text in (before, now)]
+    difference = "".join(difflib.unified_diff(*lines, str(kept.relative_to(OLD)), "now"))
+    pytest.fail(f"{difference}\n\nUPDATE_GOLDEN=1 accepts what there is now.", pytrace=False)
+
+
+def pretty(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_an_old_pack_verifies_and_is_said_to_hold_what_it_held(pack: str, command: Command) -> None:
+    expect(f"verify/{pack}.json", pretty(command("pack", "verify", "--run", f"../packs/{pack}")))
+
+
+@pytest.mark.parametrize("into", ["compact", "expand"])
+@pytest.mark.parametrize("pack", PACKS)
+def test_an_old_pack_converts_to_the_bytes_it_converted_to(
+    pack: str, into: str, command: Command, place: Path
+) -> None:
+    converted = command("pack", into, "--run", f"../packs/{pack}", "--out", "../converted")
+    expect(f"{into}/{pack}.json", pretty(converted))  # The digest of the manifest stands for every file.
+    assert command("pack", "verify", "--run", "../converted")["left_behind"] == []
+    if pack in FOLDERS and converted["layout"] == layout_of(place / "packs" / pack):
+        assert run_part(place / "converted") == run_part(place / "packs" / pack)
+
+
+def test_an_old_pack_comes_back_from_the_other_layout(command: Command, place: Path) -> None:
+    for name, there, back in (("agent", "compact", "expand"), ("baseline", "expand", "compact")):
+        command("pack", there, "--run", f"../packs/{name}", "--out", f"../{name}-there")
+        command("pack", back, "--run", f"../{name}-there", "--out", f"../{name}-back")
+        assert tree(place / f"{name}-back") == tree(place / "packs" / name)
+
+
+def layout_of(pack: Path) -> str:
+    return "files" if (pack / "judges").is_dir() else "compact"
+
+
+def run_part(pack: Path) -> dict[str, str]:
+    """Every file of a pack but those that were derived later."""
+    return {name: what for name, what in tree(pack).items() if not name.startswith(("compare", "derived"))}
+
+
+def test_old_packs_compare_gate_and_report_as_they_did(
+    command: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", COMPARED)
+    shutil.rmtree(place / "packs" / "candidate" / "compare")
+    (place / "packs" / "candidate" / "derived.json").unlink()
+    part = "../packs/candidate/compare"
+    delta, decision, report = (f"{part}/{name}" for name in COMPARISON)
+    runs = ("--baseline", "../packs/baseline", "--candidate", "../packs/candidate")
+    refused = command("compare", *runs, code=2)
+    assert refused["error"]["code"] == "incompatible_runs"
+    command("compare", *runs, "--allow-incompatible")
+    command("gate", "--compare", delta, "--policy", "gate.yml", code=3)
+    command("report", "markdown", "--compare", delta, "--gate", decision, "--out", report)
+    for name in COMPARISON:
+        expect(f"candidate-{name}", Path(part, name).read_bytes(), sealed=f"candidate/compare/{name}")
+    assert command("pack", "verify", "--run", "../packs/candidate")["derived_files"] == len(COMPARISON)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code"),
+    [
+        (
+            "thresholds",
+            (
+                *("--min-pass-rate", "0.1", "--max-hard-fail-rate", "0.9", "--max-pass-rate-drop", "0.01"),
+                *("--max-hard-fail-increase", "0.1", "--max-regressed-cases", "4"),
+                *("--max-new-hard-fail-cases", "9"),
+            ),
+            1,
+        ),
+        (
+            "waived",
+            (
+                *("--preset", "pull-request", "--apply-waivers", "--baseline-name", "main"),
+                *("--registry-path", "../registry/registry.json"),
+            ),
+            1,
+        ),
+    ],
+)
+def test_an_old_comparison_is_decided_on_and_reported_as_it_was(
+    name: str, options: tuple[str, ...], code: int, command: Command, place: Path
+) -> None:
+    part = place / "packs" / "candidate" / "compare"
+    compared = ("--compare", str(part / "baseline_delta.json"))
+    decision, report = place / "decision.json", place / "report.md"
+    command("gate", *compared, *options, "--out", str(decision), code=code)
+    command("report", "markdown", *compared, "--gate", str(decision), "--out", str(report))
+    expect(f"{name}-decision.json", decision.read_bytes())
+    expect(f"{name}-report.md", report.read_bytes())
+
+
+def test_an_old_decision_is_reported_as_it_was(command: Command, place: Path) -> None:
+    part = place / "packs" / "candidate" / "compare"
+    delta, decision = str(part / "baseline_delta.json"), str(part / "gate_decision.json")
+    command("report", "markdown", "--compare", delta, "--gate", decision, "--out", "../report.md")
+    now = (place / "report.md").read_bytes()
+    expect("candidate-report.md", now, sealed="candidate/compare/report.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "baseline", "candidate", "code"),
+    [
+        ("agents", "../packs/agent", "../packs/agent-without-repairs", 3),
+        ("archive", "main", "../packs/evidence.zip", 1),
+        ("merged", "../packs/merged", "../packs/merged", 0),
+    ],
+)
+def test_trials_archives_and_registered_baselines_compare_as_they_did(
+    name: str, baseline: str, candidate: str, code: int, command: Command, place: Path
+) -> None:
+    delta, decision, report = (place / file for file in COMPARISON)
+    registered = ("--registry-path", "../registry/registry.json")
+    runs = ("--baseline", baseline, "--candidate", candidate, *registered, "--allow-incompatible")
+    command("compare", *runs, "--out", str(delta))
+    command("gate", "--compare", str(delta), "--preset", "release", "--out", str(decision), code=code)
+    command("report", "markdown", "--compare", str(delta), "--gate", str(decision), "--out", str(report))
+    # The decision names the digest of the comparison, and so holds its bytes too.
+    expect(f"{name}-decision.json", decision.read_bytes())
+    expect(f"{name}-report.md", report.read_bytes())
+
+
+@pytest.mark.parametrize("pack", COMPLETE)
+def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Path) -> None:
+    judges, policy = JUDGED_BY[pack]
+    named = [option for judge in judges for option in ("--judge", judge)]
+    configured = ("--judge-config", "judges.json") if pack in CONFIGURED else ()
+    again = ("--case-policy", policy, "--run-id", "again", "--layout", "files", "--out", "../again")
+    command("rejudge", "--run", f"../packs/{pack}", *named, *configured, *again)
+    command("pack", "expand", "--run", f"../packs/{pack}", "--out", "../before")
+    before, now = verdicts(place / "before"), verdicts(place / "again")
+    assert before
+    assert now == before
+    counts = [
+        json.loads((place / name / "run" / "summary.json").read_bytes()) for name in ("before", "again")
+    ]
+    assert counts[1].pop("run_id") == "again"
+    del counts[0]["run_id"]
+    assert counts[1] == counts[0]
+
+
+def verdicts(pack: Path) -> dict[str, Any]:
+    """Every case's result as it is stored, without the words of its verdicts."""
+    return {
+        path.parent.name: wordless(json.loads(path.read_bytes()))
+        for path in sorted(pack.glob("cases/*/verdicts.json"))
+    }
+
+
+def wordless(value: Any) -> Any:
+    """JSON without the `reason` of any verdict, which may be said in other words."""
+    if isinstance(value, dict):
+        return {key: wordless(inner) for key, inner in value.items() if key != "reason"}
+    return [wordless(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_old_shards_merge_to_the_bytes_they_merged_to(command: Command, place: Path) -> None:
+    command("merge", "../packs/shard-1", "../packs/shard-2", "--layout", "compact", "--out", "../again")
+    assert tree(place / "again") == tree(place / "packs" / "merged")
+
+
+def test_an_old_pack_that_is_not_complete_is_not_decided_on(command: Command) -> None:
+    runs = ("--baseline", "../packs/stopped", "--candidate", "../packs/agent")
+    assert command("compare", *runs, code=2)["error"]["code"] == "invalid_pack"
+    judged = ("--judge", "regex", "--out", "../again")
+    assert command("rejudge", "--run", "../packs/stopped", *judged, code=2)["error"]["code"] == "invalid_pack"
+
+
+def test_an_old_registry_verifies(command: Command) -> None:
+    said = command("registry", "verify", "--registry-path", "../registry/registry.json")
+    assert (said["passed"], said["baselines"], said["datasets"], said["changes"]) == (True, 1, 1, 3)
+
+
+@pytest.mark.parametrize("pack", ["agent", "function"])
+def test_the_agent_of_an_old_pack_runs_again_as_it_ran(pack: str, place: Path) -> None:
+    def replay(*more: str) -> Any:
+        options = ("--run", f"../packs/{pack}", "--out", "../replay.json", "--replay", "order_tools.json")
+        return agent_eval("replay-exec", *options, *more, cwd=place / "inputs", environ=PYTHON)
+
+    refused = replay()
+    assert refused.code == 2
+    digest = refused.error["details"]["manifest_sha256"]
+    ended = replay("--trust-pack", digest, "--ignore-environment")
+    assert ended.code == 0, ended.err
+    report = json.loads((place / "replay.json").read_bytes())
+    del report["env_mismatches"]  # Of the machine that runs the tests.
+    expect(f"replay-{pack}.json", pretty(report))
+
+
+PYTHON = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    "XDG_STATE_HOME": "/nowhere",
+    "AGENT_EVAL_CLOCK": REPLAYED,
+}
+"""The environment of somebody who did not make the packs, with the tests' own Python as `python3`."""
+
+RECORDED_RUN = (
+    *(option for judge in RECORDED_JUDGES for option in ("--judge", judge)),
+    *("--judge-config", "judges.json", "--case-policy", "majority"),
+)
+WRITTEN_BY = {
+    "baseline": (
+        "2026-01-13T10:00:00+00:00",
+        (
+            *("run", "--suite", "baseline.json", *RECORDED_RUN, "--agent-version", "1"),
+            *("--model", "example-large-2025-11", "--git-commit", "1" * 40),
+            *("--run-id", "baseline-1", "--layout", "compact"),
+        ),
+    ),
+    "candidate": (
+        "2026-01-14T10:00:00+02:00",
+        (
+            *("run", "--suite", "candidate.json", *RECORDED_RUN, "--agent-version", "2", "--seed", "7"),
+            *("--model", "example-small-2026-01", "--git-commit", "2" * 40, "--prompt-hash", "p2"),
+            *("--run-id", "candidate <2>", "--layout", "files"),
+        ),
+    ),
+    "agent-without-repairs": (
+        "2026-01-15T10:00:00+00:00",
+        (
+            *("run-loop", "--suite", "orders.json", "--strict-side-effects", "--judge-config", "judges.json"),
+            *(option for judge in LOOP_JUDGES for option in ("--judge", judge)),
+            *("--agent-version", "3", "--case-policy", "pass_rate>=0.5", "--replay", "order_tools.json"),
+            *("--propose-command", "python3 -S -E order_agent.py", "--trials", "3", "--max-repairs", "0"),
+            *("--run-id", "agent-2", "--layout", "compact"),
+        ),
+    ),
+}
+"""Clock and command that wrote a pack."""
+
+
+@pytest.mark.parametrize("pack", WRITTEN_BY)
+def test_the_same_inputs_still_give_the_same_bytes(pack: str, place: Path) -> None:
+    """Until a version means to write packs otherwise, which says so by a new schema version."""
+    clock, arguments = WRITTEN_BY[pack]
+    environ = {**PYTHON, "AGENT_EVAL_CLOCK": clock}
+    ended = agent_eval(*arguments, "--out", "../again", cwd=place / "inputs", environ=environ)
+    assert ended.code == 0, ended.err
+    config_before, before = bytes_of_the_run(place / "packs" / pack)
+    config_now, now = bytes_of_the_run(place / "again")
+    assert config_now == config_before
+    assert now == before
+
+
+def bytes_of_the_run(pack: Path) -> tuple[Any, dict[str, str]]:
+    """The configuration without the machine, and every other file but the manifest, which has its digest."""
+    config = json.loads((pack / "run" / "config.json").read_bytes())
+    assert config.pop("pinned_env")
+    files = run_part(pack)
+    del files["run/config.json"], files["manifest.json"]
+    return config, files
