@@ -10,9 +10,8 @@ import pytest
 
 from tests.container.image import Image
 from tests.e2e.runner import PULL, Runner, orders
+from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub
-from tests.fakes.github_contract import Contract
-from tests.shared_data import shared_path
 
 pytestmark = pytest.mark.container
 
@@ -37,7 +36,7 @@ class ContainerRunner(Runner):
 
 @pytest.fixture
 def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub(Contract(shared_path("contracts/github-openapi-subset.json.gz"))) as server:
+    with FakeGitHub(Contract("github")) as server:
         yield server
     assert server.violations == []
 

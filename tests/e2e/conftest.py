@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.runner import Runner
+from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub
-from tests.fakes.github_contract import Contract
-from tests.shared_data import shared_path
 
 
 @pytest.fixture(scope="session")
 def contract() -> Contract:
-    return Contract(shared_path("contracts/github-openapi-subset.json.gz"))
+    return Contract("github")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
+from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub, sha
-from tests.fakes.github_contract import Contract
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import requests
 
+from tests.fakes.contract import Contract
 from tests.fakes.github import REPOSITORY, TOKEN, FakeGitHub, sha
-from tests.fakes.github_contract import Contract
 
 RUN, COMMENTS = "/actions/runs/5", "/issues/7/comments"
 

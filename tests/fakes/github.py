@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.fakes.github_contract import Contract
+from tests.fakes.contract import Contract
 
 TOKEN = "ghs_" + "S3cretToken" * 3
 BOT = "github-actions[bot]"

@@ -1,4 +1,7 @@
-"""The recorded trials of one agent on tau-bench's airline tasks: four trials of each of 50 tasks."""
+"""The recorded trials of one agent on tau-bench's airline tasks: four trials of each of 50 tasks.
+
+Which of them passed is in the project (`tests/fixtures/tau_bench`); what the agent said in them is not.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gzip
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -13,6 +17,7 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, JudgeConfig
 from tests.shared_data import shared_path
 
+MATRIX = Path(__file__).parents[1] / "fixtures" / "tau_bench" / "pass_matrix_50x4.json"
 TRIALS = 4
 
 
@@ -36,19 +41,40 @@ def runs() -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def cases() -> list[dict[str, Any]]:
-    """A case a task, with its trials."""
+def passes() -> dict[int, list[bool]]:
+    """For each task, which of its trials were done."""
+    matrix = json.loads(MATRIX.read_text(encoding="utf-8"))
+    return {int(task): list(map(bool, trials)) for task, trials in matrix.items()}
+
+
+def cases_of_the_matrix() -> list[dict[str, Any]]:
+    """A case a task, with its trials, each of a single word."""
+    word = {"idx": 0, "actor": "agent", "type": "message", "output": "Done."}
+    return [
+        _case(task, [{"trace": [word], "metadata": {"reward": float(done)}} for done in trials])
+        for task, trials in sorted(passes().items())
+    ]
+
+
+def cases_of_the_trajectories() -> list[dict[str, Any]]:
+    """A case a task, with its trials in full; skips the test where the data set is absent."""
     tasks: defaultdict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
     for run in runs():
         tasks[run["task_id"]][run["trial"]] = run
-    made = []
-    for task, trials in sorted(tasks.items()):
-        recorded = [
-            {"trace": _trace(trials[number]["traj"]), "metadata": {"reward": trials[number]["reward"]}}
-            for number in range(TRIALS)
-        ]
-        made.append({"case_id": f"airline/{task}", **recorded[0], "trials": recorded[1:]})
-    return made
+    return [
+        _case(
+            task,
+            [
+                {"trace": _trace(trials[number]["traj"]), "metadata": {"reward": trials[number]["reward"]}}
+                for number in range(TRIALS)
+            ],
+        )
+        for task, trials in sorted(tasks.items())
+    ]
+
+
+def _case(task: int, trials: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"case_id": f"airline/{task}", **trials[0], "trials": trials[1:]}
 
 
 def _trace(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -65,8 +91,7 @@ def _trace(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def passes_by_trial() -> list[dict[str, bool]]:
-    """For each trial, task to whether it was done; skips the test where the data set is absent."""
-    trials: defaultdict[int, dict[str, bool]] = defaultdict(dict)
-    for run in runs():
-        trials[run["trial"]][f"airline/{run['task_id']}"] = run["reward"] == 1.0
-    return [trials[number] for number in sorted(trials)]
+    """For each trial, task to whether it was done."""
+    return [
+        {f"airline/{task}": trials[number] for task, trials in passes().items()} for number in range(TRIALS)
+    ]

@@ -14,10 +14,13 @@ from tests.real import taubench
 JUDGE = "tests.real.taubench:TaskDone"
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+CASES = {"matrix": taubench.cases_of_the_matrix, "trajectories": taubench.cases_of_the_trajectories}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tau-bench") / "airline.jsonl"
-    lines: list[dict[str, Any]] = [{"dataset_id": "airline"}, *taubench.cases()]
+    lines: list[dict[str, Any]] = [{"dataset_id": "airline"}, *CASES[request.param]()]
     path.write_text("\n".join(json.dumps(line) for line in lines))
     return path
 

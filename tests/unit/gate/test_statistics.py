@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import random
 from itertools import product
@@ -41,7 +40,7 @@ from agent_eval.gate.statistics import (
     tango_score,
     wilson,
 )
-from tests.shared_data import shared_path
+from tests.real import taubench
 
 # The example of Benjamini and Hochberg (1995), section 3.2.
 PUBLISHED = [
@@ -79,8 +78,7 @@ def test_the_worked_example_of_eleven_discordant_pairs() -> None:
 
 
 def test_pass_hat_k_of_tau_bench() -> None:
-    matrix = json.loads(shared_path("contracts/tau_bench_pass_matrix_50x4.json").read_text())
-    rows = list(matrix.values())
+    rows = list(taubench.passes().values())
     assert (len(rows), {len(row) for row in rows}) == (50, {4})
     curve = [sum(pass_hat_k(sum(row), 4, k) for row in rows) / 50 for k in (1, 2, 3, 4)]
     assert [f"{share:.3f}" for share in curve] == ["0.420", "0.273", "0.220", "0.200"]

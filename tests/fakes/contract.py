@@ -1,4 +1,4 @@
-"""Holds a fake GitHub to GitHub's own OpenAPI description: requests, answers and query parameters."""
+"""Check the requests and answers of a fake platform against the OpenAPI description of the real one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,34 @@ from typing import Any
 from openapi_core import OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
-HOST = "https://api.github.com"
+DESCRIPTIONS = Path(__file__).parents[1] / "fixtures" / "contracts"
+HOST = "https://platform.example"
+
+
+def description(platform: str) -> dict[str, Any]:
+    """Read the OpenAPI description of a platform's API: `description("github")`."""
+    packed = DESCRIPTIONS / f"{platform}.json.gz"
+    if packed.is_file():
+        return json.loads(gzip.decompress(packed.read_bytes()))  # type: ignore[no-any-return]
+    return json.loads((DESCRIPTIONS / f"{platform}.json").read_bytes())  # type: ignore[no-any-return]
 
 
 class Contract:
-    """GitHub's description of its REST API, as far as this program uses it."""
+    """What a platform documents of its REST API, to check requests and answers against.
 
-    def __init__(self, path: Path) -> None:
-        self._spec: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-        self._spec["servers"] = [{"url": HOST}]
+    Example:
+        contract = Contract("github")
+        assert contract.request_problems("GET", "/repos/acme/shop/issues/7/comments", [], b"") == []
+    """
+
+    def __init__(self, platform: str) -> None:
+        self._spec = {**description(platform), "servers": [{"url": HOST}]}
         self._api = OpenAPI.from_dict(self._spec)
 
     def request_problems(
         self, method: str, path: str, query: list[tuple[str, str]], body: bytes
     ) -> list[str]:
-        """Everything in which a request differs from what GitHub documents."""
+        """Everything in which a request differs from what the platform documents."""
         place = f"{method} {path}"
         operation = self._operation(method, path)
         if operation is None:
@@ -36,13 +49,13 @@ class Contract:
     def answer_problems(
         self, method: str, path: str, status: int, answer: bytes, headers: dict[str, str]
     ) -> list[str]:
-        """Everything in which the answer to a documented request differs from what GitHub documents."""
+        """Everything in which the answer to a documented request differs from what the platform documents."""
         place = f"{method} {path} -> {status}"
         documented = (self._operation(method, path) or {})["responses"].get(str(status))
         if documented is None:
             # Any call may fail with a status that is not listed for it, 429 for instance.
             explained = status >= 400 and isinstance(json.loads(answer).get("message"), str)
-            return [] if explained else [f"{place}: GitHub does not document this"]
+            return [] if explained else [f"{place}: the platform does not document this"]
         if not self._documents_content(documented):
             return []
         request = MockRequest(HOST, method, path)
@@ -65,7 +78,7 @@ class Contract:
     def _query_problems(
         self, operation: dict[str, Any], query: list[tuple[str, str]], place: str
     ) -> list[str]:
-        """openapi-core lets unknown query parameters pass, as GitHub does: silently ignored."""
+        """openapi-core lets unknown query parameters pass, which a platform silently ignores."""
         known = {
             parameter["name"]
             for parameter in map(self._resolved, operation.get("parameters", []))
