@@ -3,87 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
-from agent_eval.agents.base import (
-    AgentOptions,
-    AttemptResult,
-    Sent,
-    Surroundings,
-    Task,
-    ToolAnswer,
-    account_name,
-)
-from agent_eval.agents.chat import ModelCall, Question, Turn, check_address, converse, receive, tool_text
+from typing_extensions import override
+
+from agent_eval.agents.base import Sent, ToolAnswer
+from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
+from agent_eval.agents.hosted import HostedModel, receive
 from agent_eval.errors import FailureKind
 
 MAX_TOKENS = 4096
-"""Tokens of one answer unless a parameter says otherwise; the API wants a figure."""
+"""Tokens of one answer unless a parameter says otherwise; the API requires a number."""
 
 
-class AnthropicAgent:
-    """Asks a model, has its tool calls answered from the case, and asks again until it has answered.
+class AnthropicAgent(HostedModel):
+    """A model behind Anthropic's Messages API, or an endpoint that speaks the same protocol.
 
-    Args:
-        model: The model's name; None takes each case's `metadata.model`.
-        api_key: Sent along, and shown nowhere.
-        base_url: Another endpoint that speaks the same protocol.
-        system: The system prompt; those in the case's input are added to it.
-        parameters: Further fields of the request, such as `max_tokens` or `temperature`.
-
-    Raises:
-        UsageError: `base_url` is no address.
+    System messages in a case's input are added to the system prompt.
     """
 
-    def __init__(
-        self,
-        model: str | None,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        system: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        import anthropic
+    kind = "anthropic"
+    key_variable = "ANTHROPIC_API_KEY"
 
-        self._sdk = anthropic
-        self._model, self._base_url, self._system = model, base_url, system
-        self._parameters = {"max_tokens": MAX_TOKENS, **(parameters or {})}
-        check_address(base_url)
-        self._client = anthropic.Anthropic(base_url=base_url, api_key=api_key or "none", max_retries=0)
-        self.account = account_name(str(self._client.base_url), api_key or "")
+    @override
+    def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
+        import anthropic  # a second of imports, paid only where such a model is asked
 
-    def close(self) -> None:
-        """See `Agent.close`."""
-        self._client.close()
+        self._parameters = {"max_tokens": MAX_TOKENS, **self._parameters}
+        return anthropic, anthropic.Anthropic(base_url=base_url, api_key=api_key, max_retries=0)
 
-    @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> AnthropicAgent:
-        """See `catalog.open_agent`."""
-        return cls(
-            rest or None,
-            base_url=options.base_url,
-            api_key=options.environ.get("ANTHROPIC_API_KEY"),
-            system=options.system,
-            parameters=options.parameters,
-        )
-
-    def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
-        return {
-            "agent": "anthropic",
-            "base_url": self._base_url,
-            "model": self._model,
-            "parameters": self._parameters,
-            "system": self._system,
-        }
-
-    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """See `Agent.attempt`."""
-        return converse(self, self._model, task, surroundings)
-
+    @override
     def ask(self, question: Question) -> Sent[Turn]:
-        """See `ChatModel.ask`."""
         system = [self._system] if self._system else []
         system += [str(message["content"]) for message in question.messages if message["role"] == "system"]
         body: dict[str, Any] = {
@@ -109,8 +60,8 @@ class AnthropicAgent:
             return sent.without_value()
         return _turn(sent.value)
 
+    @override
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[dict[str, Any]]:
-        """See `ChatModel.results`."""
         blocks = [
             {
                 "type": "tool_result",
@@ -145,7 +96,7 @@ def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:
     usage = body.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
     read, written = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-    found = {
+    attributes = {
         "gen_ai.response.id": body.get("id"),
         "gen_ai.response.model": body.get("model"),
         "gen_ai.response.finish_reason": body.get("stop_reason"),
@@ -155,7 +106,7 @@ def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.usage.cache_read.input_tokens": read,
         "gen_ai.usage.cache_creation.input_tokens": written,
     }
-    return {name: value for name, value in found.items() if value and isinstance(value, str | int)}
+    return {name: value for name, value in attributes.items() if value and isinstance(value, str | int)}
 
 
 def _sum(*counts: Any) -> int | None:

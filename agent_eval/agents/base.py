@@ -7,6 +7,7 @@ case) or step by step, with each tool call answered before its next step. Both e
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -245,10 +246,86 @@ class AttemptResult:
         return response
 
 
-@runtime_checkable
-class Agent(Protocol):
-    """An agent under test. One object serves many threads."""
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """Settings, each for the kinds of agents it makes sense for.
 
+    Attributes:
+        environ: This program's environment: keys of models are read from it, and children see a part of it.
+        repair_command: What a `command` agent runs for repairs instead.
+        pass_on: Further variables that a `command` agent may see.
+        cwd: Where a `command` agent runs.
+        headers: What is sent to an `http` agent along with every request; not shown anywhere.
+        base_url: The endpoint of a hosted model.
+        system: The system prompt of a hosted model.
+        parameters: Further fields of requests to a hosted model.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    repair_command: str | None = None
+    pass_on: tuple[str, ...] = ()
+    cwd: Path | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    base_url: str | None = None
+    system: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Agent(ABC):
+    """An agent under test. One object serves many threads.
+
+    A new kind of agent is one file with a subclass, and one row in `agents.catalog`.
+
+    Example:
+        >>> class Echo(Agent):
+        ...     @classmethod
+        ...     def from_options(cls, rest, options):
+        ...         return cls()
+        ...     @classmethod
+        ...     def from_description(cls, described, options):
+        ...         return "echo", options
+        ...     def describe(self):
+        ...         return {"agent": "echo"}
+        ...     def attempt(self, task, surroundings):
+        ...         recorder = Recorder(task, surroundings)
+        ...         recorder.asked()
+        ...         recorder.said(task.case.input)
+        ...         return recorder.result(task.case.input)
+    """
+
+    @classmethod
+    @abstractmethod
+    def from_options(cls, rest: str, options: AgentOptions) -> Agent:
+        """Build the agent that the command line names.
+
+        Args:
+            rest: What follows `kind:`.
+            options: Settings; each kind reads those that make sense for it.
+
+        Raises:
+            UsageError: `rest` does not name an agent of this kind.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        """Undo `describe`: the name and options with which `catalog.open_agent` builds the same agent.
+
+        Args:
+            described: What `describe` returned, read from a pack that is trusted.
+            options: What the command line says; it wins over the description.
+
+        Raises:
+            KeyError, TypeError, ValueError: The description is incomplete or malformed.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence records of the agent, without secrets; `agent` is its kind."""
+
+    @abstractmethod
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         """Try a case once.
 
@@ -256,17 +333,11 @@ class Agent(Protocol):
 
         Raises:
             AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is
-                no address.
+                malformed.
         """
-        ...
 
-    def describe(self) -> dict[str, Any]:
-        """What the evidence says of the agent; no secrets."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections, once every attempt is done."""
-        ...
+    def close(self) -> None:  # noqa: B027 - most agents have nothing to close
+        """Close connections, once every attempt is done."""
 
 
 @runtime_checkable
@@ -294,28 +365,3 @@ def account_name(address: str, *credentials: str) -> str:
 def account_of(agent: Agent) -> str | None:
     """The account that an agent's requests are counted on; None where nobody counts."""
     return agent.account if isinstance(agent, HasAccount) else None
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """Settings, each for the kinds of agents it makes sense for.
-
-    Attributes:
-        environ: This program's environment: keys of models are read from it, and children see a part of it.
-        repair_command: What a `command` agent runs for repairs instead.
-        pass_on: Further variables that a `command` agent may see.
-        cwd: Where a `command` agent runs.
-        headers: What is sent to an `http` agent along with every request; not shown anywhere.
-        base_url: The endpoint of a hosted model.
-        system: The system prompt of a hosted model.
-        parameters: Further fields of requests to a hosted model.
-    """
-
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    repair_command: str | None = None
-    pass_on: tuple[str, ...] = ()
-    cwd: Path | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    base_url: str | None = None
-    system: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -1,51 +1,114 @@
-"""Where agents are found. A new kind of agent is one file and one line in `AGENTS`."""
+"""The kinds of agents. A new kind is one file and one row in `AGENTS`."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
-from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.errors import UsageError
 
-AGENTS: dict[str, str] = {
-    "anthropic": "agent_eval.agents.anthropic:AnthropicAgent",
-    "command": "agent_eval.agents.command:CommandAgent",
-    "http": "agent_eval.agents.http:HttpAgent",
-    "openai": "agent_eval.agents.openai:OpenAiCompatibleAgent",
-    "python": "agent_eval.agents.python:PythonAgent",
-    "recorded": "agent_eval.agents.recorded:RecordedAgent",
-}
-"""Kinds of agents, as `module:Class`. A class has `from_options(rest, options)`."""
+if TYPE_CHECKING:
+    from agent_eval.agents.base import Agent, AgentOptions
 
-FORMS = (
-    "command:PROGRAM ARGUMENTS",
-    "http://… or https://…",
-    "openai:MODEL",
-    "anthropic:MODEL",
-    "python:MODULE:FUNCTION",
-    "recorded",
+
+@dataclass(frozen=True, slots=True)
+class AgentKind:
+    """A row of the table.
+
+    Attributes:
+        name: What stands before the colon of `--agent`.
+        location: The subclass of `agents.base.Agent`, as `module:Class`; imported when it is needed.
+        form: How such an agent is written, for help and error messages.
+        schemes: URL schemes that name this kind; the whole URL is then the agent.
+        in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses it: that
+            process holds the job's token.
+    """
+
+    name: str
+    location: str
+    form: str
+    schemes: tuple[str, ...] = ()
+    in_this_process: bool = False
+
+    def load(self) -> type[Agent]:
+        """Import the class."""
+        module, _, name = self.location.partition(":")
+        loaded: type[Agent] = getattr(importlib.import_module(module), name)
+        return loaded
+
+
+_ROWS = (
+    AgentKind("command", "agent_eval.agents.command:CommandAgent", "command:PROGRAM ARGUMENTS"),
+    AgentKind("http", "agent_eval.agents.http:HttpAgent", "http://… or https://…", schemes=("http", "https")),
+    AgentKind("openai", "agent_eval.agents.openai:OpenAiCompatibleAgent", "openai:MODEL"),
+    AgentKind("anthropic", "agent_eval.agents.anthropic:AnthropicAgent", "anthropic:MODEL"),
+    AgentKind(
+        "python", "agent_eval.agents.python:PythonAgent", "python:MODULE:FUNCTION", in_this_process=True
+    ),
+    AgentKind("recorded", "agent_eval.agents.recorded:RecordedAgent", "recorded"),
 )
-"""How agents are named."""
+
+AGENTS: dict[str, AgentKind] = {row.name: row for row in _ROWS}
+"""Every kind by name, in the order in which help lists them."""
+
+
+def agent_forms() -> str:
+    """How agents are written, for help and error messages: `command:PROGRAM ARGUMENTS; http://…; …`."""
+    return "; ".join(row.form for row in _ROWS)
+
+
+def kind_of(spec: str) -> AgentKind | None:
+    """The kind that an agent's name or address belongs to; None for an unknown one."""
+    prefix, _, rest = spec.partition(":")
+    if rest.startswith("//"):
+        return next((row for row in _ROWS if prefix in row.schemes), None)
+    return AGENTS.get(prefix)
 
 
 def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
-    """The agent that `spec` names, in one of `FORMS`.
+    """Build the agent that `spec` names.
+
+    Args:
+        spec: The agent in one of the forms of `agent_forms`.
+        options: Settings; the defaults when None.
 
     Raises:
-        UsageError: It names none, or one that cannot be used.
+        UsageError: `spec` names no kind of agent, or an agent that cannot be used.
+
+    Example:
+        >>> open_agent("command:python agent.py").describe()["agent"]
+        'command'
     """
-    kind, _, rest = spec.partition(":")
-    if kind in ("http", "https") and rest.startswith("//"):
-        kind, rest = "http", spec
-    if kind not in AGENTS:
-        near = get_close_matches(kind, AGENTS, n=1)
+    from agent_eval.agents.base import AgentOptions
+
+    kind = kind_of(spec)
+    prefix, _, rest = spec.partition(":")
+    if kind is None:
+        near = get_close_matches(prefix, AGENTS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"{spec!r} names no agent: there is no kind {kind!r}",
-            remedy=f"{hint}Write it as one of: {'; '.join(FORMS)}.",
+            f"{spec!r} names no agent: there is no kind {prefix!r}",
+            remedy=f"{hint}Write it as one of: {agent_forms()}.",
         )
-    module, _, name = AGENTS[kind].partition(":")
-    make = getattr(importlib.import_module(module), name).from_options
-    agent: Agent = make(rest, options or AgentOptions())
-    return agent
+    if rest.startswith("//") and prefix in kind.schemes:
+        rest = spec
+    return kind.load().from_options(rest, options or AgentOptions())
+
+
+def agent_from_description(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
+    """Undo `Agent.describe`: the `spec` and options with which `open_agent` builds the described agent.
+
+    Args:
+        described: `execution_config.agent` of a pack that is trusted, or that names a recording.
+        options: What the command line says; it wins over the description.
+
+    Raises:
+        KeyError, TypeError, ValueError: The description names no kind, or is incomplete.
+    """
+    name = described.get("agent")
+    if name not in AGENTS:
+        raise ValueError(f"there is no kind {name!r}")
+    return AGENTS[name].load().from_description(described, options)

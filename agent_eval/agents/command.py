@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.base import AgentOptions, AttemptResult, Sent, Surroundings, Task
+from typing_extensions import override
+
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Sent, Surroundings, Task
 from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -19,11 +22,11 @@ _UNLIMITED = 24 * 3600.0
 _SHOWN = 500
 
 
-class CommandAgent:
+class CommandAgent(Agent):
     """Runs a program for every attempt.
 
-    It is given `Task.payload` and answers as `answer` describes. What it writes to standard error becomes an
-    artifact of the case.
+    The program reads `Task.payload` from standard input and writes its answer (see `recorder.read_answer`) to
+    standard output. Its standard error becomes an artifact of the case.
 
     Args:
         argv: The program and its arguments; no shell is involved.
@@ -31,6 +34,10 @@ class CommandAgent:
         environ: This program's environment.
         pass_on: Names of further variables that it may see (`--agent-env`).
         cwd: Its working directory.
+
+    Example:
+        >>> CommandAgent(["python", "agent.py"]).describe()["command"]
+        ['python', 'agent.py']
     """
 
     def __init__(
@@ -48,15 +55,27 @@ class CommandAgent:
         self._cwd = cwd
 
     @classmethod
+    @override
     def from_options(cls, rest: str, options: AgentOptions) -> CommandAgent:
-        """See `catalog.open_agent`."""
         repair = None if options.repair_command is None else words(options.repair_command)
         return cls(
             words(rest), repair=repair, environ=options.environ, pass_on=options.pass_on, cwd=options.cwd
         )
 
+    @classmethod
+    @override
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        repair = described.get("repair_command")
+        return f"command:{shlex.join(described['command'])}", replace(
+            options,
+            pass_on=(*options.pass_on, *described.get("environment", ())),
+            repair_command=options.repair_command or (shlex.join(repair) if repair else None),
+        )
+
+    @override
     def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
         return {
             "agent": "command",
             "command": self._argv,
@@ -64,11 +83,8 @@ class CommandAgent:
             "environment": self._pass_on,
         }
 
-    def close(self) -> None:
-        """See `Agent.close`. There is nothing to let go of."""
-
+    @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)
         recorder.asked()
         argv = self._repair if task.mode == "repair" and self._repair else self._argv
@@ -117,10 +133,10 @@ def _last_words(result: ChildResult) -> str:
 
 
 def words(command: str) -> list[str]:
-    """A command as written in a shell, as program and arguments. Nothing but quotes is understood.
+    """Split a command as a shell does into program and arguments; only quotes are special.
 
     Raises:
-        UsageError: It is empty or a quote is not closed.
+        UsageError: The command is empty, or a quote is not closed.
     """
     try:
         argv = shlex.split(command)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.agents.base import AgentOptions, AttemptResult, Sent, Surroundings, Task, account_name
+from typing_extensions import override
+
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Sent, Surroundings, Task, account_name
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 
 
-class HttpAgent:
-    """Sends every attempt to an address. It is given `Task.payload` and answers as `answer` describes.
+class HttpAgent(Agent):
+    """Posts every attempt to an address as JSON (`Task.payload`); `recorder.read_answer` reads the answer.
 
     Args:
-        url: Where it is.
-        headers: Sent along, and shown nowhere; for credentials.
+        url: The agent's address.
+        headers: Sent with each request, and written nowhere; for credentials.
 
     Raises:
-        UsageError: `url` is no address.
+        UsageError: `url` is not a usable address.
+
+    Example:
+        >>> HttpAgent("https://agent.example/run?key=secret").describe()
+        {'agent': 'http', 'url': 'https://agent.example/run'}
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
@@ -26,19 +32,23 @@ class HttpAgent:
         self.account = account_name(url, *(f"{name}: {value}" for name, value in (headers or {}).items()))
 
     @classmethod
+    @override
     def from_options(cls, rest: str, options: AgentOptions) -> HttpAgent:
-        """See `catalog.open_agent`."""
         return cls(rest, headers=options.headers)
 
+    @classmethod
+    @override
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        return str(described["url"]), options
+
+    @override
     def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
         return {"agent": "http", "url": self._address.url.partition("?")[0]}
 
-    def close(self) -> None:
-        """See `Agent.close`. Connections go with the threads that made them."""
-
+    @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)
         recorder.asked()
         payload, limits = task.payload(), task.limits

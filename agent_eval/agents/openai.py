@@ -4,88 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
-from agent_eval.agents.base import (
-    AgentOptions,
-    AttemptResult,
-    Sent,
-    Surroundings,
-    Task,
-    ToolAnswer,
-    account_name,
-)
-from agent_eval.agents.chat import ModelCall, Question, Turn, check_address, converse, receive, tool_text
+from typing_extensions import override
+
+from agent_eval.agents.base import Sent, ToolAnswer
+from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
+from agent_eval.agents.hosted import HostedModel, receive
 from agent_eval.agents.recorder import storable
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import parse
 
-_NO_KEY = "none"
 
+class OpenAiCompatibleAgent(HostedModel):
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
 
-class OpenAiCompatibleAgent:
-    """Asks a model, has its tool calls answered from the case, and asks again until it has answered.
+    kind = "openai"
+    key_variable = "OPENAI_API_KEY"
 
-    Args:
-        model: The model's name; None takes each case's `metadata.model`.
-        base_url: The endpoint, such as `http://localhost:11434/v1`; OpenAI's own by default.
-        api_key: Sent along, and shown nowhere. Endpoints without keys need none.
-        system: A system message before the case's input.
-        parameters: Further fields of the request, such as `temperature` or `seed`.
+    @override
+    def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
+        import openai  # a second of imports, paid only where such a model is asked
 
-    Raises:
-        UsageError: `base_url` is no address.
-    """
+        return openai, openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0)
 
-    def __init__(
-        self,
-        model: str | None,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        system: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        import openai
-
-        self._sdk = openai
-        self._model, self._base_url, self._system = model, base_url, system
-        self._parameters = dict(parameters or {})
-        check_address(base_url)
-        self._client = openai.OpenAI(base_url=base_url, api_key=api_key or _NO_KEY, max_retries=0)
-        self.account = account_name(str(self._client.base_url), api_key or "")
-
-    def close(self) -> None:
-        """See `Agent.close`."""
-        self._client.close()
-
-    @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> OpenAiCompatibleAgent:
-        """See `catalog.open_agent`."""
-        return cls(
-            rest or None,
-            base_url=options.base_url,
-            api_key=options.environ.get("OPENAI_API_KEY"),
-            system=options.system,
-            parameters=options.parameters,
-        )
-
-    def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
-        return {
-            "agent": "openai",
-            "base_url": self._base_url,
-            "model": self._model,
-            "parameters": self._parameters,
-            "system": self._system,
-        }
-
-    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """See `Agent.attempt`."""
-        return converse(self, self._model, task, surroundings)
-
+    @override
     def ask(self, question: Question) -> Sent[Turn]:
-        """See `ChatModel.ask`."""
         system = [{"role": "system", "content": self._system}] if self._system else []
         body: dict[str, Any] = {"model": question.model, "messages": [*system, *question.messages]}
         if question.tools:
@@ -101,8 +46,8 @@ class OpenAiCompatibleAgent:
             return sent.without_value()
         return _turn(sent.value)
 
+    @override
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[dict[str, Any]]:
-        """See `ChatModel.results`."""
         return [
             {"role": "tool", "tool_call_id": call.call_id, "content": tool_text(answer)}
             for call, answer in answers
@@ -120,7 +65,7 @@ def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         problem = f"gave no chat completion: {type(error).__name__} at {error}"[:300]
         return Sent(failure=FailureKind.TYPE_ERROR, problem=problem)
-    # What a model may be sent back is what it sent; without content some endpoints want the field as null.
+    # The model gets back what it sent; without content some endpoints want the field as null.
     answer = {"role": "assistant", "content": message.get("content")}
     if calls:
         answer["tool_calls"] = message["tool_calls"]
@@ -145,7 +90,7 @@ def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str,
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}
-    found = {
+    attributes = {
         "gen_ai.response.id": body.get("id"),
         "gen_ai.response.model": body.get("model"),
         "gen_ai.response.finish_reason": choice.get("finish_reason"),
@@ -153,4 +98,4 @@ def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str,
         "gen_ai.usage.output_tokens": usage.get("completion_tokens"),
         "gen_ai.usage.cache_read.input_tokens": details.get("cached_tokens"),
     }
-    return {name: value for name, value in found.items() if value and isinstance(value, str | int)}
+    return {name: value for name, value in attributes.items() if value and isinstance(value, str | int)}

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_eval.agents.base import AgentOptions, AttemptResult, Surroundings, Task, ToolFault
+from typing_extensions import override
+
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.helper_thread import HelperThread
 from agent_eval.agents.load import load_function
 from agent_eval.agents.recorder import (
@@ -33,7 +35,7 @@ from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
 
 
-class PythonAgent:
+class PythonAgent(Agent):
     """Calls a function for every attempt; many threads call it at once.
 
     Nothing ends a function that does not return: it is left behind when its time is up, and the attempt is a
@@ -53,19 +55,23 @@ class PythonAgent:
         self._helper = HelperThread()
 
     @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:  # noqa: ARG003 - the table's
-        """See `catalog.open_agent`."""
+    @override
+    def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:
         return cls(rest)
 
+    @classmethod
+    @override
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        return f"python:{described['function']}", options
+
+    @override
     def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
         return {"agent": "python", "function": self._spec}
 
-    def close(self) -> None:
-        """See `Agent.close`. There is nothing to let go of."""
-
+    @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """See `Agent.attempt`."""
         recorder = Recorder(task, surroundings)
         recorder.asked()
         work = _Work(self._function, self._calls_tools, task, recorder)

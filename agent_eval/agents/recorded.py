@@ -1,30 +1,42 @@
-"""An agent that is not run: the trace that the suite recorded of it stands for its answer."""
+"""An agent that is not run: the trace that the suite recorded is its answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.agents.base import AgentOptions, AttemptResult, Surroundings, Task
+from typing_extensions import override
+
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
 from agent_eval.contracts import Trace
 
 
-class RecordedAgent:
-    """Gives every case's own trace back, the same at every attempt."""
+class RecordedAgent(Agent):
+    """Replays each case's own trace, the same at every attempt.
+
+    Example:
+        >>> RecordedAgent().describe()
+        {'agent': 'recorded'}
+    """
 
     @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> RecordedAgent:  # noqa: ARG003 - the table's
-        """See `catalog.open_agent`."""
+    @override
+    def from_options(cls, rest: str, options: AgentOptions) -> RecordedAgent:
         return cls()
 
+    @classmethod
+    @override
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        return "recorded", options
+
+    @override
     def describe(self) -> dict[str, Any]:
-        """See `Agent.describe`."""
         return {"agent": "recorded"}
 
-    def close(self) -> None:
-        """See `Agent.close`. There is nothing to let go of."""
-
-    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:  # noqa: ARG002 - the protocol's
-        """See `Agent.attempt`."""
+    @override
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         trace = Trace(task.case.trace)
         calls = [
             {"tool": call.tool, "arguments": call.arguments} for call in trace.calls if call.call is not None

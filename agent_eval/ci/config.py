@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.catalog import AGENTS
+from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.inputs import AGENT_INPUTS, CONFIG_FILE, INPUT_BY_NAME, INPUTS, Input
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
@@ -158,7 +158,6 @@ NAMED_BY = ("agent-command", "agent-url", "agent-openai-base-url", "agent")
 MOST_TRIALS = 1000
 
 _VARIABLE = re.compile(r"[^=\0\s]+")
-_IN_THIS_PROCESS = frozenset({"python"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,14 +245,15 @@ def agent_settings(values: Mapping[str, Any], given: Mapping[str, str]) -> Agent
 
 
 def _check_kind(settings: AgentSettings) -> None:
-    kind = settings.agent.partition(":")[0]
-    if kind in _IN_THIS_PROCESS:
+    kind = kind_of(settings.agent)
+    if kind is not None and kind.in_this_process:
         raise UsageError(
             f"agent: {settings.agent!r} would run in the process that holds the job's token.",
             remedy="Give `agent-command` a program that calls the function.",
             field="agent",
         )
-    if settings.agent_url and settings.agent_url.partition(":")[0] in AGENTS.keys() - {"http"}:
+    address = kind_of(settings.agent_url)
+    if settings.agent_url and address is not None and not address.schemes:
         raise UsageError(
             f"agent-url: {settings.agent_url!r} is no address.",
             remedy="Write it as https://host/path, or give it as `agent`.",

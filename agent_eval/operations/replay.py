@@ -7,10 +7,9 @@ command line, or from a pack that was made here, or from one whose digest somebo
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_eval.agents.base import AgentOptions, AttemptLimits
+from agent_eval.agents.catalog import agent_from_description
 from agent_eval.contracts import SuiteHeader, Tally
 from agent_eval.contracts.replay import ReplayExecReport
 from agent_eval.engine.progress import Standing
@@ -281,7 +281,7 @@ def _agent(request: ReplayExecRequest, said: _Execution, trusted_by: str) -> Age
 
 
 def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
-    """The agent that `Agent.describe` described, as `agents.catalog.open_agent` wants it.
+    """Undo `Agent.describe` for a pack's agent.
 
     Args:
         described: `execution_config.agent` of a pack that is trusted, or that names a recording.
@@ -290,31 +290,10 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
     Raises:
         UsageError: It cannot be run from its description.
     """
-    kind = described.get("agent")
     try:
         if REDACTED in dumps(dict(described)).decode():
             raise ValueError("a secret in it was not written")
-        if kind == "command":
-            repair = described.get("repair_command")
-            names = (*options.pass_on, *described.get("environment", ()))
-            command = options.repair_command or (shlex.join(repair) if repair else None)
-            return f"command:{shlex.join(described['command'])}", replace(
-                options, pass_on=names, repair_command=command
-            )
-        if kind == "http":
-            return str(described["url"]), options
-        if kind in ("openai", "anthropic"):
-            return f"{kind}:{described['model'] or ''}", replace(
-                options,
-                base_url=options.base_url or described["base_url"],
-                system=options.system or described["system"],
-                parameters={**dict(described["parameters"]), **options.parameters},
-            )
-        if kind == "python":
-            return f"python:{described['function']}", options
-        if kind == "recorded":
-            return "recorded", options
-        raise ValueError(f"there is no kind {kind!r}")
+        return agent_from_description(described, options)
     except (KeyError, TypeError, ValueError) as problem:
         raise UsageError(
             f"the agent cannot be run from what the pack says of it: {problem}",

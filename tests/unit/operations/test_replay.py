@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.base import AgentOptions
-from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.catalog import AGENTS, kind_of, open_agent
 from agent_eval.errors import UsageError
 from agent_eval.operations.replay import recorded_agent
 
-AGENTS = {
+DESCRIBED = {
     "command:python 'my agent.py'": AgentOptions(repair_command="python repair.py", pass_on=("SETTING",)),
     "http://localhost:1/ask": AgentOptions(),
     "openai:small": AgentOptions(
@@ -24,15 +24,19 @@ AGENTS = {
 }
 
 
-@pytest.mark.parametrize("spec", AGENTS)
+@pytest.mark.parametrize("spec", DESCRIBED)
 def test_an_agent_is_run_from_what_it_says_of_itself(spec: str) -> None:
-    agent = open_agent(spec, AGENTS[spec])
+    agent = open_agent(spec, DESCRIBED[spec])
     described = agent.describe()
     agent.close()
     found, options = recorded_agent(described, AgentOptions())
     again = open_agent(found, options)
     assert again.describe() == described
     again.close()
+
+
+def test_every_kind_of_agent_is_described_and_made_again_above() -> None:
+    assert {kind.name for spec in DESCRIBED if (kind := kind_of(spec))} == set(AGENTS)
 
 
 def test_what_the_command_line_says_comes_first() -> None:
