@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
-from agent_eval.ci.inputs import AGENT_INPUTS, CONFIG_FILE, INPUT_BY_NAME, INPUTS, Input
+from agent_eval.ci.inputs import AGENT_INPUTS, CONFIG_FILE, INPUT_BY_NAME, INPUTS
+from agent_eval.config.options import Option
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
 from agent_eval.contracts.trials import case_policy
@@ -33,7 +34,7 @@ class Given:
     source: str
 
 
-def parse_value(row: Input, given: Given) -> Any:
+def parse_value(row: Option, given: Given) -> Any:
     """The value that the text stands for; None where it is empty and its kind has no empty value.
 
     Raises:
@@ -44,7 +45,7 @@ def parse_value(row: Input, given: Given) -> Any:
     return _PARSERS.get(row.kind, _line)(row, given)
 
 
-def wrong_value(given: Given, row: Input, wanted: str, *, shown: bool = True) -> UsageError:
+def wrong_value(given: Given, row: Option, wanted: str, *, shown: bool = True) -> UsageError:
     """The error for a value that is not what it must be. No secret is repeated, not even a broken one."""
     value = f" {given.text[:80]!r}" if shown and row.kind != "secret" else ""
     return UsageError(
@@ -54,26 +55,26 @@ def wrong_value(given: Given, row: Input, wanted: str, *, shown: bool = True) ->
     )
 
 
-def _line(row: Input, given: Given) -> str:
+def _line(row: Option, given: Given) -> str:
     if "\n" in given.text or "\r" in given.text:
         raise wrong_value(given, row, "a single line", shown=False)
     return given.text
 
 
-def _path(row: Input, given: Given) -> Path | None:
+def _path(row: Option, given: Given) -> Path | None:
     return Path(text) if (text := _line(row, given)) else None
 
 
-def _script(row: Input, given: Given) -> str:  # noqa: ARG001 - the table's
+def _script(row: Option, given: Given) -> str:  # noqa: ARG001 - the table's
     return given.text
 
 
-def _lines(row: Input, given: Given) -> tuple[str, ...]:
+def _lines(row: Option, given: Given) -> tuple[str, ...]:
     separated = given.text.replace(",", "\n") if row.kind == "list" else given.text
     return tuple(line.strip() for line in separated.splitlines() if line.strip())
 
 
-def _choice(row: Input, given: Given) -> str | None:
+def _choice(row: Option, given: Given) -> str | None:
     if not given.text and not row.default:
         return None
     if given.text not in row.choices:
@@ -81,14 +82,14 @@ def _choice(row: Input, given: Given) -> str | None:
     return given.text
 
 
-def _share(row: Input, given: Given) -> float | None:
+def _share(row: Option, given: Given) -> float | None:
     number = _number(given)
     if number is not None and not 0 <= number <= 1:
         raise wrong_value(given, row, "a number from 0 to 1, such as 0.95")
     return number
 
 
-def _amount(row: Input, given: Given) -> float | None:
+def _amount(row: Option, given: Given) -> float | None:
     number = _number(given)
     if number is not None and not 0 < number <= _LARGEST_AMOUNT:
         raise wrong_value(given, row, "a number above 0")
@@ -103,7 +104,7 @@ def _number(given: Given) -> float | None:
         return math.nan
 
 
-def _whole(row: Input, given: Given) -> int | None:
+def _whole(row: Option, given: Given) -> int | None:
     text = given.text
     least = 0 if row.kind == "count" else 1
     if text and not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
@@ -111,7 +112,7 @@ def _whole(row: Input, given: Given) -> int | None:
     return int(text) if text else None
 
 
-def _parallel(row: Input, given: Given) -> int | None:
+def _parallel(row: Option, given: Given) -> int | None:
     """None for `auto`."""
     text = given.text
     if text == "auto":
@@ -121,21 +122,21 @@ def _parallel(row: Input, given: Given) -> int | None:
     return int(text)
 
 
-def _switch(row: Input, given: Given) -> bool:
+def _switch(row: Option, given: Given) -> bool:
     word = given.text.lower()
     if word not in _TRUE | _FALSE:
         raise wrong_value(given, row, "true or false")
     return word in _TRUE
 
 
-def _case_policy(row: Input, given: Given) -> str:
+def _case_policy(row: Option, given: Given) -> str:
     try:
         return case_policy(given.text).text
     except InvalidInput:
         raise wrong_value(given, row, "all, any, majority, or pass_rate>=x with x from 0 to 1") from None
 
 
-_PARSERS: Mapping[str, Callable[[Input, Given], Any]] = {
+_PARSERS: Mapping[str, Callable[[Option, Given], Any]] = {
     "lines": _lines,
     "list": _lines,
     "script": _script,
@@ -401,7 +402,7 @@ def gather_for_comment(
 
 
 def _first(
-    row: Input,
+    row: Option,
     flags: Mapping[str, str],
     environ: Mapping[str, str],
     from_file: Mapping[str, str],
@@ -430,7 +431,7 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     """
     parsed: dict[str, dict[str, Any]] = {"job": {}, "thresholds": {}, "agent": {}}
     for row in INPUTS:
-        parsed[row.part][row.field] = parse_value(row, values[row.name])
+        parsed[_section(row)][row.field] = parse_value(row, values[row.name])
     job = parsed["job"]
     if complete and not job["suite"]:
         raise UsageError(
@@ -447,6 +448,12 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     given = {name: value.source for name, value in values.items() if value.source != DEFAULT}
     agent = agent_settings(parsed["agent"], given) if complete else None
     return Settings(**job, agent=agent, thresholds=Thresholds(**parsed["thresholds"]))
+
+
+def _section(row: Option) -> str:
+    if row in AGENT_INPUTS:
+        return "agent"
+    return "thresholds" if row.part == "thresholds" else "job"
 
 
 def _read_file(file: Path, data: bytes | None) -> dict[str, str]:

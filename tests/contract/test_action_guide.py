@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, Input
+from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.config.options import Option
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
@@ -26,7 +27,7 @@ def agent_workflow() -> str:
 
 
 def inputs() -> str:
-    rows = [f"| `{row.name}` | {_default(row)} | {row.description} |" for row in INPUTS]
+    rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in INPUTS]
     return "\n".join(["| Input | Default | |", "| :-- | :-- | :-- |", *rows]) + "\n"
 
 
@@ -35,7 +36,7 @@ def outputs() -> str:
     return "\n".join(["| Output | |", "| :-- | :-- |", *rows]) + "\n"
 
 
-def _default(row: Input) -> str:
+def _default(row: Option) -> str:
     default = row.default or row.action_default
     return f"`{default}`" if default else "required" if row.required else ""
 

@@ -46,7 +46,8 @@ def test_action_yml_says_what_the_table_says():
     if os.environ.get("UPDATE_GOLDEN") == "1":
         text = yaml.safe_dump(described(), sort_keys=False, width=108, allow_unicode=True)
         heading = (
-            "# Inputs and outputs come from agent_eval/ci/inputs.py; `make generated` writes this file anew."
+            "# Inputs come from the table of options in agent_eval/config and from the platforms, outputs\n"
+            "# from agent_eval/ci/inputs.py; `make generated` writes this file anew."
         )
         ACTION.write_text(f"{heading}\n{text}", encoding="utf-8")
     committed = yaml.safe_load(ACTION.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.config import AgentSettings, Settings, gather, settings_from
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
+from agent_eval.ci.inputs import AGENT_INPUTS, INPUTS, OUTPUTS, THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -55,8 +55,7 @@ def test_inputs__only_secrets_and_addresses_are_kept_out_of_the_file() -> None:
 
 
 def test_inputs__hold_every_setting_of_an_agent() -> None:
-    rows = [row.field for row in INPUTS if row.part == "agent"]
-    assert rows == [field.name for field in fields(AgentSettings)]
+    assert {row.field for row in AGENT_INPUTS} == {field.name for field in fields(AgentSettings)}
 
 
 def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The rows of the table of options, by what they are about."""

@@ -1,0 +1,91 @@
+"""Rows of the CI job: where the baseline comes from, and where the result goes."""
+
+from __future__ import annotations
+
+from agent_eval.config.options import CI, Option
+
+JOB: tuple[Option, ...] = (
+    Option(
+        "baseline",
+        "text",
+        "`auto` finds the evidence of an earlier run, `none` compares with nothing, anything else is the "
+        "path of an evidence pack or archive, or the name of a baseline in the registry.",
+        goes_to="baseline",
+        commands=(CI,),
+        default="auto",
+    ),
+    Option(
+        "baseline-artifact",
+        "text",
+        "Name of the workflow artifact that carries the evidence archive. Give each of several "
+        "evaluations its own.",
+        goes_to="baseline_artifact",
+        commands=(CI,),
+        default="agent-eval-evidence",
+    ),
+    Option(
+        "baseline-branch",
+        "text",
+        "Branch whose runs may be the baseline. Default: the branch the pull request goes into, else the "
+        "repository's default branch.",
+        goes_to="baseline_branch",
+        commands=(CI,),
+    ),
+    Option(
+        "baseline-workflow",
+        "text",
+        "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
+        goes_to="baseline_workflow",
+        commands=(CI,),
+    ),
+    Option(
+        "baseline-run-id",
+        "integer",
+        "Take the baseline from exactly this workflow run.",
+        goes_to="baseline_run_id",
+        commands=(CI,),
+    ),
+    Option(
+        "out",
+        "path",
+        "Directory for the evidence packs, the archive and the report; what an earlier run of this job "
+        "left there is replaced, anything else is not touched.",
+        goes_to="out",
+        commands=(CI,),
+        default="agent-eval-out",
+    ),
+    Option(
+        "report-title",
+        "text",
+        "Heading of the comment and the report.",
+        goes_to="report_title",
+        commands=(CI,),
+        default="Agent evaluation",
+    ),
+    Option(
+        "comment",
+        "choice",
+        "`auto` writes one comment on the pull request and keeps it up to date, `never` writes none.",
+        goes_to="comment",
+        commands=(CI,),
+        default="auto",
+        choices=("auto", "never"),
+    ),
+    Option(
+        "comment-id",
+        "text",
+        "Tells several evaluations on one pull request apart: each id has its own comment. Letters, "
+        "digits, dots, hyphens and underscores, at most 64.",
+        goes_to="comment_id",
+        commands=(CI,),
+        default="default",
+    ),
+    Option(
+        "comment-author",
+        "text",
+        "Login under which the token writes comments, for tokens that cannot say it themselves. Default: "
+        "asked from GitHub, else `github-actions[bot]`.",
+        goes_to="comment_author",
+        commands=(CI,),
+    ),
+)
