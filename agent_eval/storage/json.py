@@ -9,7 +9,8 @@ back, which costs a fraction of a pairs hook:
   that limit to ours.
 * integers beyond 64 bit, which orjson turns into floats, need a run of 20 digits, or 19 after a minus.
 
-Whatever looks suspicious is decided by `json_scan`, which also knows line and column.
+What orjson refuses or what looks suspicious goes the slow way, which knows line and column: the standard
+library says where the syntax is broken, and a walk over the tokens finds what it lets pass before that.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import json
 import math
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -63,7 +64,7 @@ def parse(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_li
 def parse_and_encode(
     data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_line: int = 1
 ) -> tuple[Any, bytes]:
-    """Like `parse`, and the value's bytes as `json_writer.dumps` would write them, at no extra cost."""
+    """Like `parse`, and the value's bytes as `dumps` would write them, at no extra cost."""
     value, encoded = _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
     padding = _padding(data, limits)
     return value, encoded[padding : len(encoded) - padding]
@@ -90,13 +91,13 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        _refuse(data, source, limits, first_line)
-        # The scan found nothing, so this reader and orjson disagree; orjson has the last word.
+        _refuse(data, source, limits, first_line, malformed=True)
+        # Nothing was found, so this reader and orjson disagree; orjson has the last word.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
     encoded = _encode_wrapped(value, _padding(data, limits), option)
     if encoded is None or _suspicious(data, encoded):
-        _refuse(data, source, limits, first_line)
-        if encoded is None:  # pragma: no cover - the scan finds every value that is too deep
+        _refuse(data, source, limits, first_line, malformed=False)
+        if encoded is None:  # pragma: no cover - every value that is too deep is found
             raise InvalidInput(f"{source}: nested too deeply", file=source)
     return value, encoded
 
@@ -125,21 +126,6 @@ def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
             return True
         position = digits.find(run, position + len(run))
     return False
-
-
-def _refuse(data: bytes, source: str, limits: Limits, first_line: int) -> None:
-    """Raise InvalidInput if a strict scan finds a problem."""
-    problem = find_problem(data, max_depth=limits.max_depth)
-    if problem is None:
-        return
-    line = first_line + problem.line - 1
-    raise InvalidInput(
-        f"{source}: line {line}, column {problem.column}: {problem.what}",
-        remedy=problem.remedy,
-        file=source,
-        line=line,
-        column=problem.column,
-    )
 
 
 class _Wrappers(threading.local):
@@ -193,215 +179,162 @@ MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**64 - 1
 """The integers that survive a round trip through 64-bit readers; others silently become floats there."""
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WORD = re.compile(r"true|false|null")
-_NOT_FINITE = re.compile(r"-?(?:NaN|Infinity)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 _LONGEST_INTEGER = 20
 """Characters of the longest integer in range: 18446744073709551615, -9223372036854775808."""
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong (`what`, `remedy`) and the character at which it shows (`position`, from 0).
-
-    `text` is what was decoded; for bytes that are not UTF-8, the part before the first bad byte.
-    """
-
-    what: str
-    remedy: str
-    position: int
-    text: str = field(repr=False)
-
-    @property
-    def line(self) -> int:
-        """Line of the problem, from 1."""
-        return self.text.count("\n", 0, self.position) + 1
-
-    @property
-    def column(self) -> int:
-        """Column of the problem in characters, from 1."""
-        return self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
-
+_TOKEN = re.compile(
+    r"""
+      (?P<mark>[\[\]{},])
+    | (?P<string>"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")
+    | (?P<broken_string>")
+    | (?P<not_finite>NaN|-?Infinity)
+    | (?P<number>-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))
+    """,
+    re.VERBOSE,
+)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _FIX_SYNTAX = "Fix the JSON at this place; a JSON formatter or `python -m json.tool FILE` shows it."
 _FIX_TRUNCATED = "The file was cut off: write it again or download it again."
 _FIX_STRING = "Escape control characters and quotes inside strings, for instance as \\n and \\u001b."
 _FIX_NUMBER = "JSON has no such number: write a finite number or null."
+_FIX_INTEGER = "Write it as a string; readers with 64-bit integers would change it silently."
+
+_SYNTAX = (
+    ("Expecting value", "expected a value", _FIX_SYNTAX),
+    ("Expecting property name", "expected a key in double quotes", _FIX_SYNTAX),
+    ("Expecting ':'", "expected ':'", _FIX_SYNTAX),
+    ("Expecting ','", "expected ',' or '{closing}'", _FIX_SYNTAX),
+    ("Extra data", "more text after the end of the JSON value", _FIX_SYNTAX),
+    ("Invalid control character", "control character in a string", _FIX_STRING),
+    ("Invalid \\", "invalid escape in a string", _FIX_STRING),
+)
+"""How messages of the standard library begin, and what is said instead: these words are written into packs,
+which must not depend on the version of Python."""
 
 
-class _Found(Exception):
-    def __init__(self, what: str, remedy: str, position: int) -> None:
-        super().__init__(what)
-        self.what, self.remedy, self.position = what, remedy, position
+class _Problem(NamedTuple):
+    """What is wrong, what to do about it, and the character at which it shows, from 0."""
+
+    what: str
+    remedy: str
+    position: int
 
 
-def find_problem(data: bytes, *, max_depth: int) -> Problem | None:
-    """The first thing in `data` that a strict reader must refuse, or None.
+def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malformed: bool) -> None:
+    """Raise InvalidInput for the first problem in `data`, or return where a strict reader finds none.
 
     Strict: RFC 8259 in UTF-8 without byte order mark; no duplicate keys, no NaN or infinity (also not
-    by overflow, as 1e999), integers within 64 bit, no lone surrogates, nesting up to `max_depth`.
+    by overflow, as 1e999), integers within 64 bit, no lone surrogates, nesting up to the limit.
     """
+    found: _Problem | None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8", "replace")
-        return Problem("not UTF-8", "Save the file as UTF-8.", len(before), before)
+        text = data[: error.start].decode("utf-8")
+        found = _Problem("not UTF-8", "Save the file as UTF-8.", len(text))
+    else:
+        syntax_error = _find_syntax_error(text) if malformed else None
+        found = _find_problem(text, syntax_error, limits.max_depth)
+    if found is None:
+        return
+    line = first_line + text.count("\n", 0, found.position)
+    column = found.position - text.rfind("\n", 0, found.position)
+    raise InvalidInput(
+        f"{source}: line {line}, column {column}: {found.what}",
+        remedy=found.remedy,
+        file=source,
+        line=line,
+        column=column,
+    )
+
+
+def _find_syntax_error(text: str) -> _Problem | None:
+    """Where the standard library's parser stops."""
+    if text.startswith("\ufeff"):
+        return _Problem("starts with a byte order mark", "Save the file as UTF-8 without BOM.", 0)
+    if not text.strip(" \t\n\r"):
+        return _Problem("empty", "The file has no JSON in it: write it again.", 0)
     try:
-        _Scanner(text, max_depth).scan()
-    except _Found as found:
-        return Problem(found.what, found.remedy, found.position, text)
+        # Integers of any length; and with a blank, as an escape at the very end counts as broken.
+        json.loads(text + " ", parse_int=str)
+    except json.JSONDecodeError as error:
+        return _in_our_words(text, error.msg, error.pos)
+    except RecursionError:
+        pass  # nested deeper than any limit, which the walk over the tokens finds
     return None
 
 
-class _Scanner:
-    """A pushdown automaton over the text: one stack entry for every open array or object."""
+def _in_our_words(text: str, message: str, position: int) -> _Problem:
+    if message.startswith("Illegal trailing comma"):  # Python 3.13 points to the comma, not behind it
+        message = "Expecting value" if "array" in message else "Expecting property name"
+        position = text.index("]" if message == "Expecting value" else "}", position)
+    in_escape = message.startswith("Invalid \\")
+    if in_escape:
+        position = text.rindex("\\", 0, position + 1)
+    if message.startswith("Unterminated string") or (in_escape and len(text) - position < len("\\u0000")):
+        return _Problem("the text ends inside a string", _FIX_TRUNCATED, len(text))
+    if position >= len(text):
+        return _Problem("the text ends before the JSON value does", _FIX_TRUNCATED, len(text))
+    what, remedy = next((what, remedy) for start, what, remedy in _SYNTAX if message.startswith(start))
+    return _Problem(what, remedy, position)
 
-    def __init__(self, text: str, max_depth: int) -> None:
-        self.text = text
-        self.max_depth = max_depth
-        self.position = 0
-        # None for an open array, the set of keys seen so far for an open object.
-        self.open: list[set[str] | None] = []
 
-    def scan(self) -> None:
-        """Walk the whole text; raises `_Found` at the first problem."""
-        if self.text.startswith("\ufeff"):
-            raise _Found("starts with a byte order mark", "Save the file as UTF-8 without BOM.", 0)
-        self._skip_space()
-        if self.position == len(self.text):
-            raise _Found("empty", "The file has no JSON in it: write it again.", 0)
-        while True:
-            if self._value():
-                continue  # something was opened: its first member is next
-            if not self._after_value():
-                break
-        if self.position < len(self.text):
-            raise _Found("more text after the end of the JSON value", _FIX_SYNTAX, self.position)
+def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _Problem | None:
+    """The first thing that a strict reader must refuse: the syntax error, or what the library lets pass."""
+    # None for an open array, the keys seen so far for an open object.
+    opened: list[set[str] | None] = []
+    previous = ""
+    for token in _TOKEN.finditer(text):
+        lexeme, start = token.group(), token.start()
+        if token["broken_string"] or (syntax_error and start >= syntax_error.position):
+            break
+        problem = None
+        if token["string"]:
+            problem = _problem_of_string(token, opened[-1] if opened and previous in ("{", ",") else None)
+        elif not token["mark"]:
+            problem = _problem_of_number(token)
+        elif lexeme in ("[", "{"):
+            opened.append(set() if lexeme == "{" else None)
+            if len(opened) > max_depth:
+                what = f"nested deeper than {max_depth} levels"
+                problem = _Problem(what, "Flatten the data; no contract needs such nesting.", start)
+        elif lexeme != ",":
+            opened.pop()
+        if problem:
+            return problem
+        previous = lexeme
+    if syntax_error and opened:
+        closing = "]" if opened[-1] is None else "}"
+        return syntax_error._replace(what=syntax_error.what.format(closing=closing))
+    return syntax_error
 
-    def _value(self) -> bool:
-        """Read one value; True when it opened an array or object that is not empty."""
-        text, start = self.text, self.position
-        character = text[start : start + 1]
-        if character in ("{", "["):
-            if len(self.open) >= self.max_depth:
-                what = f"nested deeper than {self.max_depth} levels"
-                raise _Found(what, "Flatten the data; no contract needs such nesting.", start)
-            self.position += 1
-            self._skip_space()
-            closing = "}" if character == "{" else "]"
-            if text[self.position : self.position + 1] == closing:
-                self._step()
-                return False
-            self.open.append(set() if character == "{" else None)
-            if character == "{":
-                self._key()
-            return True
-        if character == '"':
-            self._string()
-        elif match := _WORD.match(text, start):
-            self.position = match.end()
-        else:
-            self._number()
-        self._skip_space()
-        return False
 
-    def _after_value(self) -> bool:
-        """Close what ends here; True when a comma leads to another value."""
-        while self.open:
-            keys = self.open[-1]
-            character = self.text[self.position : self.position + 1]
-            if character == ",":
-                self._step()
-                if keys is not None:
-                    self._key()
-                return True
-            if character != ("]" if keys is None else "}"):
-                expected = "',' or ']'" if keys is None else "',' or '}'"
-                self._refuse_syntax(f"expected {expected}")
-            self.open.pop()
-            self._step()
-        return False
+def _problem_of_string(token: re.Match[str], keys: set[str] | None) -> _Problem | None:
+    """A lone surrogate; or a key that is among the `keys` of its object, which otherwise joins them."""
+    raw, start = token.group(), token.start()
+    value: str = json.loads(raw) if "\\" in raw else raw[1:-1]
+    if _LONE_SURROGATE.search(value):
+        return _Problem("lone surrogate in a string", "Escape characters as whole UTF-16 pairs.", start)
+    if keys is None:
+        return None
+    if value in keys:
+        shown = value if len(value) <= 80 else value[:80] + "…"
+        return _Problem(f"duplicate key {json.dumps(shown)}", "Keep one of the two.", start)
+    keys.add(value)
+    return None
 
-    def _key(self) -> None:
-        start = self.position
-        if self.text[start : start + 1] != '"':
-            self._refuse_syntax("expected a key in double quotes")
-        key = self._string()
-        keys = self.open[-1]
-        assert keys is not None
-        if key in keys:
-            shown = key if len(key) <= 80 else key[:80] + "…"
-            raise _Found(f"duplicate key {json.dumps(shown)}", "Keep one of the two.", start)
-        keys.add(key)
-        self._skip_space()
-        if self.text[self.position : self.position + 1] != ":":
-            self._refuse_syntax("expected ':'")
-        self._step()
 
-    def _string(self) -> str:
-        start = self.position
-        match = _STRING.match(self.text, start)
-        if match is None:
-            raise self._broken_string(start)
-        self.position = match.end()
-        raw = match.group()
-        if "\\" not in raw:
-            return raw[1:-1]
-        value: str = json.loads(raw)
-        if _SURROGATE.search(value):
-            raise _Found("lone surrogate in a string", "Escape characters as whole UTF-16 pairs.", start)
-        return value
-
-    def _broken_string(self, start: int) -> _Found:
-        position = start + 1
-        while position < len(self.text) and self.text[position] >= " ":
-            if self.text[position] != "\\":
-                position += 1
-                continue
-            escape = _ESCAPE.match(self.text, position)
-            if escape is None and len(self.text) - position >= 6:
-                return _Found("invalid escape in a string", _FIX_STRING, position)
-            position = escape.end() if escape else len(self.text)
-        if position >= len(self.text):
-            return _Found("the text ends inside a string", _FIX_TRUNCATED, len(self.text))
-        return _Found("control character in a string", _FIX_STRING, position)
-
-    def _number(self) -> None:
-        start = self.position
-        if match := _NOT_FINITE.match(self.text, start):
-            raise _Found(f"{match.group()} is not JSON", _FIX_NUMBER, start)
-        match = _NUMBER.match(self.text, start)
-        if match is None:
-            self._refuse_syntax("expected a value")
-            return
-        self.position = match.end()
-        fraction, exponent = match.groups()
-        literal = match.group()
-        if fraction is None and exponent is None:
-            if len(literal) > _LONGEST_INTEGER or not MIN_INTEGER <= int(literal) <= MAX_INTEGER:
-                remedy = "Write it as a string; readers with 64-bit integers would change it silently."
-                raise _Found("integer outside 64 bit", remedy, start)
-        elif not math.isfinite(float(literal)):
-            raise _Found("number too large for a 64-bit float", _FIX_NUMBER, start)
-
-    def _refuse_syntax(self, expected: str) -> None:
-        if self.position >= len(self.text):
-            raise _Found("the text ends before the JSON value does", _FIX_TRUNCATED, len(self.text))
-        raise _Found(expected, _FIX_SYNTAX, self.position)
-
-    def _step(self) -> None:
-        self.position += 1
-        self._skip_space()
-
-    def _skip_space(self) -> None:
-        match = _SPACE.match(self.text, self.position)
-        assert match is not None
-        self.position = match.end()
+def _problem_of_number(token: re.Match[str]) -> _Problem | None:
+    lexeme, start = token.group(), token.start()
+    if token["not_finite"]:
+        return _Problem(f"{lexeme} is not JSON", _FIX_NUMBER, start)
+    if token["fraction"]:
+        if not math.isfinite(float(lexeme)):
+            return _Problem("number too large for a 64-bit float", _FIX_NUMBER, start)
+    elif len(lexeme) > _LONGEST_INTEGER or not MIN_INTEGER <= int(lexeme) <= MAX_INTEGER:
+        return _Problem("integer outside 64 bit", _FIX_INTEGER, start)
+    return None
 
 
 _PLAIN = orjson.OPT_SORT_KEYS

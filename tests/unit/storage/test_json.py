@@ -186,6 +186,11 @@ def test_long_texts_are_held_to_the_same_rules(text: str) -> None:
         (b"{a: 1}", "expected a key in double quotes", 1, 2),
         (b"[nil]", "expected a value", 1, 2),
         (b'{"a": 1 "b"}', "expected ',' or '}'", 1, 9),
+        (b"[1, ]", "expected a value", 1, 5),
+        (b'{"a": 1,\n}', "expected a key in double quotes", 2, 1),
+        (b'{"a": {}, "b": [{}', "the text ends before the JSON value does", 1, 19),
+        (b'["\\u00e9', "the text ends inside a string", 1, 9),
+        (b'[0, "' + b"9" * 30, "the text ends inside a string", 1, 36),
     ],
 )
 def test_refusal_names_file_place_and_remedy(data: bytes, what: str, line: int, column: int) -> None:
