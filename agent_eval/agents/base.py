@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from agent_eval.contracts import Case, Event, digest
+from agent_eval.contracts import AttemptLimits, Case, Event, digest
 from agent_eval.errors import FailureKind
 
 Mode = Literal["propose", "repair"]
@@ -22,25 +22,6 @@ SHARE_EXPECTED_OUTPUT = "share_expected_output"
 """Key of a case's metadata that hands its expected output to the agent."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptLimits:
-    """What one attempt may use; None is without limit.
-
-    Attributes:
-        seconds: Time in the agent's hands, tools included.
-        output_bytes: What it may write or answer, each piece of it.
-        steps: Answers of a model.
-        tool_calls: Calls of tools.
-        tokens: Input and output tokens, as reported.
-    """
-
-    seconds: float | None = 30.0
-    output_bytes: int = 8 << 20
-    steps: int | None = 50
-    tool_calls: int | None = 200
-    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

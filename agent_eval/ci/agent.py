@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from agent_eval.agents.base import AgentOptions, AttemptLimits
+from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import open_agent
 from agent_eval.ci.config import AgentSettings, Settings
+from agent_eval.contracts import AttemptLimits, TrialLimits
 from agent_eval.engine.progress import Standing
-from agent_eval.engine.trial import RunLimits, TrialLimits
+from agent_eval.engine.trial import RunLimits
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run import RunRequest

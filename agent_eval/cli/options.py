@@ -421,10 +421,8 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
         UsageError: Options contradict each other; a variable is not set.
         InvalidInput: The system prompt cannot be read.
     """
-    from dataclasses import replace
-
-    from agent_eval.agents.base import AttemptLimits
-    from agent_eval.engine.trial import RunLimits, TrialLimits
+    from agent_eval.contracts import AttemptLimits, TrialLimits
+    from agent_eval.engine.trial import RunLimits
     from agent_eval.operations.run_agent import AgentRequest
 
     take = options.pop
@@ -435,7 +433,7 @@ def take_agent(agent: str, options: dict[str, Any], *, repair: str | None = None
         ("tool_calls", "max_tool_calls"),
     ):
         value = take(key)
-        each = each if value is None else replace(each, **{name: value})
+        each = each if value is None else each.model_copy(update={name: value})
     return AgentRequest(
         agent=agent,
         options=agent_settings(options, repair=repair),

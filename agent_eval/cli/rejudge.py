@@ -79,7 +79,7 @@ def rejudge(
         "run_id": result.run_id,
         "summary": result.summary.to_json(),
         "pack": str(result.pack),
-        **result.config.execution_config,
+        **result.config.execution_config.to_json(),
     }
     emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
 

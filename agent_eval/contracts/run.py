@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.execution import ExecutionConfig
 from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
 from agent_eval.contracts.verdict import CaseResult, CaseResultRow, Outcome
 
@@ -30,7 +31,7 @@ class RunConfig(Contract):
     judges: list[StrictStr]
     judge_configs: dict[str, Any] = Field(default_factory=dict)
     execution_mode: StrictStr = "trace_score"
-    execution_config: dict[str, Any] = Field(default_factory=dict)
+    execution_config: ExecutionConfig = Field(default_factory=ExecutionConfig)
     pinned_env: dict[str, Any] = Field(default_factory=dict)
     suite_digest: StrictStr | None = None
     prompt_hash: StrictStr | None = None

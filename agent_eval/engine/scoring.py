@@ -15,7 +15,7 @@ from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine.begun_shard import BegunShard
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import Standing
-from agent_eval.engine.shard import REDACTED_CASES, ShardOutcome, score_shard, written_config
+from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
@@ -198,7 +198,8 @@ class Scoring:
 def _with_redactions(config: RunConfig, count: int) -> RunConfig:
     if not count:
         return config
-    return config.model_copy(update={"execution_config": {**config.execution_config, REDACTED_CASES: count}})
+    stated = config.execution_config.with_redacted_cases(count)
+    return config.model_copy(update={"execution_config": stated})
 
 
 def _outcomes(

@@ -185,9 +185,6 @@ def _encodable_verdict(verdict: Verdict) -> Verdict:
     return verdict
 
 
-REDACTED_CASES = "redacted_cases"
-"""Key of `RunConfig.execution_config`: in how many cases something was replaced; absent for none."""
-
 _IDENTIFIERS = frozenset({"judge_id", "case_id", "outcome", "failure"})
 _OF_THE_RUN = frozenset({"schema_version", "run_id", "dataset_id", "judges"})
 _REMEDY = (

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from agent_eval.agents.base import (
     SHARE_EXPECTED_OUTPUT,
     Agent,
-    AttemptLimits,
     AttemptResult,
     Clocks,
     Retry,
@@ -26,37 +25,23 @@ from agent_eval.agents.base import (
 )
 from agent_eval.agents.cassette import Recording
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
-from agent_eval.contracts import Case, CaseResult, Event, Outcome, Trace, canonical_json, definition_of
+from agent_eval.contracts import (
+    AttemptLimits,
+    Case,
+    CaseResult,
+    Event,
+    Outcome,
+    Trace,
+    TrialLimits,
+    canonical_json,
+    definition_of,
+)
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import Judge
 from agent_eval.judges.builtin.budgets import published_price
 from agent_eval.judges.matching.usage import spent
-
-
-@dataclass(frozen=True, slots=True)
-class TrialLimits:
-    """What one trial of a case may use, all its attempts together; None is without limit.
-
-    Attributes:
-        seconds: Time in the agent's hands; waiting in our own queue or for a retry is not counted.
-        steps: Events of the agent: its messages and tool calls.
-        tool_calls: Calls of tools.
-        tokens: Input and output tokens.
-        cost_usd: US dollars, recorded or by published prices.
-    """
-
-    seconds: float | None = None
-    steps: int | None = None
-    tool_calls: int | None = None
-    tokens: int | None = None
-    cost_usd: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The limits that are set, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
 
 _SAYS_NOTHING_OF_USE = frozenset({TOOL_ANSWER_SOURCE})
 """Attributes that most events of tools have. Looking for tokens and cost takes longer than all the rest."""
@@ -288,7 +273,7 @@ def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> Attemp
         if limit is not None:
             rest = max(limit - (getattr(use, name) or 0), 0)
             left[name] = rest if own is None else min(own, rest)
-    return replace(each, **left)
+    return each.model_copy(update=left)
 
 
 def event_json(event: Event) -> dict[str, Any]:

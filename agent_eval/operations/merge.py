@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import SHARD_CASES, RunConfig, Tally
-from agent_eval.engine.shard import REDACTED_CASES
+from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteShard, Tally
 from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
@@ -19,7 +18,7 @@ from agent_eval.operations.packs import open_run
 from agent_eval.operations.run import Layout, RunResult
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.json import dumps
-from agent_eval.suites.select import SHARD, decode_positions
+from agent_eval.suites.select import decode_positions
 
 _NOBODY = 2**32 - 1
 _MAY_DIFFER = ("run_id", "started_at", "execution_config")
@@ -27,10 +26,10 @@ _MAY_DIFFER = ("run_id", "started_at", "execution_config")
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the packs, and where its cases stand in the whole."""
+    """One of the packs, which shard it is, and the positions of its cases in the whole suite."""
 
     pack: Pack
-    number: int
+    shard: SuiteShard
     positions: list[int]
 
 
@@ -56,7 +55,7 @@ def merge_packs(
     """
     if not where:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
-    parts = sorted((_part(open_run(path)) for path in where), key=lambda part: part.number)
+    parts = sorted((_part(open_run(path)) for path in where), key=lambda part: part.shard.number)
     total = _check_alike(parts)
     owners = _owners(parts, total)
     config = _config(parts, run_id)
@@ -72,7 +71,7 @@ def merge_packs(
 
 def _part(pack: Pack) -> _Part:
     refuse_incomplete(pack.name, pack.manifest)
-    shard = pack.config.execution_config.get(SHARD)
+    shard = pack.config.execution_config.shard
     if shard is None:
         raise IncompatibleRuns(
             f"{pack.name} is the pack of a whole run, not of a shard",
@@ -80,12 +79,12 @@ def _part(pack: Pack) -> _Part:
             file=pack.name,
         )
     try:
-        number, positions = int(shard["number"]), decode_positions(shard["positions"], shard["total"])
-    except (TypeError, KeyError, ValueError) as error:
+        positions = decode_positions(shard.positions, shard.total)
+    except ValueError as error:
         raise _wrong(pack, f"its shard cannot be read: {error}") from None
     if len(positions) != pack.manifest.case_count:
         raise _wrong(pack, f"it has {pack.manifest.case_count} cases and says that it has {len(positions)}")
-    return _Part(pack, number, positions)
+    return _Part(pack, shard, positions)
 
 
 def _wrong(pack: Pack, what: str) -> InvalidPack:
@@ -94,37 +93,34 @@ def _wrong(pack: Pack, what: str) -> InvalidPack:
 
 def _check_alike(parts: Sequence[_Part]) -> int:
     """Refuse parts of different runs. Returns how many cases the whole has."""
-    first = parts[0].pack
+    first = parts[0]
     wanted = _settings(first)
     for part in parts[1:]:
-        found = _settings(part.pack)
+        found = _settings(part)
         differing = sorted(
             name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
         )
         if differing:
             raise IncompatibleRuns(
-                f"{part.pack.name} and {first.name} are not shards of one run: they differ in "
+                f"{part.pack.name} and {first.pack.name} are not shards of one run: they differ in "
                 f"{', '.join(differing)}",
                 remedy="Run every shard with the same suite and settings.",
                 file=part.pack.name,
                 differences=differing,
             )
-    total: int = first.config.execution_config[SHARD]["total"]
-    return total
+    return first.shard.total
 
 
-def _settings(pack: Pack) -> dict[str, Any]:
+def _settings(part: _Part) -> dict[str, Any]:
     """What all shards of a run have in common."""
-    config = pack.config.to_json()
-    execution = {**config["execution_config"]}
-    shard = execution.pop(SHARD)
-    execution.pop(REDACTED_CASES, None)
-    shared = {name: value for name, value in config.items() if name not in _MAY_DIFFER}
+    config = part.pack.config
+    shared = {name: value for name, value in config.to_json().items() if name not in _MAY_DIFFER}
+    execution = config.execution_config.of_whole_suite().to_json()
     return {
         **shared,
         **{f"execution_config.{name}": value for name, value in execution.items()},
-        "number of shards": shard.get("count"),
-        "number of cases": shard["total"],
+        "number of shards": part.shard.count,
+        "number of cases": part.shard.total,
     }
 
 
@@ -143,10 +139,9 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
             owners[position] = owner
     missing = owners.count(_NOBODY)
     if missing:
-        count = parts[0].pack.config.execution_config[SHARD].get("count")
-        given = ", ".join(str(part.number) for part in parts)
+        numbers = ", ".join(str(part.shard.number) for part in parts)
         raise IncompatibleRuns(
-            f"{missing} of {total} cases are missing: shards {given} of {count} were named",
+            f"{missing} of {total} cases are missing: shards {numbers} of {parts[0].shard.count} were named",
             remedy="Name the packs of all shards. One without any case is no pack and not needed.",
         )
     return owners
@@ -155,11 +150,8 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
 def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
     """The configuration of the whole."""
     first = parts[0].pack.config
-    execution = {**first.execution_config}
-    del execution[SHARD]
-    redacted = sum(part.pack.config.execution_config.get(REDACTED_CASES, 0) for part in parts)
-    if redacted:
-        execution[REDACTED_CASES] = redacted
+    redacted = sum(part.pack.config.execution_config.redacted_cases or 0 for part in parts)
+    execution = first.execution_config.of_whole_suite(redacted_cases=redacted)
     started = min(part.pack.config.started_at for part in parts)
     return first.model_copy(
         update={"execution_config": execution, "started_at": started, "run_id": run_id or first.run_id}

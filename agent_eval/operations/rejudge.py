@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteHeader
+from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
 from agent_eval.contracts.trials import CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
@@ -22,9 +22,6 @@ from agent_eval.operations.run import Layout, RunResult, checked_run_id, read_ju
 from agent_eval.storage.json import dumps
 from agent_eval.suites.document import Document, Place, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
-
-REJUDGED_FROM = "rejudged_from"
-"""Key of `execution_config`: `run_id` and `manifest_sha256` of the pack whose trajectories were judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,15 +133,14 @@ def _config(
     environ: Mapping[str, str],
 ) -> RunConfig:
     """What the new pack says: of the agent what the old one said, of the judging what is done now."""
-    origin = {"run_id": pack.config.run_id, "manifest_sha256": pack.manifest_sha256}
-    kept = {name: value for name, value in pack.config.execution_config.items() if name != "case_policy"}
+    origin = RejudgedFrom(run_id=pack.config.run_id, manifest_sha256=pack.manifest_sha256)
     return pack.config.model_copy(
         update={
             "run_id": checked_run_id(request.run_id, environ),
             "started_at": clock.timestamp(environ),
             "judges": list(request.judges),
             "judge_configs": {name: configs[name] for name in request.judges if name in configs},
-            "execution_config": {**kept, **stated_policy(policy), REJUDGED_FROM: origin},
+            "execution_config": pack.config.execution_config.rejudged(origin, stated_policy(policy)),
             "pinned_env": pinned_environment(),
         }
     )

@@ -14,14 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from agent_eval.agents.base import AgentOptions, AttemptLimits
+from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import agent_from_description
-from agent_eval.contracts import SuiteHeader, Tally
+from agent_eval.contracts import AgentDescription, ExecutionConfig, SuiteHeader, Tally
 from agent_eval.contracts.replay import ReplayExecReport
 from agent_eval.engine.progress import Standing
-from agent_eval.engine.trial import TrialLimits
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import MANIFEST
@@ -95,34 +92,6 @@ class ReplayExecResult:
         return ExitCode.OK if self.report.execution_replay_passed else ExitCode.NO
 
 
-class _Limits(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    output_bytes: int = Field(default=AttemptLimits().output_bytes, gt=0)
-    steps: int | None = Field(default=None, ge=0)
-    tool_calls: int | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=0)
-    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-
-class _Execution(BaseModel):
-    """What a pack says of how its agent was run. It is from outside, so it is checked."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    agent: dict[str, Any]
-    trials: int = Field(default=1, ge=1, le=1000)
-    max_repairs: int = Field(default=0, ge=0)
-    strict_side_effects: bool = False
-    share_expected_output: bool = False
-    attempt_limits: _Limits = Field(default_factory=_Limits)
-    case_limits: _Limits = Field(default_factory=_Limits)
-    case_policy: str = "all"
-    tool_server: str | None = None
-    cassette: str | None = None
-
-
 def replay_exec(
     request: ReplayExecRequest,
     *,
@@ -144,10 +113,10 @@ def replay_exec(
         StorageError: The report cannot be written.
     """
     pack = open_run(request.run)
-    said = _execution(request.run, pack)
-    trusted_by = _trust(request, pack, said, environ)
+    execution, described = _recorded_execution(request.run, pack)
+    trusted_by = _trust(request, pack, described, environ)
     names, configs = _judges(request, pack, trusted_by)
-    how = _agent(request, said, trusted_by)
+    how = _agent(request, execution, described, trusted_by)
     document = PackDocument(request.run, pack)
     source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
@@ -160,14 +129,14 @@ def replay_exec(
             seed=pack.config.seed,
             judges=names,
             judge_config=judge_config,
-            case_policy=said.case_policy,
+            case_policy=execution.case_policy or "all",
             cases=request.cases,
             layout="compact",
         )
         done = run_agent(again, how, environ=environ, source=source, on_progress=on_progress)
         replayed = open_pack(done.pack)
         refuse_unreachable(replayed, request.run)
-        report = _compared(request, pack, replayed, done.config.execution_config["agent"], environ)
+        report = _compared(request, pack, replayed, environ)
     report = report.model_copy(update={"trusted_by": trusted_by})
     out = request.out or (request.run / REPORT if request.run.is_dir() else None)
     if out is not None:
@@ -175,27 +144,28 @@ def replay_exec(
     return ReplayExecResult(report, out)
 
 
-def _execution(run: Path, pack: Pack) -> _Execution:
+def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDescription]:
+    """What the pack says of its run, and of its agent."""
     if pack.config.execution_mode != LOOP_MODE:
         raise InvalidInput(
             f"{run} holds recorded traces: no agent was run, so none can be run again",
             remedy="Name the pack of run-loop, or of run --agent.",
             file=str(run),
         )
-    try:
-        return _Execution.model_validate(pack.config.execution_config)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
+    execution = pack.config.execution_config
+    if execution.agent is None:
         raise InvalidInput(
-            f"{run} does not say how its agent was run: execution_config.{place}: {first['msg']}",
+            f"{run} does not say how its agent was run: it has no execution_config.agent",
             remedy="Run the agent again with this version.",
             file=str(run),
-            field=f"execution_config.{place}",
-        ) from None
+            field="execution_config.agent",
+        )
+    return execution, execution.agent
 
 
-def _trust(request: ReplayExecRequest, pack: Pack, said: _Execution, environ: Mapping[str, str]) -> str:
+def _trust(
+    request: ReplayExecRequest, pack: Pack, described: AgentDescription, environ: Mapping[str, str]
+) -> str:
     """Why the agent may be run.
 
     Raises:
@@ -215,14 +185,14 @@ def _trust(request: ReplayExecRequest, pack: Pack, said: _Execution, environ: Ma
         return MADE_HERE
     if request.agent is not None:
         return COMMAND_LINE
-    if said.agent.get("agent") == "recorded":
+    if described.kind == "recorded":
         return NOTHING_RUN
     raise UsageError(
         f"{request.run} was not made here, so what it names as its agent is not run",
         remedy="Name the agent with --propose-command or --agent; or, where you know whose pack it is, give "
         "--trust-pack with its manifest_sha256.",
         file=str(request.run),
-        agent=said.agent,
+        agent=described.to_json(),
         manifest_sha256=digest,
     )
 
@@ -244,36 +214,31 @@ def _judges(
     return names, configs
 
 
-def _agent(request: ReplayExecRequest, said: _Execution, trusted_by: str) -> AgentRequest:
+def _agent(
+    request: ReplayExecRequest, execution: ExecutionConfig, described: AgentDescription, trusted_by: str
+) -> AgentRequest:
     """How the agent is run: as it was, apart from what the command line says."""
     spec, options = request.agent, request.options
     if spec is None:
-        spec, options = recorded_agent(said.agent, options)
+        spec, options = recorded_agent(described.to_json(), options)
     server = request.tool_server
     if server is None and request.cassette is None:
-        server = said.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
-        if server is None and (said.cassette or said.tool_server):
+        server = execution.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
+        if server is None and (execution.cassette or execution.tool_server):
             raise UsageError(
                 "the agent's tools were live or recorded, and the pack does not hold their answers",
                 remedy="Give --replay with the file of recorded answers, or --tools.",
                 field="replay",
             )
-    limits = said.attempt_limits
     return AgentRequest(
         agent=spec,
         options=options,
-        trials=said.trials,
-        max_repairs=said.max_repairs,
-        attempt=AttemptLimits(
-            seconds=limits.seconds,
-            output_bytes=limits.output_bytes,
-            steps=limits.steps,
-            tool_calls=limits.tool_calls,
-            tokens=limits.tokens,
-        ),
-        trial=TrialLimits(**said.case_limits.model_dump(exclude={"output_bytes"})),
-        strict_side_effects=said.strict_side_effects,
-        share_expected_output=said.share_expected_output,
+        trials=execution.trials,
+        max_repairs=execution.max_repairs,
+        attempt=execution.attempt_limits,
+        trial=execution.case_limits,
+        strict_side_effects=execution.strict_side_effects,
+        share_expected_output=execution.share_expected_output,
         tool_server=server,
         cassette=("replay", request.cassette) if request.cassette is not None else None,
         parallel=request.parallel,
@@ -303,7 +268,7 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
 
 
 def _compared(
-    request: ReplayExecRequest, saved: Pack, replayed: Pack, agent: dict[str, Any], environ: Mapping[str, str]
+    request: ReplayExecRequest, saved: Pack, replayed: Pack, environ: Mapping[str, str]
 ) -> ReplayExecReport:
     rows = {row["case_id"]: row for row in saved.results()}
     before, after = Tally(), Tally()
@@ -315,6 +280,7 @@ def _compared(
         cases.append(case_mismatch(rows[case_id], row))
         traces.append(trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
     names = saved.config.run_id, saved.config.dataset_id
+    agent = replayed.config.execution_config.agent
     summaries = before.summary(*names), after.summary(*names)
     environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
     case_mismatches = [one for one in cases if one is not None]
@@ -326,7 +292,7 @@ def _compared(
         dataset_id=names[1],
         manifest_sha256=saved.manifest_sha256,
         generated_at=clock.timestamp(environ),
-        agent=agent,
+        agent=agent.to_json() if agent is not None else {},
         trusted_by="",
         cases=len(cases),
         execution_replay_passed=passed,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_eval.contracts import RunConfig, RunSummary
+from agent_eval.contracts import ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
@@ -98,17 +98,18 @@ def run_suite(
         NotEvaluable: The cluster cannot be reached, or does not do the work.
         StorageError: The pack could not be written; what was at `out` is still there.
     """
-    source = source or open_suite(request.suite)
-    source, chosen = choose(source, request.cases, request.shard)
+    chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
     names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     policy = case_policy(request.case_policy)
-    chosen = {**chosen, **stated_policy(policy)}
-    config = run_config(request, source, names, configs, environ, execution_config=chosen)
+    execution = ExecutionConfig(
+        selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=stated_policy(policy)
+    )
+    config = run_config(request, chosen.suite, names, configs, environ, execution_config=execution)
     plan = JudgePlan(names=names, configs=configs, case_policy=policy)
     with _elsewhere(request) as elsewhere:
         summary = score_suite(
-            source,
+            chosen.suite,
             plan,
             config,
             request.out,
@@ -134,9 +135,9 @@ def _elsewhere(request: RunRequest) -> Iterator[Elsewhere | None]:
         yield cluster
 
 
-def stated_policy(policy: CasePolicy) -> dict[str, str]:
-    """What a run's `execution_config` says of the case policy: nothing where every trial must pass."""
-    return {} if policy == ALL else {"case_policy": policy.text}
+def stated_policy(policy: CasePolicy) -> str | None:
+    """The case policy as a pack records it: None, which is not written, where every trial must pass."""
+    return None if policy == ALL else policy.text
 
 
 def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -183,7 +184,7 @@ def run_config(
     configs: Mapping[str, Any],
     environ: Mapping[str, str],
     *,
-    execution_config: Mapping[str, Any],
+    execution_config: ExecutionConfig,
 ) -> RunConfig:
     """What a pack says of a run.
 
@@ -199,7 +200,7 @@ def run_config(
         seed=request.seed,
         judges=list(names),
         judge_configs={name: configs[name] for name in names if name in configs},
-        execution_config=dict(execution_config),
+        execution_config=execution_config,
         pinned_env=pinned_environment(),
         suite_digest=source.digest,
         prompt_hash=request.prompt_hash,

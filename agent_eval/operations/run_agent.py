@@ -6,22 +6,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptLimits, Tools
+from agent_eval.agents.base import Agent, AgentOptions, Tools
 from agent_eval.agents.cassette import Cassette, Mode, open_cassette
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools
-from agent_eval.contracts import Case, CaseResultRow, RunConfig, RunSummary, VerdictRow
-from agent_eval.contracts.trials import case_policy
+from agent_eval.contracts import (
+    AgentDescription,
+    AttemptLimits,
+    Case,
+    CaseResultRow,
+    ExecutionConfig,
+    RunConfig,
+    RunSummary,
+    TrialLimits,
+    VerdictRow,
+)
+from agent_eval.contracts.trials import CasePolicy, case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import Scoring, open_scoring
 from agent_eval.engine.shard import written_config
-from agent_eval.engine.trial import RunLimits, TrialLimits, TrialPlan
+from agent_eval.engine.trial import RunLimits, TrialPlan
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured, StorageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
@@ -39,7 +48,7 @@ from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
-from agent_eval.suites.select import choose
+from agent_eval.suites.select import ChosenCases, choose
 
 LOOP_MODE = "propose_execute_repair"
 """`RunConfig.execution_mode` of every run of an agent."""
@@ -131,14 +140,14 @@ def run_agent(
         NotEvaluable: The agent cannot be run at all; the disk is full.
     """
     redactor = redactor or redactor_for(environ)
-    source, chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
+    chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
     names = judge_names(request)
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     policy = case_policy(request.case_policy)
     plan = JudgePlan(names=names, configs=configs, case_policy=policy)
     with closing(open_agent(how.agent, how.options)) as agent:
-        stated = {**chosen, **stated_policy(policy), **execution_config(how, agent)}
-        config = run_config(request, source, names, configs, environ, execution_config=stated)
+        stated = execution_config(how, agent, chosen, policy)
+        config = run_config(request, chosen.suite, names, configs, environ, execution_config=stated)
         config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
         may_be_replaced(request.out)
         named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
@@ -156,7 +165,7 @@ def run_agent(
                 clocks=clock.clocks(environ),
             )
             run = _Run(request, how, plan, config, redactor, journal, cassette)
-            return run.go(source, trial, on_progress, stop)
+            return run.go(chosen.suite, trial, on_progress, stop)
 
 
 @contextmanager
@@ -257,25 +266,24 @@ def judge_names(request: RunRequest) -> tuple[str, ...]:
     return names if EXECUTION in names else (*names, EXECUTION)
 
 
-def execution_config(how: AgentRequest, agent: Agent) -> dict[str, Any]:
-    """What a pack says of how an agent was run: what decides its verdicts, no secrets.
-
-    How many cases ran at once and what the whole run might use are left out: they decide none.
-    """
-    return {
-        "agent": agent.describe(),
-        "trials": how.trials,
-        "max_repairs": how.max_repairs,
-        "strict_side_effects": how.strict_side_effects,
-        "share_expected_output": how.share_expected_output,
-        "attempt_limits": {
-            name: getattr(how.attempt, name)
-            for name in ("seconds", "output_bytes", "steps", "tool_calls", "tokens")
-        },
-        "case_limits": how.trial.to_json(),
-        **({"tool_server": how.tool_server} if how.tool_server else {}),
-        **({"cassette": how.cassette[0]} if how.cassette else {}),
-    }
+def execution_config(
+    how: AgentRequest, agent: Agent, chosen: ChosenCases, policy: CasePolicy
+) -> ExecutionConfig:
+    """What a pack records of how an agent was run: what decides its verdicts, no secrets."""
+    return ExecutionConfig(
+        selected_cases=chosen.case_ids,
+        shard=chosen.shard,
+        case_policy=stated_policy(policy),
+        agent=AgentDescription.model_validate(agent.describe()),
+        trials=how.trials,
+        max_repairs=how.max_repairs,
+        strict_side_effects=how.strict_side_effects,
+        share_expected_output=how.share_expected_output,
+        attempt_limits=how.attempt.in_full(),
+        case_limits=how.trial,
+        tool_server=how.tool_server or None,
+        cassette=how.cassette[0] if how.cassette else None,
+    )
 
 
 def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:

@@ -77,7 +77,7 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
         StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
-    source, _ = choose(open_suite(request.suite), request.cases, None)
+    source = choose(open_suite(request.suite), request.cases, None).suite
     names = request.judges or DEFAULT_JUDGES
     configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
     judges = JudgePlan(names=names, configs=configs).load()

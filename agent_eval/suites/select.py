@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any
 
-from agent_eval.contracts import SHARD_CASES
+from agent_eval.contracts import SHARD_CASES, SuiteShard
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.suites.document import Document, RawCase, Shard, WholeDocument, duplicate_problem
 from agent_eval.suites.reader import SuiteSource
@@ -56,10 +55,6 @@ def select(suite: SuiteSource, positions: Iterable[int]) -> SuiteSource:
     """The suite with the cases at these positions only, which rise."""
     return SuiteSource(Selection(suite.document, positions), suite.header)
 
-
-SHARD = "shard"
-"""Key of `RunConfig.execution_config`: `number`, `count`, the `total` of cases of all shards, `positions`,
-which says where this shard's cases stand among them, so that merging can restore their order."""
 
 MOST_SHARES = 10_000
 _MOST_CASES = 1 << 32
@@ -128,12 +123,11 @@ def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
             yield position
 
 
-def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> dict[str, Any]:
-    """What a run of a share says of it in its `execution_config`."""
+def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteShard:
+    """What the pack of a share records of it."""
     assert isinstance(part.document, Selection)
     positions = encode_positions(part.document.positions, whole.case_count)
-    stated = {"number": share.number, "count": share.count, "total": whole.case_count, "positions": positions}
-    return {SHARD: stated}
+    return SuiteShard(number=share.number, count=share.count, total=whole.case_count, positions=positions)
 
 
 def encode_positions(positions: Iterable[int], total: int) -> str:
@@ -168,10 +162,23 @@ def decode_positions(text: str, total: int) -> list[int]:
     return found
 
 
-def choose(
-    source: SuiteSource, cases: Collection[str], shard: str | None
-) -> tuple[SuiteSource, dict[str, Any]]:
-    """The part of a suite that was asked for, and what the run's `execution_config` says of it.
+@dataclass(frozen=True)
+class ChosenCases:
+    """The part of a suite that a run judges, and what its pack records of the choice.
+
+    Attributes:
+        suite: The cases that were chosen.
+        case_ids: The ids that were asked for, sorted; None where all cases were.
+        shard: The part of these; None for all of them.
+    """
+
+    suite: SuiteSource
+    case_ids: list[str] | None = None
+    shard: SuiteShard | None = None
+
+
+def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> ChosenCases:
+    """Choose the cases of a suite that were asked for.
 
     Args:
         source: The suite.
@@ -182,15 +189,14 @@ def choose(
         NothingMeasured: There is no such case, or none in this shard.
         InvalidInput: The suite is not what it must be, or `shard` is no shard.
     """
-    chosen: dict[str, Any] = {}
+    case_ids = None
     if cases:
-        source, chosen["selected_cases"] = select_cases(source, cases), sorted(set(cases))
-    if shard is not None:
-        share = parse_share(shard)
-        part = take_share(source, share)
-        chosen.update(shard_config(share, source, part))
-        source = part
-    return source, chosen
+        source, case_ids = select_cases(source, cases), sorted(set(cases))
+    if shard is None:
+        return ChosenCases(source, case_ids)
+    share = parse_share(shard)
+    part = take_share(source, share)
+    return ChosenCases(part, case_ids, shard_config(share, source, part))
 
 
 def select_cases(source: SuiteSource, wanted: Collection[str]) -> SuiteSource:

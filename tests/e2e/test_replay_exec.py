@@ -181,10 +181,7 @@ def test_another_environment_fails_unless_it_is_to_be_ignored(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"trials": 0}, "execution_config.trials"),
-        ({"trials": "many"}, "execution_config.trials"),
         ({"agent": None}, "execution_config.agent"),
-        ({"attempt_limits": {"seconds": -1}}, "execution_config.attempt_limits.seconds"),
         ({"agent": {"agent": "command", "command": [7]}}, "execution_config.agent"),
         ({"agent": {"agent": "command", "command": ["x", "[redacted]"]}}, "execution_config.agent"),
         ({"agent": {"agent": "http"}}, "execution_config.agent"),
@@ -202,6 +199,26 @@ def test_a_pack_that_does_not_say_how_its_agent_was_run(
     ended = replay(tmp_path, "--trust-pack", digest(pack))
     assert ended.code == 2
     assert ended.error["details"]["field"] == named
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"trials": 0}, "execution_config.trials"),
+        ({"trials": "many"}, "execution_config.trials"),
+        ({"attempt_limits": {"seconds": -1}}, "execution_config.attempt_limits.seconds"),
+    ],
+)
+def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
+    tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
+    pack = run_loop(tmp_path, program(tmp_path))
+    config = json.loads((pack / "run" / "config.json").read_text())
+    config["execution_config"] |= change
+    reseal(pack, config)
+    ended = replay(tmp_path, "--trust-pack", digest(pack))
+    assert (ended.code, ended.error["code"]) == (2, "invalid_pack")
+    assert named in ended.error["message"]
 
 
 def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:

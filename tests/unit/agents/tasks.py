@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_eval.agents.base import AttemptLimits, Clocks, Sent, Surroundings, T, Task
+from agent_eval.agents.base import Clocks, Sent, Surroundings, T, Task
 from agent_eval.agents.tools import CaseTools
-from agent_eval.contracts import Case
+from agent_eval.contracts import AttemptLimits, Case
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import AgentOptions, AttemptLimits, AttemptResult, Task
+from agent_eval.agents.base import AgentOptions, AttemptResult, Task
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.command import CommandAgent, words
-from agent_eval.contracts import Trace
+from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from tests.unit.agents.tasks import around, make_task, told
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.anthropic import AnthropicAgent
-from agent_eval.agents.base import AttemptLimits
 from agent_eval.agents.openai import OpenAiCompatibleAgent
-from agent_eval.contracts import Trace
+from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
 from tests.unit.agents.tasks import Retries, Time, around, make_task, told

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptLimits, AttemptResult, Clocks, ToolAnswer
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, ToolAnswer
 from agent_eval.agents.catalog import AGENTS, open_agent
+from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Retries, around, make_task, told

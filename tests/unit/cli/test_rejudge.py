@@ -52,7 +52,7 @@ def test_judges_anew_and_names_the_old_pack(here: Path, capsys: pytest.CaptureFi
     assert json.loads(Path("summary.json").read_text())["judge_counts"]["policy"]["failed"] == 3
     old, new = open_pack(Path("old")), open_pack(Path("new"))
     assert old.manifest_sha256 == manifest
-    assert new.config.execution_config["rejudged_from"]["manifest_sha256"] == manifest
+    assert new.config.execution_config.to_json()["rejudged_from"] == said["rejudged_from"]
     assert (new.config.judges, new.config.run_id) == (["policy"], "new")
     for kept in ("model", "agent_version", "dataset_metadata", "suite_digest", "seed"):
         assert getattr(new.config, kept) == getattr(old.config, kept)

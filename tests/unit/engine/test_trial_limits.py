@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Case, Trace
-from agent_eval.engine.trial import RunLimits, RunUse, TrialLimits, TrialUse
+from agent_eval.contracts import Case, Trace, TrialLimits
+from agent_eval.engine.trial import RunLimits, RunUse, TrialUse
 from tests.factories import make_case, make_event
 
 

@@ -16,9 +16,9 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.merge import merge_packs
 from agent_eval.operations.run import RunRequest, run_suite
 from agent_eval.storage.files import safe_name
-from agent_eval.suites.select import SHARD, decode_positions, encode_positions, parse_share, share_of
+from agent_eval.suites.select import decode_positions, encode_positions, parse_share, share_of
 from tests.e2e.program import tree
-from tests.factories import make_case, make_config, make_pack, make_suite, seal
+from tests.factories import make_case, make_config, make_pack, make_suite, pretty, seal
 
 ENVIRON = {
     "AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00",
@@ -174,8 +174,11 @@ def test_nothing_to_merge(tmp_path: Path) -> None:
     ],
 )
 def test_a_shard_that_lies_is_told(tmp_path: Path, shard: Any) -> None:
-    pack = make_pack(tmp_path / "p", config=make_config(execution_config={SHARD: shard}))
-    with pytest.raises(InvalidPack):
+    pack = make_pack(tmp_path / "p")
+    stated = {**make_config().to_json(), "execution_config": {"shard": shard}}
+    (pack / "run" / "config.json").write_bytes(pretty(stated))
+    seal(pack, make_config(), layout="files", case_ids=["case-1", "case-2", "case-3"])
+    with pytest.raises(InvalidPack, match=r"shard|cases"):
         merge_packs([pack], tmp_path / "m")
 
 

@@ -47,14 +47,14 @@ def test_resuming_what_never_began_begins_it(out: Path) -> None:
 
 
 def test_another_run_is_refused_and_every_difference_told(out: Path) -> None:
-    begin(out, seed=1, model="small", execution_config={"agent": {"kind": "command", "timeout": 30}})
+    begin(out, seed=1, model="small", execution_config={"agent": {"agent": "command", "timeout": 30}})
     with pytest.raises(UsageError, match="cannot resume") as caught:
-        go_on(out, seed=2, model="small", execution_config={"agent": {"kind": "command", "timeout": 60}})
+        go_on(out, seed=2, model="small", execution_config={"agent": {"agent": "command", "timeout": 60}})
     assert caught.value.details["differences"] == [
         "execution_config.agent.timeout was 30, now 60",
         "seed was 1, now 2",
     ]
-    assert go_on(out, seed=1, model="small", execution_config={"agent": {"kind": "command", "timeout": 30}})
+    assert go_on(out, seed=1, model="small", execution_config={"agent": {"agent": "command", "timeout": 30}})
 
 
 def test_a_name_that_is_asked_for_must_be_the_first_one(out: Path) -> None:

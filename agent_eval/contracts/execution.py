@@ -1,0 +1,188 @@
+"""How a run was made: the part of the suite that was judged, and the agent with everything that bounds it.
+
+A value that a run does not have is absent from `run/config.json`, and one that a pack does not have stays
+absent when the pack is merged, judged again or converted by a later version.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from agent_eval.contracts.base import Contract
+
+MOST_TRIALS = 1000
+"""Trials that a case may have in one run."""
+
+
+class _Sparse(Contract, frozen=True):
+    """A contract that is written without the fields that were never set, and without those that are None."""
+
+    _writes_none: ClassVar[bool] = False
+
+    @model_serializer(mode="wrap")
+    def _without_absent_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields, is_set = type(self).model_fields, self.model_fields_set
+        return {
+            name: value
+            for name, value in serialize(self).items()
+            if name in is_set and (value is not None or self._writes_none or name not in fields)
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        # The serializer leaves fields out; what it writes has the schema of the fields.
+        fields: dict[str, Any] = {key: value for key, value in core_schema.items() if key != "serialization"}
+        return handler(cast(CoreSchema, fields))
+
+
+class AgentDescription(_Sparse):
+    """What `Agent.describe` says of an agent: its kind, and whatever that kind needs to be run again.
+
+    Example:
+        >>> AgentDescription.model_validate({"agent": "python", "function": "shop:agent"}).kind
+        'python'
+    """
+
+    agent: StrictStr
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind in `agents.catalog`."""
+        return self.agent
+
+
+class AttemptLimits(_Sparse):
+    """What one attempt of an agent may use; None is without limit.
+
+    Example:
+        >>> AttemptLimits(seconds=60, tool_calls=None)
+
+    Attributes:
+        seconds: Time in the agent's hands, tools included.
+        output_bytes: What it may write or answer, each piece of it.
+        steps: Answers of a model.
+        tool_calls: Calls of tools.
+        tokens: Input and output tokens, as reported.
+    """
+
+    _writes_none = True
+
+    seconds: float | None = Field(default=30.0, ge=0, allow_inf_nan=False)
+    output_bytes: StrictInt = Field(default=8 << 20, gt=0)
+    steps: StrictInt | None = Field(default=50, ge=0)
+    tool_calls: StrictInt | None = Field(default=200, ge=0)
+    tokens: StrictInt | None = Field(default=None, ge=0)
+
+    def in_full(self) -> AttemptLimits:
+        """The same limits, the defaults among them stated, so that a pack names every one."""
+        return AttemptLimits(**dict(self))
+
+
+class TrialLimits(_Sparse):
+    """What one trial of a case may use, all its attempts together; None is without limit.
+
+    Example:
+        >>> TrialLimits(seconds=300, cost_usd=0.25)
+
+    Attributes:
+        seconds: Time in the agent's hands; time in this program's queue and before a retry does not count.
+        steps: Events of the agent: its messages and tool calls.
+        tool_calls: Calls of tools.
+        tokens: Input and output tokens.
+        cost_usd: US dollars, recorded or by published prices.
+    """
+
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    steps: StrictInt | None = Field(default=None, ge=0)
+    tool_calls: StrictInt | None = Field(default=None, ge=0)
+    tokens: StrictInt | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class SuiteShard(_Sparse):
+    """One of `count` parts of a suite, made with `--shard`; `number` counts from 1.
+
+    `positions` says which of the `total` cases of all parts are in this one (`suites.select.decode_positions`
+    reads it), so that `merge` can restore the order of the suite.
+    """
+
+    number: StrictInt
+    count: StrictInt | None = None
+    total: StrictInt
+    positions: StrictStr
+
+
+class RejudgedFrom(_Sparse):
+    """The pack whose trajectories were judged again: the name of its run, the sha256 of its manifest."""
+
+    run_id: StrictStr
+    manifest_sha256: StrictStr
+
+
+class ExecutionConfig(_Sparse):
+    """`execution_config` in `run/config.json`: how the run was made, beside what it was made of.
+
+    A run of recorded traces has at most `selected_cases`, `shard` and `case_policy`. Limits of the whole run
+    and the number of cases at once are not recorded: they change no verdict.
+
+    Example:
+        >>> ExecutionConfig(case_policy="majority", selected_cases=["refund"]).to_json()
+        {'case_policy': 'majority', 'selected_cases': ['refund']}
+
+    Attributes:
+        selected_cases: The ids that were asked for, sorted; absent where all cases were.
+        shard: The part of the suite; absent for all of it.
+        case_policy: When a case with several trials passes; absent where every trial must.
+        agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
+        trials: How often each case was run.
+        max_repairs: Attempts after the first one.
+        strict_side_effects: Whether a tool call without an answer failed the attempt.
+        share_expected_output: Whether the agent was handed the expected output.
+        attempt_limits: What each attempt might use.
+        case_limits: What all attempts at a case might use.
+        tool_server: Live tools, as `module:function` or an address.
+        cassette: What was done with the recorded answers of live tools.
+        rejudged_from: The pack whose trajectories were judged again.
+        redacted_cases: In how many cases a secret was replaced; absent for none.
+    """
+
+    selected_cases: list[StrictStr] | None = None
+    shard: SuiteShard | None = None
+    case_policy: StrictStr | None = None
+    agent: AgentDescription | None = None
+    trials: StrictInt = Field(default=1, ge=1, le=MOST_TRIALS)
+    max_repairs: StrictInt = Field(default=0, ge=0)
+    strict_side_effects: StrictBool = False
+    share_expected_output: StrictBool = False
+    attempt_limits: AttemptLimits = Field(default_factory=AttemptLimits)
+    case_limits: TrialLimits = Field(default_factory=TrialLimits)
+    tool_server: StrictStr | None = None
+    cassette: Literal["record", "replay", "update"] | None = None
+    rejudged_from: RejudgedFrom | None = None
+    redacted_cases: StrictInt | None = Field(default=None, ge=0)
+
+    def with_redacted_cases(self, count: int) -> ExecutionConfig:
+        """A copy that says in how many cases a secret was replaced."""
+        return self.model_copy(update={"redacted_cases": count or None})
+
+    def of_whole_suite(self, redacted_cases: int = 0) -> ExecutionConfig:
+        """A copy for the run of which this is a shard."""
+        return self.model_copy(update={"shard": None, "redacted_cases": redacted_cases or None})
+
+    def rejudged(self, origin: RejudgedFrom, case_policy: str | None) -> ExecutionConfig:
+        """A copy for a pack with the same trajectories and new verdicts."""
+        return self.model_copy(update={"rejudged_from": origin, "case_policy": case_policy})
