@@ -84,6 +84,17 @@ def test_limits_hold() -> None:
         parse_yaml(b"a: [1]", source="x", limits=limits)
 
 
+@pytest.mark.parametrize("opened", ["[", "- ", "a:\n"])
+def test_the_deepest_limit_is_read_to_its_end(opened: str) -> None:
+    limits = Limits(max_depth=200)
+    levels = [" " * level + opened if opened == "a:\n" else opened for level in range(200)]
+    text = "".join(levels) + " " * 200 + "1" + "]" * (200 if opened == "[" else 0)
+    value = parse_yaml(text.encode(), source="x", limits=limits)
+    for _ in range(200):
+        value = value["a"] if isinstance(value, dict) else value[0]
+    assert value == 1
+
+
 def test_files_are_read_and_missing_ones_named(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("a: [1, b]\n")
     assert read_yaml(tmp_path / "x.yaml") == {"a": [1, "b"]}
