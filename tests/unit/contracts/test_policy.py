@@ -57,6 +57,17 @@ def test_a_time_without_its_offset_is_no_point_in_time() -> None:
         instant("2026-01-14T10:00:00")
 
 
+@pytest.mark.parametrize("text", ["20260114T100000Z", "2026-W03-3T10:00:00+00:00", "2026-01-14 10:00Z"])
+def test_every_form_of_iso_8601_is_a_point_in_time(text: str) -> None:
+    assert instant(text) == NOW
+
+
+@pytest.mark.parametrize("text", ["1768384800", "2026-01-14", "10:00:00Z", ""])
+def test_a_number_of_seconds_and_half_a_date_are_no_points_in_time(text: str) -> None:
+    with pytest.raises(ValueError, match="offset|Invalid isoformat"):
+        instant(text)
+
+
 def test_trials_that_were_not_judged_neither_passed_nor_failed() -> None:
     assert TrialCount(passed=1, failed=1, judged=3).judged == 3
     with pytest.raises(ValidationError, match="more trials passed and failed"):
