@@ -68,6 +68,7 @@ class HostedModel(Agent, ChatModel):
         UsageError: `base_url` is not a usable address.
 
     Example:
+        >>> from agent_eval.agents.openai import OpenAiCompatibleAgent
         >>> agent = OpenAiCompatibleAgent("llama3", base_url="http://localhost:11434/v1")
         >>> agent.describe()["model"]
         'llama3'

@@ -1,4 +1,4 @@
-"""Judges: one file a judge, found by name in `catalog`. Public names are re-exported here once."""
+"""Judges: each scores one case. `catalog` finds them by name; public names are re-exported here once."""
 
 from agent_eval.judges.base import BaseJudge, Judge, JudgeConfig
 from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES, judge_case, load_judges, validate_case

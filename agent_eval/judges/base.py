@@ -1,4 +1,4 @@
-"""What a judge is, and a base class that makes writing one short.
+"""The judge protocol, and a base class that keeps a judge short.
 
     class NoApologies(BaseJudge[JudgeConfig]):
         judge_id = "no_apologies"
@@ -9,7 +9,7 @@
                 return self.failed(case, "the final output apologises", FailureKind.POLICY_VIOLATION)
             return self.passed(case, "the final output does not apologise")
 
-It is used as `--judge my_module:NoApologies`, or by name through the entry point group
+Use it as `--judge my_module:NoApologies`, or by name through the entry point group
 `agent_eval.judges`.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Generic, Protocol, TypeVar, get_args, runtime_checkable
@@ -29,36 +30,49 @@ from agent_eval.errors import FailureKind, InvalidInput
 
 @runtime_checkable
 class Judge(Protocol):
-    """Scores one case. Holds no state between cases and reads only its arguments.
+    """Scores one case. A judge keeps no state between cases and reads only its arguments.
 
-    `judge_id` names it in verdicts and file names; `hard` says whether a failed or error verdict is a
-    hard fail.
+    `judge_id` identifies the judge in verdicts and file names; `hard` says whether a failed or error
+    verdict is a hard fail. A class need not derive from this one: any object with these three members
+    is a judge. Most judges derive from `BaseJudge`.
+
+    Example:
+        >>> class NoApologies:
+        ...     judge_id, hard = "no_apologies", True
+        ...
+        ...     def evaluate(self, case: Case, trace: Trace) -> Verdict: ...
+        >>> isinstance(NoApologies(), Judge)
+        True
     """
 
     judge_id: str
     hard: bool
 
+    @abstractmethod
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """Say what was found, in a verdict with this judge's id and the case's id."""
+        """Judge the trace and return a verdict that carries this judge's id and the case's id."""
         ...
 
 
 class JudgeConfig(BaseModel):
-    """What every judge can be told. Judges with more to tell derive from it; unknown keys are errors."""
+    """Configuration keys that every judge accepts. Judges with keys of their own derive from it.
+
+    Unknown keys are refused.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     hard: bool = True
     """Whether a failed or error verdict is a hard fail."""
     weight: float = Field(default=1.0, ge=0, le=1_000_000)
-    """What the judge's verdict counts in the case's score, against those of the others; 0: nothing. It
-    changes no outcome."""
+    """Weight of the verdict in the case's score, relative to the other judges' weights; 0 leaves it out.
+    The weight never changes an outcome."""
     category: str | None = Field(default=None, min_length=1, max_length=100)
-    """What the verdict is about, such as `safety`: a word of one's own, for who reads the evidence."""
+    """Free label for the subject of the verdict, such as `safety`; shown to readers of the evidence."""
 
 
 class SoftJudgeConfig(JudgeConfig):
-    """For judges whose failure is a warning sign rather than a wrong result."""
+    """Configuration of a judge whose failure is a warning sign rather than a wrong result."""
 
     hard: bool = False
     """Whether a failed or error verdict is a hard fail."""
@@ -67,15 +81,27 @@ class SoftJudgeConfig(JudgeConfig):
 ConfigT = TypeVar("ConfigT", bound=JudgeConfig)
 
 
-class BaseJudge(Generic[ConfigT]):
+class BaseJudge(Judge, Generic[ConfigT]):
     """A judge with a typed configuration and short ways to build its verdicts.
 
-    Subclasses set `judge_id` and define `evaluate`; those with more to configure than `JudgeConfig` set
-    `Config` to a model derived from it.
+    Subclasses set `judge_id` and implement `evaluate`. A subclass with configuration keys of its own
+    sets `Config` to a model derived from `JudgeConfig`.
+
+    Example:
+        >>> class NoApologies(BaseJudge[JudgeConfig]):
+        ...     judge_id = "no_apologies"
+        ...
+        ...     def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        ...         if "sorry" in str(trace.final_output).lower():
+        ...             return self.failed(case, "the agent apologises", FailureKind.POLICY_VIOLATION)
+        ...         return self.passed(case, "the agent does not apologise")
+        >>> verdict = NoApologies(JudgeConfig(hard=False)).evaluate(Case(case_id="hello"), Trace([]))
+        >>> verdict.passed, verdict.hard, verdict.reason
+        (True, False, 'the agent does not apologise')
     """
 
     judge_id: str = ""
-    Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for those that bind no type
+    Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
         if not (isinstance(self.Config, type) and issubclass(self.Config, JudgeConfig)):
@@ -84,10 +110,12 @@ class BaseJudge(Generic[ConfigT]):
         self.hard: bool = self.config.hard
 
     def check_case(self, case: Case) -> None:
-        """Refuse a case this judge could never judge, before anything runs.
+        """Refuse a case that this judge could never judge. Called for every case before anything runs.
+
+        The default accepts every case.
 
         Raises:
-            InvalidInput: With `case_id` and `field`.
+            InvalidInput: The case cannot be judged; carries `case_id` and `field`.
         """
 
     def passed(
@@ -99,7 +127,7 @@ class BaseJudge(Generic[ConfigT]):
         refs: Iterable[int] = (),
         evidence: Mapping[str, Any] | None = None,
     ) -> Verdict:
-        """The case is right in this judge's eyes."""
+        """Build the verdict of a case that meets this judge's expectations."""
         return self._verdict(case, Outcome.PASSED, reason, None, score, refs, evidence)
 
     def failed(
@@ -112,7 +140,7 @@ class BaseJudge(Generic[ConfigT]):
         refs: Iterable[int] = (),
         evidence: Mapping[str, Any] | None = None,
     ) -> Verdict:
-        """The case is wrong; `reason` is one sentence a reviewer can act on."""
+        """Build the verdict of a case that is wrong; `reason` is one sentence a reviewer can act on."""
         return self._verdict(case, Outcome.FAILED, reason, failure, score, refs, evidence)
 
     def error(
@@ -124,7 +152,7 @@ class BaseJudge(Generic[ConfigT]):
         refs: Iterable[int] = (),
         evidence: Mapping[str, Any] | None = None,
     ) -> Verdict:
-        """The case could not be judged. Never a pass."""
+        """Build the verdict of a case that could not be judged. Never a pass."""
         return self._verdict(case, Outcome.ERROR, reason, failure, None, refs, evidence)
 
     def inconclusive(
@@ -136,11 +164,11 @@ class BaseJudge(Generic[ConfigT]):
         refs: Iterable[int] = (),
         evidence: Mapping[str, Any] | None = None,
     ) -> Verdict:
-        """The judge looked and could not tell. Never a pass."""
+        """Build the verdict of a case about which the judge cannot decide. Never a pass."""
         return self._verdict(case, Outcome.INCONCLUSIVE, reason, None, score, refs, evidence)
 
     def skipped(self, case: Case, reason: str) -> Verdict:
-        """There is nothing to judge: the judge is not configured for this case."""
+        """Build the verdict of a case that gives this judge nothing to judge."""
         return self._verdict(case, Outcome.SKIPPED, reason, None, None, (), None)
 
     def _verdict(
@@ -170,34 +198,44 @@ class BaseJudge(Generic[ConfigT]):
 
 
 REASON_LIMIT = 300
-"""Characters in a reason at most."""
+"""Maximum number of characters in a reason."""
 
 EVIDENCE_LIMIT = 20
-"""Entries of one kind in a verdict's evidence at most; totals are stated beside them."""
+"""Maximum number of entries of one kind in a verdict's evidence; totals are given beside them."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,59}")
 
 
 def clipped(text: str, limit: int = REASON_LIMIT) -> str:
-    """The text, or as much of it as fits into `limit` characters with an ellipsis at the end."""
+    """Shorten a text to `limit` characters, the last of which is then an ellipsis.
+
+    Example:
+        >>> clipped("refund the order", 7)
+        'refund…'
+    """
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def quoted(value: Any, limit: int = 60) -> str:
-    """The value as JSON text of bounded length; strings stand in quotes."""
+    """Format a value as JSON text of bounded length, strings in double quotes."""
     if isinstance(value, str):
-        # Cutting before escaping keeps a megabyte of output out of the encoder.
+        # Clipping before escaping keeps a megabyte of output out of the encoder.
         return json.dumps(clipped(value, limit), ensure_ascii=False)
     return clipped(json.dumps(value, ensure_ascii=False, default=repr), limit)
 
 
-def named(name: str) -> str:
-    """A tool's name as it is when it is a plain word, else quoted."""
+def display_name(name: str) -> str:
+    """Format a tool's name for a reason: a plain word unchanged, anything else quoted."""
     return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def listed(words: Iterable[str], *, limit: int = 5) -> str:
-    """`a`, `a and b`, `a, b and 3 more`: an enumeration of bounded length of words ready to print."""
+    """Join words into an enumeration of at most `limit` of them.
+
+    Example:
+        >>> listed(["a", "b"]), listed(["a", "b", "c", "d"], limit=2)
+        ('a and b', 'a, b and 2 more')
+    """
     items = list(words)
     if len(items) > limit:
         return f"{', '.join(items[:limit])} and {len(items) - limit} more"
@@ -207,7 +245,7 @@ def listed(words: Iterable[str], *, limit: int = 5) -> str:
 
 
 def at_events(indices: Sequence[int]) -> str:
-    """` (event 3)`, ` (events 3, 5 and 9)`; nothing without indices."""
+    """Format event indices as ` (event 3)` or ` (events 3, 5 and 9)`; empty without indices."""
     if not indices:
         return ""
     return f" ({'event' if len(indices) == 1 else 'events'} {listed(str(index) for index in indices)})"
@@ -217,50 +255,81 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
-    """Validate what a judge is configured with; nothing or null means all defaults.
+    """Validate the configuration of a judge; nothing or null means all defaults.
 
     Raises:
-        InvalidInput: Names the judge and the key; for an unknown key, the nearest one.
+        InvalidInput: Names the judge and the key; for an unknown key also the nearest known one.
     """
+    field = f"judge_configs.{name}"
     if raw is not None and not isinstance(raw, dict):
-        raise InvalidInput(
-            f"the configuration of judge {quoted(name)} is not an object",
-            remedy=f"Write an object with some of: {', '.join(config_class.model_fields)}.",
-            field=f"judge_configs.{name}",
-        )
+        raise _not_an_object(f"the configuration of judge {quoted(name)}", config_class, field=field)
+    return _validate(config_class, raw or {}, subject=f"judge {quoted(name)}", field=field)
+
+
+def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
+    """Validate the expectation in one member of a case's metadata; None if the case has no such member.
+
+    Raises:
+        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
+    """
+    raw = case.metadata.get(member)
+    if raw is None:
+        return None
+    field = f"metadata.{member}"
+    subject = f"case {quoted(case.case_id)}: {field}"
+    if not isinstance(raw, dict):
+        raise _not_an_object(subject, model, field=field, case_id=case.case_id)
+    return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
+
+
+def _not_an_object(
+    subject: str, model: type[BaseModel], *, field: str, case_id: str | None = None
+) -> InvalidInput:
+    return InvalidInput(
+        f"{subject} is not an object",
+        remedy=f"Write an object with some of: {', '.join(model.model_fields)}.",
+        case_id=case_id,
+        field=field,
+    )
+
+
+def _validate(
+    model: type[ModelT], raw: dict[str, Any], *, subject: str, field: str, case_id: str | None = None
+) -> ModelT:
     try:
-        return config_class.model_validate(raw or {})
-    except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(part) for part in problem["loc"])
         raise InvalidInput(
-            f"judge {quoted(name)}: {_what(first, key)}",
-            remedy=_remedy(first, config_class),
-            field=f"judge_configs.{name}.{key}" if key else f"judge_configs.{name}",
+            f"{subject}: {_explain(problem, key)}",
+            remedy=_remedy(problem, model),
+            case_id=case_id,
+            field=f"{field}.{key}" if key else field,
         ) from None
 
 
-def _what(problem: Any, key: str) -> str:
+def _explain(problem: Any, key: str) -> str:
     if problem["type"] == "extra_forbidden":
         return f"unknown key {quoted(key)}"
     return f"{key or 'configuration'}: {clipped(problem['msg'], 160)}, not {quoted(problem['input'])}"
 
 
-def _remedy(problem: Any, config_class: type[BaseModel]) -> str:
+def _remedy(problem: Any, model: type[BaseModel]) -> str:
     if problem["type"] != "extra_forbidden":
         return "Correct the value; docs/guides/judges.md lists every key with its unit and default."
-    known = sorted(set(_field_names(config_class)))
+    known = sorted(set(_field_names(model)))
     near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
     hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{hint}Known keys: {', '.join(config_class.model_fields)}."
+    return f"{hint}Known keys: {', '.join(model.model_fields)}."
 
 
 def _field_names(model: type[BaseModel]) -> Iterator[str]:
-    """Names of a model's fields and of the models within it."""
+    """Yield the names of a model's fields and of the fields of models nested in it."""
     for name, field in model.model_fields.items():
         yield name
-        for inner in _models_in(field.annotation):
-            yield from _field_names(inner)
+        for nested in _models_in(field.annotation):
+            yield from _field_names(nested)
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -268,33 +337,3 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
-
-
-def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
-    """What a case expects in one member of its metadata; None when it says nothing.
-
-    Raises:
-        InvalidInput: Malformed. Names case and field; for an unknown key, the nearest one.
-    """
-    raw = case.metadata.get(member)
-    if raw is None:
-        return None
-    place = f"metadata.{member}"
-    if not isinstance(raw, dict):
-        raise InvalidInput(
-            f"case {quoted(case.case_id)}: {place} is not an object",
-            remedy=f"Write an object with some of: {', '.join(model.model_fields)}.",
-            case_id=case.case_id,
-            field=place,
-        )
-    try:
-        return model.model_validate(raw)
-    except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(
-            f"case {quoted(case.case_id)}: {place}: {_what(first, key)}",
-            remedy=_remedy(first, model),
-            case_id=case.case_id,
-            field=f"{place}.{key}" if key else place,
-        ) from None

@@ -1,6 +1,6 @@
-"""Where judges are found, and how a case goes through them.
+"""Find judges by name, configure them, and run them on a case.
 
-A new judge is one file and one line in `JUDGES`.
+A new built-in judge is one file in `builtin/` and one line in `JUDGES`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
@@ -42,6 +43,7 @@ DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_s
 """Judges of a run that names none. `replay_contract` always runs before them."""
 
 ENTRY_POINT_GROUP = "agent_eval.judges"
+"""Entry points under which installed packages offer judges of their own."""
 
 
 def load_judges(
@@ -52,37 +54,41 @@ def load_judges(
     Args:
         names: Built-in names, names from the entry point group `agent_eval.judges`, or `module:Class`.
         configs: Configuration by name (or by `judge_id`, for `module:Class`). Entries for known judges
-            that are not in `names` are allowed, so that one file can serve several runs; what stands
-            under `replay_contract` adds that check with the configuration given.
-        allow_plugins: False finds built-in judges only, and of these none that runs a command; for names
-            and configurations that come from an evidence pack.
+            that are not in `names` are allowed, so that one file can serve several runs. An entry for
+            `replay_contract` adds that judge with this configuration.
+        allow_plugins: False finds built-in judges only, and refuses those that run a command; use it for
+            names and configurations that come from an evidence pack.
 
     Raises:
         InvalidInput: Unknown judge or configuration key (with the nearest name), a wrong value, a
-            plug-in that cannot be imported or is no judge, a judge named twice.
+            plug-in that cannot be imported or is not a judge, a judge named twice.
+
+    Example:
+        >>> [judge.hard for judge in load_judges(["policy", "cost_budget"], {"cost_budget": {"hard": True}})]
+        [True, True]
     """
-    given = dict(configs or {})
-    wanted = list(names)
-    if REPLAY_CONTRACT in given and REPLAY_CONTRACT not in wanted:
-        wanted.insert(0, REPLAY_CONTRACT)
+    configs = dict(configs or {})
+    names = list(names)
+    if REPLAY_CONTRACT in configs and REPLAY_CONTRACT not in names:
+        names.insert(0, REPLAY_CONTRACT)
     judges: list[Judge] = []
-    used: set[str] = set()
-    for name in wanted:
-        make = _find(name, allow_plugins=allow_plugins)
-        key = _configured_as(name, getattr(make, "judge_id", name), given)
-        used.add(key)
-        judge = _build(name, make, given.get(key))
+    used_keys: set[str] = set()
+    for name in names:
+        factory = _find(name, allow_plugins=allow_plugins)
+        key = _config_key(name, getattr(factory, "judge_id", name), configs)
+        used_keys.add(key)
+        judge = _build(name, factory, configs.get(key))
         _refuse_clash(name, judge, judges)
         judges.append(judge)
-    _refuse_unknown(set(given) - used, allow_plugins=allow_plugins)
+    _refuse_unknown(set(configs) - used_keys, allow_plugins=allow_plugins)
     return judges
 
 
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
-    """Every judge's verdict, `replay_contract` first.
+    """Run every judge on a case and return their verdicts, `replay_contract` first.
 
-    A judge that raises, or that answers with anything but its own verdict on this case, gives an error
-    verdict (`judge_error`); one broken judge never costs the others' verdicts.
+    A judge that raises, or that returns anything but its own verdict on this case, gets an error verdict
+    (`judge_error`); the verdicts of the other judges are kept.
     """
     ordered = list(judges)
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
@@ -93,10 +99,10 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
 def validate_case(judges: Iterable[Judge], case: Case) -> None:
     """Refuse a case that one of these judges could never judge: an invalid pattern or schema.
 
-    Call it for every case before anything runs or is written. What it compiles is cached.
+    Call it for every case before anything runs or is written. Compiled patterns and schemas are cached.
 
     Raises:
-        InvalidInput: Names case and field.
+        InvalidInput: The case cannot be judged; names case and field.
     """
     for judge in judges:
         check = getattr(judge, "check_case", None)
@@ -116,19 +122,15 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
             ) from problem
 
 
-_default_checks: list[Judge] = []
-
-
+@cache
 def _replay_contract() -> Judge:
-    if not _default_checks:
-        _default_checks.append(_build(REPLAY_CONTRACT, _import(JUDGES[REPLAY_CONTRACT]), None))
-    return _default_checks[0]
+    return _build(REPLAY_CONTRACT, _import(JUDGES[REPLAY_CONTRACT]), None)
 
 
 def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     try:
         verdict: object = judge.evaluate(case, trace)
-    # A plug-in may raise anything; RecursionError is one of them.
+    # A plug-in may raise anything, RecursionError included.
     except Exception as problem:
         return _judge_error(judge, case, f"raised {type(problem).__name__}: {problem}")
     if not isinstance(verdict, Verdict):
@@ -140,32 +142,33 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     return verdict
 
 
-def _judge_error(judge: Judge, case: Case, what: str) -> Verdict:
+def _judge_error(judge: Judge, case: Case, problem: str) -> Verdict:
     config = getattr(judge, "config", None)
-    told = config if isinstance(config, JudgeConfig) else JudgeConfig()
+    if not isinstance(config, JudgeConfig):
+        config = JudgeConfig()
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
         outcome=Outcome.ERROR,
         passed=False,
-        reason=clipped(f"the judge {what}"),
+        reason=clipped(f"the judge {problem}"),
         hard=judge.hard,
         failure=FailureKind.JUDGE_ERROR,
-        weight=told.weight,
-        category=told.category,
+        weight=config.weight,
+        category=config.category,
     )
 
 
 def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
     if name in JUDGES:
-        make = _import(JUDGES[name])
-        if not allow_plugins and getattr(make, "runs_commands", False):
+        factory = _import(JUDGES[name])
+        if not allow_plugins and getattr(factory, "runs_commands", False):
             raise InvalidInput(
                 f"judge {quoted(name)} runs a command, and here only built-in checks may run",
                 remedy="Leave it out, or configure it in a policy of your own.",
                 field="judges",
             )
-        return make
+        return factory
     if allow_plugins:
         if ":" in name:
             return _import(name, from_working_directory=True)
@@ -175,8 +178,8 @@ def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
     raise _unknown_judge(name, "judges", allow_plugins=allow_plugins)
 
 
-def _configured_as(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
-    """Under which of its two names a judge is configured; the first where it is not."""
+def _config_key(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
+    """Return the one of a judge's two names that `configs` has an entry for; `name` if it has neither."""
     keys = [key for key in dict.fromkeys((name, judge_id)) if key in configs] or [name]
     if len(keys) > 1:
         raise InvalidInput(
@@ -225,7 +228,7 @@ def _known_names(allow_plugins: bool) -> list[str]:
 
 
 def _entry_points() -> list[Any]:
-    # Imported here: reading the metadata of every installed package is slow, and seldom needed.
+    # Imported here: reading the metadata of every installed package is slow and rarely needed.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=ENTRY_POINT_GROUP))
@@ -234,12 +237,12 @@ def _entry_points() -> list[Any]:
 def _import(spec: str, *, from_working_directory: bool = False) -> Callable[..., Any]:
     module_name, _, path = spec.partition(":")
     if from_working_directory and os.getcwd() not in sys.path:
-        # Last, so that a file in the working directory never hides an installed module.
+        # Appended, so that a file in the working directory never hides an installed module.
         sys.path.append(os.getcwd())
     try:
-        found: Any = importlib.import_module(module_name)
+        factory: Any = importlib.import_module(module_name)
         for part in path.split("."):
-            found = getattr(found, part)
+            factory = getattr(factory, part)
     # A plug-in's own module may fail in any way when it is imported.
     except Exception as problem:
         raise InvalidInput(
@@ -247,24 +250,24 @@ def _import(spec: str, *, from_working_directory: bool = False) -> Callable[...,
             remedy="Write module:Class, and make sure that the module can be imported from here.",
             field="judges",
         ) from problem
-    if not callable(found):
+    if not callable(factory):
         raise _not_a_judge(spec, "it is not a class")
-    return found  # type: ignore[no-any-return]
+    return factory  # type: ignore[no-any-return]
 
 
-def _build(name: str, make: Callable[..., Any], raw: Any) -> Judge:
-    config_class = getattr(make, "Config", None)
+def _build(name: str, factory: Callable[..., Any], raw_config: Any) -> Judge:
+    config_class = getattr(factory, "Config", None)
     try:
         if isinstance(config_class, type) and issubclass(config_class, JudgeConfig):
-            judge = make(read_config(name, config_class, raw))
-        elif raw:
+            judge = factory(read_config(name, config_class, raw_config))
+        elif raw_config:
             raise InvalidInput(
                 f"judge {quoted(name)} takes no configuration",
                 remedy="Remove its entry, or give the judge a Config derived from JudgeConfig.",
                 field=f"judge_configs.{name}",
             )
         else:
-            judge = make()
+            judge = factory()
     except InvalidInput:
         raise
     # A plug-in's constructor may raise anything.
@@ -275,9 +278,9 @@ def _build(name: str, make: Callable[..., Any], raw: Any) -> Judge:
     return judge
 
 
-def _not_a_judge(name: str, why: str) -> InvalidInput:
+def _not_a_judge(name: str, problem: str) -> InvalidInput:
     return InvalidInput(
-        clipped(f"{quoted(name)} is not a judge: {why}"),
+        clipped(f"{quoted(name)} is not a judge: {problem}"),
         remedy="Derive it from agent_eval.judges.BaseJudge.",
         field="judges",
     )

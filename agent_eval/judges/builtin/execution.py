@@ -1,4 +1,4 @@
-"""Whether the agent came to its end, in runs that execute one."""
+"""Judges of the attempts an agent made: `execution` for how the last ended, `repair_path` for their order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from pydantic import Field
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -14,77 +15,79 @@ from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJ
 from agent_eval.text.numbers import count
 
 EXECUTION = "execution"
-"""Its id. Every run of an agent has this judge."""
+"""Id of `ExecutionJudge`, which is part of every run of an agent."""
 
 
 class ExecutionJudge(BaseJudge[JudgeConfig]):
-    """Gives an error verdict where the selected attempt did not end by itself.
+    """Gives an error verdict if the selected attempt did not end by itself.
 
-    It reads the case's `metadata.attempt_history` and `metadata.selected_attempt`: an agent that crashed, was
-    stopped at a limit or answered with nothing that can be read never passes, whatever it had said before.
-    An attempt that ended by itself is skipped, since that measures nothing.
+    The judge reads the case's `metadata.attempt_history` and `metadata.selected_attempt`. An agent that
+    crashed, was stopped at a limit or gave an unreadable answer never passes, whatever it said before.
+    An attempt that ended by itself is skipped, because that alone measures nothing.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Trace
+        >>> attempt = {"attempt": 0, "failure": "timeout", "problem": "ran longer than 60 s"}
+        >>> case = Case(case_id="refund", metadata={"attempt_history": [attempt], "selected_attempt": 0})
+        >>> ExecutionJudge().evaluate(case, Trace([])).reason
+        'the agent ran longer than 60 s'
     """
 
     judge_id = EXECUTION
     Config = JudgeConfig
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        attempt = _selected(case)
+        attempt = _selected_attempt(case)
         if attempt is None:
             return self.skipped(case, "the case records no attempts")
-        stated = attempt.get("failure")
-        if stated is None:
+        recorded = attempt.get("failure")
+        if recorded is None:
             return self.skipped(case, "the agent came to its end")
-        failure = FailureKind(stated) if stated in _KINDS else FailureKind.AGENT_ERROR
+        failure = FailureKind(recorded) if recorded in _FAILURES else FailureKind.AGENT_ERROR
         problem = attempt.get("problem")
         words = problem if isinstance(problem, str) and problem else "did not come to its end"
-        last = trace.events[-1:]
-        return self.error(case, f"the agent {words}", failure, refs=[event.idx for event in last])
-
-
-_KINDS = [kind.value for kind in FailureKind]
-
-
-def _selected(case: Case) -> dict[str, Any] | None:
-    history = case.metadata.get("attempt_history")
-    if not isinstance(history, list):
-        return None
-    attempts = [record for record in history if isinstance(record, dict)]
-    number = case.metadata.get("selected_attempt")
-    chosen = [record for record in attempts if record.get("attempt") == number]
-    found = chosen or attempts
-    return found[-1] if found else None
+        return self.error(
+            case, f"the agent {words}", failure, refs=[event.idx for event in trace.events[-1:]]
+        )
 
 
 class RepairPathConfig(SoftJudgeConfig):
-    """What counts as a repair still."""
+    """Limit on the number of attempts."""
 
     max_attempts: int | None = Field(default=None, ge=1)
-    """Attempts at most; null leaves the number free."""
+    """Maximum number of attempts; null sets no limit."""
 
 
 class RepairPathJudge(BaseJudge[RepairPathConfig]):
-    """Checks the attempts in the case's `metadata.attempt_history`, a list of objects with `attempt`.
+    """Checks the order of the attempts in the case's `metadata.attempt_history`.
 
-    Attempts are whole numbers that rise and do not repeat; the events of the trace do not go back to an
-    earlier attempt. Without the list, the attempts are those of the events; without any, it is skipped.
-    The score of a path in order is 1 divided by the number of attempts: the fewer, the better.
+    The history is a list of objects with `attempt`, whole numbers that rise and do not repeat; the events
+    of the trace must not go back to an earlier attempt. Without the list, the judge uses the attempts
+    that the events name; without those it skips the case. The score of a path in order is 1 divided by
+    the number of attempts: the fewer, the better.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Trace
+        >>> case = Case(case_id="refund", metadata={"attempt_history": [{"attempt": 0}, {"attempt": 1}]})
+        >>> verdict = RepairPathJudge().evaluate(case, Trace([]))
+        >>> verdict.reason, verdict.score
+        ('2 attempts, in order', 0.5)
     """
 
     judge_id = "repair_path"
     Config = RepairPathConfig
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        in_events = [(event.attempt, event.idx) for event in trace.events if event.attempt is not None]
+        event_attempts = [(event.attempt, event.idx) for event in trace.events if event.attempt is not None]
         history = case.metadata.get("attempt_history")
         if history is None or history == []:
-            history = [{"attempt": attempt} for attempt, _ in groupby(in_events, key=itemgetter(0))]
+            history = [{"attempt": attempt} for attempt, _ in groupby(event_attempts, key=itemgetter(0))]
         if history == []:
             return self.skipped(case, "the case records no attempts")
         if not isinstance(history, list):
-            words = "metadata.attempt_history is no list of attempts"
+            words = "metadata.attempt_history is not a list of attempts"
             return self.failed(case, words, FailureKind.TYPE_ERROR)
         for position, record in enumerate(history):
             if not isinstance(record, dict) or type(record.get("attempt")) is not int:
@@ -92,7 +95,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
                 return self.failed(case, words, FailureKind.TYPE_ERROR)
         attempts = [record["attempt"] for record in history]
         evidence = {"attempts": attempts[:EVIDENCE_LIMIT], "attempt_count": len(attempts)}
-        words, refs = _disorder(attempts, in_events)
+        words, refs = _disorder(attempts, event_attempts)
         if words:
             failure = FailureKind.CONTRACT_VIOLATION
             return self.failed(case, words, failure, refs=refs, evidence=evidence)
@@ -104,14 +107,28 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
         return self.passed(case, words, score=1 / len(attempts), evidence=evidence)
 
 
-def _disorder(attempts: list[int], in_events: list[tuple[int, int]]) -> tuple[str, list[int]]:
-    """What is out of order, in words, and the events that show it."""
+_FAILURES = [kind.value for kind in FailureKind]
+
+
+def _selected_attempt(case: Case) -> dict[str, Any] | None:
+    """Return the record of the attempt that the case selects, else the last record; None without records."""
+    history = case.metadata.get("attempt_history")
+    if not isinstance(history, list):
+        return None
+    attempts = [record for record in history if isinstance(record, dict)]
+    number = case.metadata.get("selected_attempt")
+    selected = [record for record in attempts if record.get("attempt") == number] or attempts
+    return selected[-1] if selected else None
+
+
+def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tuple[str, list[int]]:
+    """Describe the first break of order, with the indices of the events that show it; empty if in order."""
     for before, after in pairwise(attempts):
         if after == before:
             return f"attempt {after} is recorded twice", []
         if after < before:
             return f"attempt {after} is recorded after attempt {before}", []
-    for (before, _), (after, idx) in pairwise(in_events):
+    for (before, _), (after, idx) in pairwise(event_attempts):
         if after < before:
             return f"event {idx} goes back to attempt {after} from attempt {before}", [idx]
     return "", []

@@ -1,4 +1,4 @@
-"""Whether the agent said the expected thing in the end."""
+"""The `final_output` judge: compare the final output with the one that the case expects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -21,33 +22,31 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.re2 import compile_pattern
-from agent_eval.judges.matching.tool_calls import Rules, differences
+from agent_eval.judges.matching.values import Rules, differences
 
 FIELD = "final_output"
-"""Where a case can say more than `expected_output`: this member of its metadata."""
+"""Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
 
 Mode = Literal["exact", "contains", "number", "json"]
 
-_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
-
 
 class FinalOutputConfig(JudgeConfig):
-    """What holds for cases that do not say it themselves."""
+    """Defaults for cases whose metadata does not set these keys."""
 
     mode: Mode = "exact"
     """
-    How `expected_output` is compared. `exact`: text as it is, white space at the ends aside; any other
-    value as `json`. `contains`: the output shows the expected text. `number`: the last number in the
-    output is the expected one. `json`: the output, parsed where it is text, is the expected value.
+    How `expected_output` is compared. `exact`: text as it is, ignoring white space at both ends; any
+    other value as `json`. `contains`: the output contains the expected text. `number`: the last number in
+    the output is the expected one. `json`: the output, parsed if it is text, equals the expected value.
     """
     ignore_case: bool = False
-    """Compare text without regard to case."""
+    """Whether to compare text case-insensitively."""
     tolerance: float = Field(default=0.0, ge=0)
-    """By how much numbers may differ, absolutely."""
+    """Largest absolute difference between numbers that count as equal."""
 
 
 class ExpectedOutput(BaseModel):
-    """What a case expects, in `metadata.final_output`. Everything that is set has to hold."""
+    """What a case expects, from its `metadata.final_output`. Every key that is set must hold."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -55,37 +54,44 @@ class ExpectedOutput(BaseModel):
     ignore_case: bool | None = None
     tolerance: float | None = Field(default=None, ge=0)
     contains: list[str] = Field(default_factory=list)
-    """Texts that the output shows."""
+    """Texts that the output must contain."""
     not_contains: list[str] = Field(default_factory=list)
-    """Texts that the output does not show."""
+    """Texts that the output must not contain."""
     ignore: list[str] = Field(default_factory=list)
     """Globs of places in a JSON value that are not compared."""
 
 
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
-    """Compares the final output with the case's `expected_output` and with `metadata.final_output`.
+    """Compares the agent's last message with the case's `expected_output` and `metadata.final_output`.
 
-    The output is what the agent said last. Where neither says anything it is skipped.
+    A case that sets neither is skipped.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> case = Case(case_id="total", expected_output=42)
+        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="The total is 41 EUR.")])
+        >>> FinalOutputJudge(FinalOutputConfig(mode="number")).evaluate(case, trace).reason
+        'the last number in the final output is 41 instead of 42 (event 0)'
     """
 
     judge_id = "final_output"
     Config = FinalOutputConfig
 
+    @override
     def check_case(self, case: Case) -> None:
-        """Refuse an expectation that is malformed."""
         read_expectation(case, FIELD, ExpectedOutput)
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        wanted = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
-        if case.expected_output is None and not wanted.contains and not wanted.not_contains:
+        expected = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
+        if case.expected_output is None and not expected.contains and not expected.not_contains:
             return self.skipped(case, "the case expects no final output")
         event = trace.final_event
         if event is None:
             words = "there is no final output to compare"
             return self.error(case, words, FailureKind.MISSING_OUTPUT)
         try:
-            problems = list(self._problems(case, wanted, trace.final_output))
+            problems = list(self._problems(case, expected, trace.final_output))
         except UnreadableText as problem:
             words = f"the final output is not JSON: {problem} (event {event.idx})"
             return self.failed(case, words, FailureKind.PARSE_ERROR, refs=[event.idx])
@@ -99,45 +105,49 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             evidence={"problems": problems[:EVIDENCE_LIMIT]},
         )
 
-    def _problems(self, case: Case, wanted: ExpectedOutput, output: Any) -> Iterator[str]:
-        ignore_case = self.config.ignore_case if wanted.ignore_case is None else wanted.ignore_case
-        text = _folded(_text(output), ignore_case)
-        for part in wanted.contains:
-            if _folded(part, ignore_case) not in text:
+    def _problems(self, case: Case, expected: ExpectedOutput, output: Any) -> Iterator[str]:
+        ignore_case = self.config.ignore_case if expected.ignore_case is None else expected.ignore_case
+        text = _fold_case(_text(output), ignore_case)
+        for part in expected.contains:
+            if _fold_case(part, ignore_case) not in text:
                 yield f"the final output does not contain {quoted(part)}"
-        for part in wanted.not_contains:
-            if _folded(part, ignore_case) in text:
+        for part in expected.not_contains:
+            if _fold_case(part, ignore_case) in text:
                 yield f"the final output contains {quoted(part)}"
         if case.expected_output is not None:
-            yield from self._against(case.expected_output, wanted, output, text, ignore_case)
+            yield from self._differences(case.expected_output, expected, output, text, ignore_case)
 
-    def _against(
-        self, expected: Any, wanted: ExpectedOutput, output: Any, text: str, ignore_case: bool
+    def _differences(
+        self, expected_output: Any, expected: ExpectedOutput, output: Any, text: str, ignore_case: bool
     ) -> Iterator[str]:
-        mode = wanted.mode or self.config.mode
-        tolerance = self.config.tolerance if wanted.tolerance is None else wanted.tolerance
+        mode = expected.mode or self.config.mode
+        tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
         if mode == "contains":
-            if _folded(_text(expected), ignore_case) not in text:
-                yield f"the final output does not contain {quoted(expected)}"
+            if _fold_case(_text(expected_output), ignore_case) not in text:
+                yield f"the final output does not contain {quoted(expected_output)}"
         elif mode == "number":
-            yield from _number_problems(expected, text, tolerance)
-        elif mode == "exact" and isinstance(expected, str):
-            if text.strip() != _folded(expected, ignore_case).strip():
-                yield f"the final output is {quoted(output)} instead of {quoted(expected)}"
+            yield from _number_problems(expected_output, text, tolerance)
+        elif mode == "exact" and isinstance(expected_output, str):
+            if text.strip() != _fold_case(expected_output, ignore_case).strip():
+                yield f"the final output is {quoted(output)} instead of {quoted(expected_output)}"
         else:
             value = read_text(output, "the final output") if isinstance(output, str) else output
-            rules = Rules(tolerance=tolerance, ignore=tuple(wanted.ignore))
-            yield from (f"in the final output, {found}" for found in differences(expected, value, rules))
+            rules = Rules(tolerance=tolerance, ignore=tuple(expected.ignore))
+            for difference in differences(expected_output, value, rules):
+                yield f"in the final output, {difference}"
 
 
-def _number_problems(expected: Any, text: str, tolerance: float) -> Iterator[str]:
-    target, found = _last_number(_text(expected)), _last_number(text)
-    if target is None:
-        yield f"the expected output {quoted(expected)} is no number"
-    elif found is None:
-        yield f"the final output has no number; expected is {target:.12g}"
-    elif abs(found - target) > tolerance:
-        yield f"the last number in the final output is {found:.12g} instead of {target:.12g}"
+_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
+
+
+def _number_problems(expected_output: Any, text: str, tolerance: float) -> Iterator[str]:
+    expected, actual = _last_number(_text(expected_output)), _last_number(text)
+    if expected is None:
+        yield f"the expected output {quoted(expected_output)} is not a number"
+    elif actual is None:
+        yield f"the final output has no number; expected is {expected:.12g}"
+    elif abs(actual - expected) > tolerance:
+        yield f"the last number in the final output is {actual:.12g} instead of {expected:.12g}"
 
 
 def _last_number(text: str) -> float | None:
@@ -149,5 +159,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _folded(text: str, ignore_case: bool) -> str:
+def _fold_case(text: str, ignore_case: bool) -> str:
     return text.casefold() if ignore_case else text

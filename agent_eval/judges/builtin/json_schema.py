@@ -1,8 +1,10 @@
-"""The shape that the final output must have."""
+"""The `json_schema` judge: check the final output against the case's JSON Schema."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -14,23 +16,30 @@ from agent_eval.text.numbers import count
 class JsonSchemaJudge(BaseJudge[JudgeConfig]):
     """Checks the final output against the case's `json_schema`.
 
-    Drafts 2020-12 (when the schema states none), 2019-09, 7, 6 and 4. An output that is a string must be
-    JSON text (`parse_error` when it is not); anything else is checked as it is. References reach only the
-    schema itself; patterns are RE2's; `format` is not asserted.
+    The judge supports drafts 2020-12 (the default for a schema that names none), 2019-09, 7, 6 and 4. It
+    parses an output that is a string as JSON (`parse_error` if it is not JSON) and checks any other
+    output as it is. References reach only the schema itself; patterns are RE2's; `format` is not asserted.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> case = Case(case_id="order", json_schema={"required": ["order_id"]})
+        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output='{"id": 7}')])
+        >>> JsonSchemaJudge().evaluate(case, trace).reason
+        "the final output breaks its schema at $: 'order_id' is a required property"
     """
 
     judge_id = "json_schema"
     Config = JudgeConfig
 
+    @override
     def check_case(self, case: Case) -> None:
-        """Refuse a schema that is none."""
         if case.json_schema is not None:
             from agent_eval.judges.matching.json_schema import check_schema
 
             check_schema(case.json_schema, case_id=case.case_id, field="json_schema")
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
         if case.json_schema is None:
             return self.skipped(case, "the case has no JSON Schema")
         event = trace.final_event
@@ -49,26 +58,27 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
                     FailureKind.PARSE_ERROR,
                     refs=[event.idx],
                 )
-        return self._validated(case, output, event.idx)
+        return self._validate(case, output, event.idx)
 
-    def _validated(self, case: Case, output: Any, idx: int) -> Verdict:
+    def _validate(self, case: Case, output: Any, idx: int) -> Verdict:
         from agent_eval.judges.matching.json_schema import UnusableSchema, violations
 
         try:
-            found = violations(case.json_schema, output)
+            broken = violations(case.json_schema, output)
         except UnusableSchema as problem:
             return self.error(case, f"the schema cannot be applied: {problem}", refs=[idx])
-        if not found:
+        if not broken:
             return self.passed(case, "the final output satisfies its schema")
-        more = f" (and {count(len(found) - 1, 'more violation')})" if len(found) > 1 else ""
+        first = broken[0]
+        more = f" (and {count(len(broken) - 1, 'more violation')})" if len(broken) > 1 else ""
         return self.failed(
             case,
-            clipped(f"the final output breaks its schema at {found[0].path}: {found[0].message}", 250) + more,
+            clipped(f"the final output breaks its schema at {first.path}: {first.message}", 250) + more,
             FailureKind.CONTRACT_VIOLATION,
             refs=[idx],
-            evidence={"violations": [{"path": item.path, "message": item.message} for item in found]},
+            evidence={"violations": [{"path": item.path, "message": item.message} for item in broken]},
         )
 
 
 def _fence_hint(text: str) -> str:
-    return "; it stands in a code fence" if text.lstrip().startswith("```") else ""
+    return "; it is in a code fence" if text.lstrip().startswith("```") else ""

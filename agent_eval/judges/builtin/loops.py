@@ -1,10 +1,12 @@
-"""An agent that goes round in circles."""
+"""Judges of repetition: `loop_guard` for steps, messages and cycles, `retry_storm` for repeated calls."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from pydantic import Field
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
@@ -15,8 +17,8 @@ from agent_eval.judges.base import (
     JudgeConfig,
     SoftJudgeConfig,
     clipped,
+    display_name,
     listed,
-    named,
     quoted,
 )
 from agent_eval.judges.matching.arguments import call_fingerprint, longest_repeat, message_fingerprint
@@ -24,31 +26,37 @@ from agent_eval.text.numbers import count
 
 
 class LoopGuardConfig(JudgeConfig):
-    """Where going on ends and a loop begins."""
+    """Limits beyond which repetition counts as a loop."""
 
     max_steps: int = Field(default=40, ge=1)
-    """Events in the trace."""
+    """Maximum number of events in the trace."""
     max_attempts: int = Field(default=3, ge=1)
-    """Different values of `attempt`."""
+    """Maximum number of different values of `attempt`."""
     max_identical_assistant_messages: int = Field(default=3, ge=1)
-    """Times the agent says the same, white space and letter case aside."""
+    """Maximum number of times the agent sends one message, ignoring white space and letter case."""
     max_cycle_repeats: int = Field(default=3, ge=1)
-    """Times in a row the same one or more tool calls come with the same arguments: A-B-A-B-A-B is 3."""
+    """Maximum number of times in a row that calls come with the same arguments: A-B-A-B-A-B is 3."""
     max_cycle_length: int = Field(default=6, ge=1, le=50)
-    """Calls in a cycle that is looked for."""
+    """Maximum number of calls in one cycle; longer cycles are not searched for."""
 
 
 class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
-    """Finds too many steps or attempts, the same message again and again, and cycles of tool calls.
+    """Limits steps, attempts, repeated messages and cycles of tool calls.
 
-    Calls are compared as `retry_storm` does. The score is the share of the four limits kept.
+    Calls are compared as in `RetryStormJudge`. The score is the share of the four limits kept.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
+        >>> LoopGuardJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
+        'search was called 4 times in a row with the same arguments'
     """
 
     judge_id = "loop_guard"
     Config = LoopGuardConfig
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
         config, events = self.config, trace.events
         if not events:
             return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
@@ -59,10 +67,10 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         attempts = {event.attempt for event in events if event.attempt is not None}
         if len(attempts) > config.max_attempts:
             problems.append(f"{len(attempts)} attempts were made, more than {config.max_attempts}")
-        for found, where in (self._cycle(events), self._same_message(events)):
-            if found:
-                problems.append(found)
-                refs += where
+        for problem, indices in (self._cycle(events), self._repeated_message(events)):
+            if problem:
+                problems.append(problem)
+                refs += indices
         evidence = {"events": len(events), "attempts": len(attempts), "problems": problems}
         if problems:
             return self.failed(
@@ -76,59 +84,67 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         return self.passed(case, f"no loop in {count(len(events), 'event')}", evidence=evidence)
 
     def _cycle(self, events: list[Event]) -> tuple[str, list[int]]:
+        """Describe the longest cycle of calls with its event indices; empty if it is within the limit."""
         calls = [event for event in events if event.type == TOOL_CALL]
-        prints = [call_fingerprint(event.tool or "", event.input) for event in calls]
-        times, period, start = longest_repeat(prints, self.config.max_cycle_length)
+        fingerprints = [call_fingerprint(event.tool or "", event.input) for event in calls]
+        times, period, start = longest_repeat(fingerprints, self.config.max_cycle_length)
         if times <= self.config.max_cycle_repeats:
             return "", []
-        tools = listed(named(event.tool or "") for event in calls[start : start + period])
-        what = "was called" if period == 1 else "were called"
-        words = f"{tools} {what} {times} times in a row with the same arguments"
+        tools = listed(display_name(event.tool or "") for event in calls[start : start + period])
+        verb = "was called" if period == 1 else "were called"
+        words = f"{tools} {verb} {times} times in a row with the same arguments"
         return words, [event.idx for event in calls[start : start + times * period]]
 
-    def _same_message(self, events: list[Event]) -> tuple[str, list[int]]:
-        said = [
+    def _repeated_message(self, events: list[Event]) -> tuple[str, list[int]]:
+        """Describe the most repeated message with its event indices; empty if it is within the limit."""
+        messages = [
             (message_fingerprint(event.output), event)
             for event in events
             if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.output is not None
         ]
-        counts = Counter(text for text, _ in said if text)
+        counts = Counter(fingerprint for fingerprint, _ in messages if fingerprint)
         if not counts:
             return "", []
-        text, times = counts.most_common(1)[0]
+        most_common, times = counts.most_common(1)[0]
         if times <= self.config.max_identical_assistant_messages:
             return "", []
-        where = [event for found, event in said if found == text]
-        return f"the agent said {quoted(where[0].output)} {times} times", [event.idx for event in where]
+        repeats = [event for fingerprint, event in messages if fingerprint == most_common]
+        return f"the agent said {quoted(repeats[0].output)} {times} times", [event.idx for event in repeats]
 
 
 class RetryStormConfig(SoftJudgeConfig):
-    """How many repeats are still patience."""
+    """Limits on repeated calls."""
 
     max_retries_per_call: int = Field(default=2, ge=0)
-    """Repeats of one call (same tool, same arguments); 2 allows it three times in all."""
+    """Maximum repeats of one call (same tool, same arguments); 2 allows three calls in all."""
     max_total_retries: int = Field(default=6, ge=0)
-    """Repeats of all calls together."""
+    """Maximum repeats of all calls together."""
 
 
 class RetryStormJudge(BaseJudge[RetryStormConfig]):
     """Counts repeats of tool calls with the same arguments, whether or not they failed.
 
-    Arguments are the same whatever their order, white space, or number format (1 and 1.0), and whether
-    recorded as an object or as its JSON text. Without tool calls it is skipped. The score is the share of
-    the two limits kept.
+    Arguments count as the same whatever their order, white space, or number format (1 and 1.0), and
+    whether recorded as an object or as its JSON text. A trace without tool calls is skipped. The score is
+    the share of the two limits kept.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
+        >>> RetryStormJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
+        'search was called 4 times with the same arguments (0 errors; allowed are 3)'
     """
 
     judge_id = "retry_storm"
     Config = RetryStormConfig
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        groups: dict[str, list[tuple[int, str, bool]]] = {}
+        groups: dict[str, list[_Call]] = {}
         for pair in trace.calls:
             if pair.call is not None:
                 key = call_fingerprint(pair.tool, pair.arguments)
-                groups.setdefault(key, []).append((pair.call.idx, pair.tool, pair.error is not None))
+                groups.setdefault(key, []).append(_Call(pair.call.idx, pair.tool, pair.error is not None))
         if not groups:
             return self.skipped(case, "the trace has no tool calls")
         total = sum(len(calls) - 1 for calls in groups.values())
@@ -140,14 +156,14 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         words = []
         if storms:
             worst = max(storms, key=len)
-            failed = sum(failed for _, _, failed in worst)
+            errors = sum(call.failed for call in worst)
             words.append(
-                f"{named(worst[0][1])} was called {len(worst)} times with the same arguments"
-                f" ({count(failed, 'error')}; allowed are {self.config.max_retries_per_call + 1})"
+                f"{display_name(worst[0].tool)} was called {len(worst)} times with the same arguments"
+                f" ({count(errors, 'error')}; allowed are {self.config.max_retries_per_call + 1})"
             )
         if too_many:
             words.append(f"{total} repeated calls in all exceed {self.config.max_total_retries}")
-        refs = [idx for calls in storms or _repeated(groups) for idx, _, _ in calls[1:]]
+        refs = [call.idx for calls in storms or _repeated(groups) for call in calls[1:]]
         return self.failed(
             case,
             "; ".join(words),
@@ -158,15 +174,22 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         )
 
 
-def _repeated(groups: dict[str, list[tuple[int, str, bool]]]) -> list[list[tuple[int, str, bool]]]:
+class _Call(NamedTuple):
+    idx: int
+    tool: str
+    failed: bool
+
+
+def _repeated(groups: dict[str, list[_Call]]) -> list[list[_Call]]:
+    """Return the groups of repeated calls, the largest first."""
     repeated = [calls for calls in groups.values() if len(calls) > 1]
-    return sorted(repeated, key=lambda calls: (-len(calls), calls[0][0]))[:EVIDENCE_LIMIT]
+    return sorted(repeated, key=lambda calls: (-len(calls), calls[0].idx))[:EVIDENCE_LIMIT]
 
 
-def _evidence(calls: list[tuple[int, str, bool]]) -> dict[str, object]:
+def _evidence(calls: list[_Call]) -> dict[str, object]:
     return {
-        "tool": clipped(calls[0][1], 200),
+        "tool": clipped(calls[0].tool, 200),
         "times": len(calls),
-        "errors": sum(failed for _, _, failed in calls),
-        "events": [idx for idx, _, _ in calls[:EVIDENCE_LIMIT]],
+        "errors": sum(call.failed for call in calls),
+        "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
     }

@@ -1,10 +1,11 @@
-"""Patterns that the final output must show."""
+"""The `regex` judge: search the final output for the case's patterns."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import orjson
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -14,22 +15,31 @@ from agent_eval.text.numbers import count
 
 
 class RegexJudge(BaseJudge[JudgeConfig]):
-    """Checks that each of the case's `regex_patterns` is found somewhere in the final output.
+    """Checks that each of the case's `regex_patterns` matches somewhere in the final output.
 
-    Patterns are RE2's, case-sensitive unless they say `(?i)`. An output that is not a string is searched
-    as its JSON text: no white space, keys in recorded order. The score is the share of patterns found.
+    Patterns are RE2's, case-sensitive unless they contain `(?i)`. The judge searches an output that is
+    not a string as its JSON text: no white space, keys in recorded order. The score is the share of
+    patterns that match.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> case = Case(case_id="refund", regex_patterns=["(?i)refunded", "[A-Z]-[0-9]+"])
+        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")])
+        >>> verdict = RegexJudge().evaluate(case, trace)
+        >>> verdict.reason, verdict.score
+        ('the final output does not match "[A-Z]-[0-9]+" (event 0)', 0.5)
     """
 
     judge_id = "regex"
     Config = JudgeConfig
 
+    @override
     def check_case(self, case: Case) -> None:
-        """Refuse patterns that RE2 cannot run."""
         for position, pattern in enumerate(case.regex_patterns):
             check_pattern(pattern, case_id=case.case_id, field=f"regex_patterns[{position}]")
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
         patterns = case.regex_patterns
         if not patterns:
             return self.skipped(case, "the case has no patterns")
@@ -38,14 +48,14 @@ class RegexJudge(BaseJudge[JudgeConfig]):
             return self.error(
                 case, "there is no final output to search for patterns", FailureKind.MISSING_OUTPUT
             )
-        text = searchable_text(trace.final_output)
+        text = _searchable_text(trace.final_output)
         missing = [pattern for pattern in patterns if not is_found(pattern, text)]
         if not missing:
             return self.passed(case, f"{count(len(patterns), 'pattern')} found in the final output")
-        shown = listed((quoted(pattern) for pattern in missing), limit=3)
+        patterns_in_words = listed((quoted(pattern) for pattern in missing), limit=3)
         return self.failed(
             case,
-            f"the final output does not match {shown} (event {event.idx})",
+            f"the final output does not match {patterns_in_words} (event {event.idx})",
             FailureKind.CONTRACT_VIOLATION,
             score=1 - len(missing) / len(patterns),
             refs=[event.idx],
@@ -56,8 +66,8 @@ class RegexJudge(BaseJudge[JudgeConfig]):
         )
 
 
-def searchable_text(output: Any) -> bytes:
-    """UTF-8 of a string as it is, of anything else as its compact JSON text."""
+def _searchable_text(output: Any) -> bytes:
+    """Encode a string as UTF-8, and anything else as compact JSON."""
     if isinstance(output, str):
         return output.encode()
     return orjson.dumps(output)

@@ -1,4 +1,4 @@
-"""Whether a trace is a trace at all. Runs before every other judge, and cannot be left out."""
+"""The `replay_contract` judge: check that a trace is well formed. It always runs, before all others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from operator import itemgetter
+
+from typing_extensions import override
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
@@ -20,8 +22,52 @@ TRACE_ID_DIGITS = 32
 SPAN_ID_DIGITS = 16
 """Hexadecimal digits of a span id, as in W3C Trace Context."""
 
+
+class ReplayContractJudge(BaseJudge[JudgeConfig]):
+    """Checks the form of every event, not what the agent did.
+
+    Events are numbered from 0 without gaps; each has an actor and a type; a tool call names its tool;
+    latencies are not negative; trace and span ids are hexadecimal of the right length, and span ids do
+    not repeat; `ts`, if present, is ISO 8601; a `call_id` names one open call within an attempt
+    (providers reuse the id of an answered call for a later one). A trace without events is an error,
+    because an agent that recorded nothing cannot pass.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> trace = Trace([Event(idx=1, actor="agent", type="message", output="Done")])
+        >>> ReplayContractJudge().evaluate(Case(case_id="refund"), trace).reason
+        'event 1: idx is 1 instead of 0'
+    """
+
+    judge_id = REPLAY_CONTRACT
+    Config = JudgeConfig
+
+    @override
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        events = trace.events
+        if not events:
+            return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
+        issues = [] if _is_well_formed(events) else list(_issues(events))
+        if not issues:
+            return self.passed(case, "the trace is well formed")
+        first_idx, first_issue = issues[0]
+        more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
+        broken_events = {idx for idx, _ in issues}
+        return self.failed(
+            case,
+            f"event {first_idx}: {first_issue}{more}",
+            FailureKind.CONTRACT_VIOLATION,
+            score=max(0.0, 1 - len(broken_events) / len(events)),
+            refs=broken_events,
+            evidence={
+                "issues": [{"event": idx, "issue": text} for idx, text in issues[:EVIDENCE_LIMIT]],
+                "issue_count": len(issues),
+            },
+        )
+
+
 # Eleven fields of every event of every run: one call of C reads them at a third of the cost.
-_read = itemgetter(
+_read_fields = itemgetter(
     "idx",
     "actor",
     "type",
@@ -38,59 +84,22 @@ _is_trace_id = re.compile(f"[0-9a-fA-F]{{{TRACE_ID_DIGITS}}}").fullmatch
 _is_span_id = re.compile(f"[0-9a-fA-F]{{{SPAN_ID_DIGITS}}}").fullmatch
 
 
-class ReplayContractJudge(BaseJudge[JudgeConfig]):
-    """Checks the form of every event, not what the agent did.
+def _is_well_formed(events: list[Event]) -> bool:
+    """Check one field of all events at a time; False means that `_issues` has to look at each event.
 
-    Events are numbered from 0 without gaps; each has an actor and a type; a tool call names its tool;
-    latencies are not negative; trace and span ids are hexadecimal of the right length and span ids do
-    not repeat; `ts` is ISO 8601 where there is one; a `call_id` names one open call within an
-    attempt (providers do give the id of an answered call to a later one). A trace without any event is an
-    error: an agent that left nothing behind cannot pass.
+    Nearly every trace is well formed, and this check costs half of going through event by event.
     """
-
-    judge_id = REPLAY_CONTRACT
-    Config = JudgeConfig
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        events = trace.events
-        if not events:
-            return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
-        issues = [] if _plainly_fine(events) else list(_issues(events))
-        if not issues:
-            return self.passed(case, "the trace is well formed")
-        first = issues[0][1]
-        more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
-        broken = {idx for idx, _ in issues}
-        return self.failed(
-            case,
-            f"event {issues[0][0]}: {first}{more}",
-            FailureKind.CONTRACT_VIOLATION,
-            score=max(0.0, 1 - len(broken) / len(events)),
-            refs=broken,
-            evidence={
-                "issues": [{"event": idx, "issue": text} for idx, text in issues[:EVIDENCE_LIMIT]],
-                "issue_count": len(issues),
-            },
-        )
-
-
-def _plainly_fine(events: list[Event]) -> bool:
-    """Whether all is well, by looking at a field of all events at a time; False means look closer.
-
-    Nearly every trace is fine, and this tells so at half the cost of going through event by event.
-    """
-    rows = [_read(event.__dict__) for event in events]
+    rows = [_read_fields(event.__dict__) for event in events]
     indices, actors, kinds, _, _, _, latencies, stamps, trace_ids, spans, parents = zip(*rows, strict=True)
     calls = [row[3:6] for row in rows if row[2] == TOOL_CALL]
-    named = [(attempt, call_id) for _, call_id, attempt in calls if call_id is not None]
+    call_ids = [(attempt, call_id) for _, call_id, attempt in calls if call_id is not None]
     own_spans = [span for span in spans if span]
     return (
         indices == tuple(range(len(rows)))
         and all(actors)
         and all(kinds)
         and all(call[0] for call in calls)
-        and len(set(named)) == len(named)
+        and len(set(call_ids)) == len(call_ids)
         and all(latency is None or 0 <= latency < math.inf for latency in set(latencies))
         and all(not text or _is_time(text) for text in set(stamps))
         and all(not text or _is_trace_id(text) for text in set(trace_ids))
@@ -101,15 +110,16 @@ def _plainly_fine(events: list[Event]) -> bool:
 
 
 def _issues(events: list[Event]) -> Iterator[tuple[int, str]]:
-    """Everything wrong with the form of the events, as index and words."""
-    expected = 0
+    """Yield every issue with the form of the events, as event index and words."""
+    expected_idx = 0
     spans: set[str] = set()
     calls: set[tuple[int | None, str]] = set()
     for event in events:
-        idx, actor, kind, tool, call_id, attempt, latency, ts, trace_id, span, parent = _read(event.__dict__)
-        if idx != expected:
-            yield idx, f"idx {idx} stands where {expected} was expected"
-        expected = idx + 1
+        fields = _read_fields(event.__dict__)
+        idx, actor, kind, tool, call_id, attempt, latency, ts, trace_id, span, parent = fields
+        if idx != expected_idx:
+            yield idx, f"idx is {idx} instead of {expected_idx}"
+        expected_idx = idx + 1
         if not actor:
             yield idx, "actor is empty"
         if not kind:

@@ -1,13 +1,23 @@
-"""Arguments that each tool must, must not and may be called with."""
+"""The `tool_contract` judge: check the arguments of tool calls against the case's contracts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from typing_extensions import override
+
 from agent_eval.contracts import Case, Event, ToolContract, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, named, quoted
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    BaseJudge,
+    JudgeConfig,
+    clipped,
+    display_name,
+    listed,
+    quoted,
+)
 from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
 from agent_eval.text.numbers import count
 
@@ -15,17 +25,24 @@ from agent_eval.text.numbers import count
 class ToolContractJudge(BaseJudge[JudgeConfig]):
     """Checks every call of a tool that has a contract in the case's `tool_contracts`.
 
-    A contract lists `required_args` and `forbidden_args` and may hold an `args_schema` (JSON Schema) for
-    the whole arguments object. Arguments that are no object fail (`type_error`; `parse_error` for a
-    string that is not JSON). A contracted tool that is never called has nothing to check, but a trace
-    that calls none of them fails. The score is the share of checked calls that keep their contract.
+    A contract lists `required_args` and `forbidden_args` and may have an `args_schema` (JSON Schema) for
+    the whole arguments object. Arguments that are not an object fail (`type_error`; `parse_error` for a
+    string that is not JSON). One contracted tool may go uncalled, but a trace that calls none of them
+    fails. The score is the share of checked calls that keep their contract.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> case = Case(case_id="refund", tool_contracts={"refund": {"required_args": ["amount"]}})
+        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="refund", input={})])
+        >>> ToolContractJudge().evaluate(case, trace).reason
+        'refund was called without required argument "amount" (event 0)'
     """
 
     judge_id = "tool_contract"
     Config = JudgeConfig
 
+    @override
     def check_case(self, case: Case) -> None:
-        """Refuse an `args_schema` that is no schema."""
         for tool, contract in case.tool_contracts.items():
             if contract.args_schema is not None:
                 from agent_eval.judges.matching.json_schema import check_schema
@@ -33,8 +50,8 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
                 field = f"tool_contracts.{tool}.args_schema"
                 check_schema(contract.args_schema, case_id=case.case_id, field=field)
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
         contracts = case.tool_contracts
         if not contracts:
             return self.skipped(case, "the case has no tool contracts")
@@ -44,7 +61,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             if event.type == TOOL_CALL and event.tool and event.tool in contracts:
                 checked += 1
                 contract = contracts[event.tool]
-                if not _plainly_kept(event.input, contract):
+                if not _is_kept(event.input, contract):
                     failure, problems = _problems(event, contract)
                     if problems:
                         broken.append((event, failure, problems))
@@ -57,7 +74,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
         )
 
     def _never_called(self, case: Case) -> Verdict:
-        tools = listed(named(tool) for tool in sorted(case.tool_contracts))
+        tools = listed(display_name(tool) for tool in sorted(case.tool_contracts))
         return self.failed(
             case,
             f"tool contracts are configured for {tools}, but there are no matching tool calls",
@@ -73,7 +90,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
         what = clipped(listed(problems, limit=3), 220)
         return self.failed(
             case,
-            f"{named(event.tool or '')} was called {what} (event {event.idx}){more}",
+            f"{display_name(event.tool or '')} was called {what} (event {event.idx}){more}",
             failure,
             score=1 - len(broken) / checked,
             refs=[event.idx for event, _, _ in broken],
@@ -94,8 +111,8 @@ def _evidence(event: Event, failure: FailureKind, problems: list[str]) -> dict[s
     }
 
 
-def _plainly_kept(arguments: Any, contract: ToolContract) -> bool:
-    """The common case at little cost; False means that `_problems` has to look."""
+def _is_kept(arguments: Any, contract: ToolContract) -> bool:
+    """Recognize the common case at little cost; False means that `_problems` has to look."""
     return (
         contract.args_schema is None
         and type(arguments) is dict
@@ -105,7 +122,7 @@ def _plainly_kept(arguments: Any, contract: ToolContract) -> bool:
 
 
 def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[str]]:
-    """What is wrong with a call, as words that follow "was called"."""
+    """Describe what is wrong with a call, in words that follow "was called"; no words if nothing is."""
     try:
         arguments = read_arguments(event.input)
     except MalformedArguments as problem:
@@ -122,7 +139,7 @@ def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[s
         from agent_eval.judges.matching.json_schema import violations
 
         problems += [
-            f"with arguments against their schema at {found.path}: {found.message}"
-            for found in violations(contract.args_schema, arguments)
+            f"with arguments against their schema at {violation.path}: {violation.message}"
+            for violation in violations(contract.args_schema, arguments)
         ]
     return FailureKind.CONTRACT_VIOLATION, problems

@@ -1,4 +1,4 @@
-"""Whether the agent made the tool calls the case expects."""
+"""The `trajectory_match` judge: compare the agent's tool calls with those that the case expects."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
@@ -14,27 +15,27 @@ from agent_eval.judges.base import (
     BaseJudge,
     JudgeConfig,
     clipped,
+    display_name,
     listed,
-    named,
     read_expectation,
 )
 from agent_eval.judges.matching.tool_calls import (
+    ActualCall,
     CallMatch,
     CallRules,
     ExpectedTrajectory,
-    MadeCall,
     Mode,
     Problem,
-    made_calls,
+    actual_calls,
 )
 from agent_eval.text.numbers import count
 
 FIELD = "trajectory_match"
-"""Where a case says what it expects: this member of its metadata."""
+"""Member of a case's metadata that holds its expectation, an `ExpectedTrajectory`."""
 
 
 class TrajectoryMatchConfig(JudgeConfig):
-    """What holds for cases that do not say it themselves."""
+    """Defaults for cases whose metadata does not set these keys."""
 
     mode: Mode = "any_order"
     """
@@ -43,54 +44,63 @@ class TrajectoryMatchConfig(JudgeConfig):
     `subset`: no others, but not necessarily all of these.
     """
     match: Literal["exact", "partial"] = "exact"
-    """Whether arguments have to be all there are, or may have more members, at every level."""
+    """`partial` lets actual arguments have more members than expected, at every level."""
     tolerance: float = Field(default=0.0, ge=0)
-    """By how much numbers in arguments may differ, absolutely."""
+    """Largest absolute difference between numbers in arguments that count as equal."""
     ignore_failed_calls: bool = False
-    """Leave out calls whose result carries an error."""
+    """Whether to leave out calls whose result carries an error."""
 
 
 class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
     """Compares the tool calls of the trace with those in the case's `metadata.trajectory_match`.
 
-    Each expected call uses up one actual call, by optimal assignment. A call whose arguments are no object
-    matches nothing. The score is the harmonic mean of precision and recall (recall alone where other
-    calls are allowed, precision alone for `subset`), 0 when a forbidden call or a wrong count occurs.
+    Each expected call matches at most one actual call; the assignment is the best possible. A call whose
+    arguments are not an object matches nothing. The score is the harmonic mean of precision and recall
+    (recall alone if other calls are allowed, precision alone for `subset`), and 0 on a forbidden call or
+    a wrong count.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> expected = {"calls": [{"tool": "refund", "arguments": {"amount": 5}}]}
+        >>> case = Case(case_id="refund", metadata={"trajectory_match": expected})
+        >>> call = Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"amount": 6})
+        >>> print(TrajectoryMatchJudge().evaluate(case, Trace([call])).reason.split(" (event")[0])
+        refund was called with other arguments: amount is 6 instead of 5
     """
 
     judge_id = "trajectory_match"
     Config = TrajectoryMatchConfig
 
+    @override
     def check_case(self, case: Case) -> None:
-        """Refuse an expectation that is malformed."""
         read_expectation(case, FIELD, ExpectedTrajectory)
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
-        wanted = read_expectation(case, FIELD, ExpectedTrajectory)
-        if wanted is None or (wanted.calls is None and not wanted.forbidden and not wanted.counts):
+        expected = read_expectation(case, FIELD, ExpectedTrajectory)
+        if expected is None or (expected.calls is None and not expected.forbidden and not expected.counts):
             return self.skipped(case, f"the case's metadata expects no tool calls in {FIELD}")
-        made = made_calls(trace, ignore_failed=self.config.ignore_failed_calls)
-        rules = CallRules(wanted, self.config.match, self.config.tolerance)
-        rule_breaks = [*_forbidden(wanted, made, rules), *_miscounted(wanted, made)]
-        if wanted.calls is None:
-            return self._verdict_on(case, made, rule_breaks, None)
-        match = CallMatch.of(rules, wanted.mode or self.config.mode, wanted.calls, made)
-        return self._verdict_on(case, made, rule_breaks, match)
+        actual = actual_calls(trace, ignore_failed=self.config.ignore_failed_calls)
+        rules = CallRules(expected, self.config.match, self.config.tolerance)
+        rule_breaks = [*_forbidden(expected, actual, rules), *_miscounted(expected, actual)]
+        if expected.calls is None:
+            return self._verdict_on(case, actual, rule_breaks, None)
+        match = CallMatch.find(rules, expected.mode or self.config.mode, expected.calls, actual)
+        return self._verdict_on(case, actual, rule_breaks, match)
 
     def _verdict_on(
-        self, case: Case, made: list[MadeCall], rule_breaks: list[Problem], match: CallMatch | None
+        self, case: Case, actual: list[ActualCall], rule_breaks: list[Problem], match: CallMatch | None
     ) -> Verdict:
         problems = rule_breaks + (match.problems() if match else [])
-        figures = match.summary() if match else count(len(made), "tool call")
+        figures = match.summary() if match else count(len(actual), "tool call")
         evidence = {
-            **(match.figures() if match else {"actual_calls": len(made)}),
+            **(match.figures() if match else {"actual_calls": len(actual)}),
             "problem_count": len(problems),
             "problems": [text for text, _ in problems[:EVIDENCE_LIMIT]],
         }
         if not problems:
             return self.passed(case, f"the tool calls are as expected ({figures})", evidence=evidence)
-        malformed = [call.problem for call in made if call.problem is not None]
+        malformed = [call.problem for call in actual if call.problem is not None]
         return self.failed(
             case,
             f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})",
@@ -101,23 +111,23 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         )
 
 
-def _forbidden(wanted: ExpectedTrajectory, made: list[MadeCall], rules: CallRules) -> list[Problem]:
-    in_part = CallRules(wanted.model_copy(update={"match": None}), "partial", rules.tolerance)
+def _forbidden(expected: ExpectedTrajectory, actual: list[ActualCall], rules: CallRules) -> list[Problem]:
+    partial_rules = CallRules(expected.model_copy(update={"match": None}), "partial", rules.tolerance)
     return [
-        (f"{named(call.tool)} must not be called like that (event {actual.idx})", actual.idx)
-        for call in wanted.forbidden
-        for actual in made
-        # Malformed arguments are no excuse where any arguments are forbidden.
-        if in_part.fits(call, actual)
-        or (actual.arguments is None and actual.tool == call.tool and not call.arguments)
+        (f"{display_name(call.tool)} must not be called like that (event {call.idx})", call.idx)
+        for forbidden in expected.forbidden
+        for call in actual
+        # Malformed arguments are no excuse if any arguments are forbidden.
+        if partial_rules.fits(forbidden, call)
+        or (call.arguments is None and call.tool == forbidden.tool and not forbidden.arguments)
     ]
 
 
-def _miscounted(wanted: ExpectedTrajectory, made: list[MadeCall]) -> list[Problem]:
-    counts = Counter(call.tool for call in made)
+def _miscounted(expected: ExpectedTrajectory, actual: list[ActualCall]) -> list[Problem]:
+    counts = Counter(call.tool for call in actual)
     problems: list[Problem] = []
-    for tool, allowed in sorted(wanted.counts.items()):
-        words = f"{named(tool)} was called {count(counts[tool], 'time')}, expected"
+    for tool, allowed in sorted(expected.counts.items()):
+        words = f"{display_name(tool)} was called {count(counts[tool], 'time')}, expected"
         if counts[tool] < allowed.min:
             problems.append((f"{words} at least {allowed.min}", None))
         elif allowed.max is not None and counts[tool] > allowed.max:

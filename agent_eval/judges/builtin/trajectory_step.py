@@ -1,27 +1,35 @@
-"""Whether every tool call was answered, and every answer was asked for."""
+"""The `trajectory_step` judge: check that every tool call has a result, and every result a call."""
 
 from __future__ import annotations
+
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, named
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, display_name
 from agent_eval.text.numbers import count
 
 
 class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
-    """Checks that calls and results pair up, in parallel calls too.
+    """Checks that calls and results pair up, also when calls run in parallel.
 
-    Fails on a result that no call asked for, a call without a result, and a result that names another
-    tool than its call. An empty trace is an error; a trace without tool events is skipped. The score is
-    the share of pairs in order.
+    A result without a call, a call without a result, and a result that names another tool than its call
+    fail. An empty trace is an error; a trace without tool events is skipped. The score is the share of
+    pairs in order.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="lookup_order")])
+        >>> TrajectoryStepJudge().evaluate(Case(case_id="refund"), trace).reason
+        'the call of lookup_order has no result (event 0)'
     """
 
     judge_id = "trajectory_step"
     Config = JudgeConfig
 
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        """See the class."""
         if not trace.events:
             return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
         answered = _answered_in_turn(trace.events)
@@ -30,7 +38,7 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
         pairs = trace.calls
         if not pairs:
             return self.skipped(case, "the trace has no tool calls")
-        problems = [found for found in map(_problem, pairs) if found is not None]
+        problems = [problem for problem in map(_problem, pairs) if problem is not None]
         if not problems:
             return self.passed(case, f"{count(len(pairs), 'tool call')} answered")
         problems.sort()
@@ -49,10 +57,10 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
 
 
 def _answered_in_turn(events: list[Event]) -> int:
-    """Number of calls when each is answered before the next; 0 when pairing has to look closer.
+    """Count the calls if each is answered before the next; return 0 if the calls must be paired properly.
 
-    The common case, at a fraction of what pairing costs. With one call open at a time, a result of the
-    same attempt, id and tool can only be its answer.
+    This is the common case, and costs a fraction of pairing. With one call open at a time, a result of
+    the same attempt, id and tool can only be its answer.
     """
     answered = 0
     pending: Event | None = None
@@ -82,9 +90,9 @@ def _problem(pair: ToolCall) -> tuple[int, str] | None:
     if result is None:
         return call.idx, f"the call of {_tool(call)} has no result"
     if result.tool and call.tool and result.tool != call.tool:
-        return result.idx, f"the call of {named(call.tool)} is answered by {named(result.tool)}"
+        return result.idx, f"the call of {display_name(call.tool)} is answered by {display_name(result.tool)}"
     return None
 
 
 def _tool(event: Event) -> str:
-    return named(event.tool) if event.tool else "an unnamed tool"
+    return display_name(event.tool) if event.tool else "an unnamed tool"

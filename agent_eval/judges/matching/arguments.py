@@ -1,4 +1,4 @@
-"""Arguments of a tool call, as the object that they should be."""
+"""Read JSON from a trace, and compare calls and messages by fingerprint."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TEXT_LIMITS = Limits(max_bytes=16 << 20)
 
 
 class UnreadableText(ValueError):
-    """A text that should be JSON and is not."""
+    """A text that should be JSON but is not."""
 
 
 class MalformedArguments(ValueError):
-    """Arguments that are no object. `failure` is parse_error or type_error."""
+    """Arguments of a tool call that are not an object. `failure` is parse_error or type_error."""
 
     def __init__(self, message: str, failure: FailureKind) -> None:
         super().__init__(message)
@@ -27,10 +27,14 @@ class MalformedArguments(ValueError):
 
 
 def read_text(text: str, what: str) -> Any:
-    """Strict JSON within a trace.
+    """Parse strict JSON from within a trace.
+
+    Args:
+        text: The JSON text.
+        what: Name of the text in messages, such as "the final output".
 
     Raises:
-        UnreadableText: Says why and where, without quoting the text.
+        UnreadableText: Not JSON; says why and where, without quoting the text.
     """
     try:
         data = text.encode()
@@ -43,10 +47,10 @@ def read_text(text: str, what: str) -> Any:
 
 
 def read_arguments(recorded: Any) -> dict[str, Any]:
-    """Arguments as an object: null is none given, a string must be the JSON text of an object.
+    """Return a call's arguments as an object, which may be recorded as JSON text; null means no arguments.
 
     Raises:
-        MalformedArguments: Anything else.
+        MalformedArguments: Anything but an object, its JSON text or null.
     """
     if isinstance(recorded, dict):
         return recorded
@@ -59,35 +63,42 @@ def read_arguments(recorded: Any) -> dict[str, Any]:
             raise MalformedArguments(f"that are not JSON: {problem}", FailureKind.PARSE_ERROR) from None
         if isinstance(recorded, dict):
             return recorded
-    raise MalformedArguments(f"that are {_kind(recorded)}, not an object", FailureKind.TYPE_ERROR)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, (int, float)):
-        return "a number"
-    return {str: "a string", list: "an array", type(None): "null"}.get(type(value), "unknown")
+    raise MalformedArguments(f"that are {_type_name(recorded)}, not an object", FailureKind.TYPE_ERROR)
 
 
 def call_fingerprint(tool: str, arguments: Any) -> str:
-    """Equal for calls that differ in the order of arguments, in white space or in number format only."""
-    return f"{tool} {json.dumps(_normal(_parsed(arguments)), sort_keys=True)}"
+    """Return a text that is equal for calls with the same tool and arguments.
+
+    The order of arguments, white space and number format (1 and 1.0) do not matter.
+
+    Example:
+        >>> as_object = call_fingerprint("pay", {"to": "B", "amount": 5})
+        >>> as_object == call_fingerprint("pay", '{"amount": 5.0, "to": "B"}')
+        True
+    """
+    return f"{tool} {json.dumps(_normalize(_parse_text(arguments)), sort_keys=True)}"
 
 
 def message_fingerprint(output: Any) -> str:
-    """Equal for messages that differ in white space and letter case only; empty for an empty message."""
+    """Return a text that is equal for messages that differ only in white space and letter case.
+
+    The fingerprint of an empty message is empty.
+    """
     if isinstance(output, str):
         return " ".join(output.split()).casefold()
-    return json.dumps(_normal(output), sort_keys=True)
+    return json.dumps(_normalize(output), sort_keys=True)
 
 
 def longest_repeat(items: Sequence[str], max_period: int) -> tuple[int, int, int]:
-    """The block of at most `max_period` items that comes most often in a row.
+    """Find the block of at most `max_period` items that repeats most often in a row.
 
     Returns:
-        (times, period, start): how often it comes, its length and the position of the first item. Among
-        equals the shortest block, then the first. (0, 0, 0) for no items.
+        (times, period, start): how often the block comes, its length and the position of its first item.
+        Among equals the shortest block, then the first. (0, 0, 0) for no items.
+
+    Example:
+        >>> longest_repeat("xababab", max_period=3)
+        (3, 2, 1)
     """
     best = (1, 1, 0) if items else (0, 0, 0)
     for period in range(1, min(max_period, len(items) // 2) + 1):
@@ -100,7 +111,15 @@ def longest_repeat(items: Sequence[str], max_period: int) -> tuple[int, int, int
     return best
 
 
-def _parsed(arguments: Any) -> Any:
+def _type_name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return {str: "a string", list: "an array", type(None): "null"}.get(type(value), "unknown")
+
+
+def _parse_text(arguments: Any) -> Any:
     if isinstance(arguments, str):
         try:
             return read_text(arguments, "arguments")
@@ -109,13 +128,13 @@ def _parsed(arguments: Any) -> Any:
     return arguments
 
 
-def _normal(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, dict):
-        return {_normal(key): _normal(item) for key, item in value.items()}
+        return {_normalize(key): _normalize(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_normal(item) for item in value]
+        return [_normalize(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

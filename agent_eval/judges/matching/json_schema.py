@@ -1,9 +1,9 @@
-"""JSON Schema: drafts 2020-12, 2019-09, 7, 6 and 4, without reading anything from anywhere.
+"""Validate values against JSON Schema: drafts 2020-12, 2019-09, 7, 6 and 4, without files or network.
 
-A schema comes from the suite, the value from an agent; both are hostile. References reach the schema
+A schema comes from the suite and the value from an agent; both are hostile. References reach the schema
 itself and the published meta-schemas, never a file or an address. Patterns run on RE2 (`schema_keywords`).
-`format` is an annotation, as the drafts have it by default, and is not asserted. A schema that refers to
-itself without end, or that takes more than `REFERENCE_LIMIT` references on one value, is an error.
+`format` is an annotation, as the drafts define it by default, and is not asserted. A schema that refers to
+itself endlessly, or that follows more than `REFERENCE_LIMIT` references on one value, is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agent_eval.judges.matching.schema_keywords import (
 )
 
 REFERENCE_LIMIT = 200_000
-"""References followed while one value is checked; a few seconds' work."""
+"""Maximum number of references followed while one value is checked; a few seconds' work."""
 
 _MESSAGE_LIMIT = 160
 
@@ -49,7 +49,12 @@ class UnusableSchema(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Where a value breaks its schema (`$.items[0].price`), and how, in bounded words."""
+    """One place where a value breaks its schema, such as `$.items[0].price`, and how, in bounded words.
+
+    Example:
+        >>> violations({"properties": {"price": {"minimum": 0}}}, {"price": -1})
+        [Violation(path='$.price', message='-1 is less than the minimum of 0')]
+    """
 
     path: str
     message: str
@@ -63,7 +68,7 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
             something that is not in the schema. Names the case, the field and the place.
     """
     try:
-        _checked(canonical_json(schema))
+        _inspect_once(canonical_json(schema))
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
         raise InvalidInput(
@@ -75,16 +80,16 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
 
 
 def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
-    """Where the value breaks the schema: at most `limit` places, none when it is valid.
+    """Return at most `limit` places where the value breaks the schema; none if the value is valid.
 
     Raises:
         UnusableSchema: The schema cannot be applied to this value.
     """
-    return apply(_validator(canonical_json(schema)), value, limit=limit)
+    return apply(_validator_for(canonical_json(schema)), value, limit=limit)
 
 
 def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
-    """Like `violations`, with a validator made by `make_validator`."""
+    """Do what `violations` does, with a validator from `make_validator`."""
     try:
         with limited_references(REFERENCE_LIMIT):
             if validator.is_valid(value):
@@ -101,25 +106,27 @@ def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Vi
             f"the schema takes more than {REFERENCE_LIMIT} references on this value",
             remedy="Use fewer alternatives that refer to alternatives.",
         ) from None
-    # What a reference leads to is no schema, or was never inspected; the library may then raise anything.
+    # A reference may lead to something that is not a schema or was never inspected; the library may then
+    # raise anything.
     except Exception as problem:
         words = clipped(f"{type(problem).__name__}: {problem}", _MESSAGE_LIMIT)
         raise UnusableSchema(f"applying it raised {words}") from None
 
 
 def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> Any:
-    """A validator for `apply`.
+    """Build a validator for `apply`.
 
     Args:
         schema: The schema; not checked, see `inspect`.
-        draft: The draft of a schema that states none, a key of `DRAFTS`.
-        registry: What the schema may refer to beside itself.
+        draft: The draft of a schema that names none, a key of `DRAFTS`.
+        registry: Resources that the schema may refer to, besides itself.
 
     Raises:
         UnusableSchema: Unknown draft.
     """
-    made = _draft_of(schema, draft)
-    return made(schema, registry=registry, _resolver=_resolver(_resource(schema, made), registry))
+    validator_class = _validator_class_of(schema, draft)
+    resolver = _resolver(_resource(schema, validator_class), registry)
+    return validator_class(schema, registry=registry, _resolver=resolver)
 
 
 def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> None:
@@ -129,70 +136,70 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
         UnusableSchema: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
             something that is neither in the schema nor in the registry.
     """
-    made = _draft_of(schema, draft)
+    validator_class = _validator_class_of(schema, draft)
     try:
         with limited_references(REFERENCE_LIMIT):
-            error = next(_meta_validator(made).iter_errors(schema), None)
+            error = next(_meta_validator(validator_class).iter_errors(schema), None)
         if error is not None:
             raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
-        _check_subschemas(_resource(schema, made), registry)
+        _check_subschemas(_resource(schema, validator_class), registry)
     except (RecursionError, TooManyReferences):
         raise UnusableSchema("it is nested too deeply or too large") from None
 
 
 @lru_cache(maxsize=256)
-def _validator(schema_json: bytes) -> Any:
+def _validator_for(schema_json: bytes) -> Any:
     return make_validator(orjson.loads(schema_json))
 
 
 @lru_cache(maxsize=256)
-def _checked(schema_json: bytes) -> None:
+def _inspect_once(schema_json: bytes) -> None:
     inspect(orjson.loads(schema_json))
 
 
-def _draft_of(schema: Any, default: str) -> Any:
-    stated = schema.get("$schema") if isinstance(schema, dict) else None
-    if stated is None:
+def _validator_class_of(schema: Any, default: str) -> Any:
+    dialect = schema.get("$schema") if isinstance(schema, dict) else None
+    if dialect is None:
         return DRAFTS[default]
-    draft = DRAFTS.get(draft_id(stated))
-    if draft is None:
+    validator_class = DRAFTS.get(draft_id(dialect))
+    if validator_class is None:
         raise UnusableSchema(
-            f"$schema {quoted(stated)} is no draft known here",
+            f"$schema {quoted(dialect)} is not a supported draft",
             place="/$schema",
             remedy=f"Use one of {', '.join(DRAFTS)}, or leave it out for {DEFAULT_DRAFT}.",
         )
-    return draft
+    return validator_class
 
 
 def _resolver(root: Any, registry: Any) -> Any:
-    # Anchors and embedded ids are found once here, instead of at every reference.
+    # Crawling finds anchors and embedded ids once, instead of at every reference.
     base = (root.id() or "") if isinstance(root.contents, dict) else ""
     return registry.with_resource(base, root).crawl().resolver(base)
 
 
 @lru_cache(maxsize=len(DRAFTS))
-def _meta_validator(draft: Any) -> Any:
-    return draft(draft.META_SCHEMA, registry=REGISTRY)
+def _meta_validator(validator_class: Any) -> Any:
+    return validator_class(validator_class.META_SCHEMA, registry=REGISTRY)
 
 
-def _resource(schema: Any, draft: Any) -> Any:
-    return specification_of(draft).create_resource(schema)
+def _resource(schema: Any, validator_class: Any) -> Any:
+    return specification_of(validator_class).create_resource(schema)
 
 
 def _check_subschemas(root: Any, registry: Any) -> None:
-    """Compile every pattern and resolve every reference of a schema and of what it refers to."""
-    open_resources = [(root, _resolver(root, registry))]
-    seen: set[int] = set()
-    while open_resources:
-        resource, resolver = open_resources.pop()
+    """Compile every pattern and resolve every reference of a schema and of the schemas it refers to."""
+    pending = [(root, _resolver(root, registry))]
+    checked_ids: set[int] = set()
+    while pending:
+        resource, resolver = pending.pop()
         contents = resource.contents
-        if not isinstance(contents, dict) or id(contents) in seen:
+        if not isinstance(contents, dict) or id(contents) in checked_ids:
             continue
-        seen.add(id(contents))
+        checked_ids.add(id(contents))
         _check_patterns(contents)
         references = [key for key in ("$ref", "$dynamicRef") if key in contents]
-        open_resources += [_target(contents[key], key, resource, resolver) for key in references]
-        open_resources += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
+        pending += [_target(contents[key], key, resource, resolver) for key in references]
+        pending += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
 
 
 def _check_patterns(schema: dict[str, Any]) -> None:
@@ -215,16 +222,17 @@ def _patterns(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
     try:
-        found = resolver.lookup(reference)
-    # A malformed reference or a pointer into a string ends in whatever the library ran into.
+        resolved = resolver.lookup(reference)
+    # The library raises different errors for a malformed reference and for a pointer into a string.
     except Exception:
         raise UnusableSchema(
             f"{keyword} {quoted(reference)} leads to nothing in the schema",
-            remedy="Put what it refers to under $defs; files and addresses are never read.",
+            remedy="Put the schema it refers to under $defs; files and addresses are never read.",
         ) from None
-    if not isinstance(found.contents, (dict, bool)):
+    if not isinstance(resolved.contents, (dict, bool)):
         raise UnusableSchema(f"{keyword} {quoted(reference)} leads to something that is not a schema")
-    return type(resource)(contents=found.contents, specification=resource._specification), found.resolver
+    target = type(resource)(contents=resolved.contents, specification=resource._specification)
+    return target, resolved.resolver
 
 
 def _violation(error: jsonschema_exceptions.ValidationError) -> Violation:
@@ -237,7 +245,7 @@ def _violation(error: jsonschema_exceptions.ValidationError) -> Violation:
 def _message(error: jsonschema_exceptions.ValidationError) -> str:
     if len(error.message) <= _MESSAGE_LIMIT:
         return error.message
-    # The library's sentences begin with the whole value; what is wrong with it would be cut off.
+    # The library's sentences begin with the whole value; clipping would remove what is wrong with it.
     return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
 
 

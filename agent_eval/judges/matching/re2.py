@@ -1,4 +1,4 @@
-"""Regular expressions on RE2, which answers in time linear in the text whatever the pattern.
+"""Regular expressions and globs on RE2, which searches in time linear in the text, whatever the pattern.
 
 Patterns come from suites and schemas, texts from agents: both are hostile, so Python's own engine,
 which backtracks without bound, is never used on them.
@@ -15,10 +15,10 @@ from agent_eval.errors import InvalidInput
 from agent_eval.judges.base import clipped, quoted
 
 _PATTERN_LIMIT = 20_000
-"""Characters in a pattern at most; what is longer is a list of words, not a pattern."""
+"""Maximum number of characters in a pattern; a longer text is a list of words, not a pattern."""
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
-"""Characters that mean something else than themselves in a pattern."""
+"""Characters that do not match themselves in a pattern."""
 
 _NOT_IN_RE2 = (
     ("(?=", "lookahead"),
@@ -31,7 +31,7 @@ _NOT_IN_RE2 = (
 
 
 class InvalidPattern(ValueError):
-    """A pattern RE2 cannot run. `remedy` says what to write instead."""
+    """A pattern that RE2 cannot run. `remedy` says what to write instead."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -40,12 +40,16 @@ class InvalidPattern(ValueError):
 
 @lru_cache(maxsize=512)  # a compiled pattern takes some 8 KB
 def compile_pattern(pattern: str) -> Any:
-    """Compile for RE2; `.search(text)` then finds it anywhere in the text. Groups capture nothing.
+    """Compile a pattern for RE2; `.search(text)` searches anywhere in the text. Groups capture nothing.
 
-    Searching `text.encode()` saves RE2's wrapper the translation of positions.
+    Searching `text.encode()` is faster: RE2's wrapper then need not translate positions.
 
     Raises:
-        InvalidPattern: Malformed, longer than 20,000 characters, or using what RE2 leaves out.
+        InvalidPattern: Malformed, longer than 20,000 characters, or using syntax that RE2 lacks.
+
+    Example:
+        >>> compile_pattern("(?i)refund(ed)?").search("Refunded.") is not None
+        True
     """
     if len(pattern) > _PATTERN_LIMIT:
         raise InvalidPattern(
@@ -63,12 +67,17 @@ def compile_pattern(pattern: str) -> Any:
 
 @lru_cache(maxsize=512)
 def compile_glob(glob: str) -> Any:
-    """Compile a glob for RE2: `*` is any text, `?` any character, `[abc]` and `[!abc]` one of a set or none.
+    """Compile a glob for RE2; `.search(text)` succeeds if the glob matches the whole text.
 
-    `.search(text)` finds it when it is the whole text. Everything else stands for itself.
+    `*` is any text, `?` any character, `[abc]` one character of a set, `[!abc]` one that is not in the
+    set. Every other character matches itself.
 
     Raises:
-        InvalidPattern: A set that makes no sense, such as `[z-a]`, or too long.
+        InvalidPattern: An invalid set, such as `[z-a]`, or a glob that is too long.
+
+    Example:
+        >>> compile_glob("items.*.id").search("items.3.id") is not None
+        True
     """
     parts, place = [], 0
     while place < len(glob):
@@ -76,31 +85,31 @@ def compile_glob(glob: str) -> Any:
         place += 1
         end = glob.find("]", place + 1 + glob.startswith("!", place)) if character == "[" else -1
         if end >= 0:
-            parts.append(_class_of(glob[place:end]))
+            parts.append(_character_class(glob[place:end]))
             place = end + 1
         else:
-            parts.append(_WILD.get(character) or _itself(character))
+            parts.append(_WILDCARDS.get(character) or _escape(character))
     return compile_pattern(rf"(?s)\A(?:{''.join(parts)})\z")
 
 
-_WILD = {"*": ".*", "?": "."}
+_WILDCARDS = {"*": ".*", "?": "."}
 
 
-def _itself(character: str) -> str:
+def _escape(character: str) -> str:
     return f"\\{character}" if character in _SPECIAL else character
 
 
-def _class_of(members: str) -> str:
+def _character_class(members: str) -> str:
     negated = members.startswith("!")
-    escaped = "".join(f"\\{one}" if one in "\\[]^" else one for one in members[negated:])
+    escaped = "".join(f"\\{member}" if member in "\\[]^" else member for member in members[negated:])
     return f"[{'^' * negated}{escaped}]"
 
 
 def is_found(pattern: str, text: bytes) -> bool:
-    """Whether a pattern is found anywhere in UTF-8 text.
+    """Whether a pattern matches anywhere in UTF-8 text.
 
-    Patterns without special characters, often an id that only one case has, are searched for as they
-    are: that takes less than compiling them.
+    A pattern without special characters, often an id that only one case has, is searched for as plain
+    text, because that is cheaper than compiling it.
 
     Raises:
         InvalidPattern: As `compile_pattern`.
@@ -115,10 +124,10 @@ def _is_literal(pattern: str) -> bool:
 
 
 def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
-    """Refuse a pattern that cannot be run.
+    """Refuse a pattern that RE2 cannot run.
 
     Raises:
-        InvalidInput: Names the case, the field and the pattern.
+        InvalidInput: Unusable pattern; names the case, the field and the pattern.
     """
     if _is_literal(pattern) and len(pattern) <= _PATTERN_LIMIT:
         return
@@ -143,7 +152,7 @@ def _explanation(problem: Exception) -> str:
 def _remedy(pattern: str, problem: Exception) -> str:
     for syntax, name in _NOT_IN_RE2:
         if syntax in pattern:
-            return f"RE2 has no {name} ({syntax}…); write several patterns, or name what may stand there."
+            return f"RE2 has no {name} ({syntax}…); write several patterns, or list the texts that may match."
     text = _explanation(problem)
     if "invalid escape sequence" in text:
         escape = text.rsplit(" ", 1)[-1]

@@ -1,8 +1,9 @@
-"""Validators for each draft whose patterns run on RE2.
+"""Validators for each draft of JSON Schema whose patterns run on RE2.
 
-jsonschema's own keywords hand patterns to Python's backtracking engine in four places; those are
-replaced here. So are `uniqueItems`, which compares each item with each other one, and the choice of
-validator for an embedded `$schema`, which would bring the original keywords back.
+jsonschema's own keywords pass patterns to Python's backtracking engine in four places; this module
+replaces them. It also replaces `uniqueItems`, which compares each item with every other, the choice of
+validator for an embedded `$schema`, which would bring the original keywords back, and counts references.
+`to_re2` translates patterns from the dialect of JSON Schema (ECMA-262) to RE2's.
 """
 
 from __future__ import annotations
@@ -24,48 +25,48 @@ from agent_eval.judges.base import listed, quoted
 from agent_eval.judges.matching.re2 import compile_pattern
 
 REGISTRY = jsonschema_specifications.REGISTRY.crawl()
-"""The published meta-schemas, from the package; nothing else can be referred to."""
+"""The published meta-schemas, from the package; schemas can refer to nothing else."""
 
 DEFAULT_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class TooManyReferences(Exception):
-    """A schema whose references multiply."""
+    """A schema followed more references than `limited_references` allows."""
 
 
-class _Budget(threading.local):
-    left = 0
+class _ReferenceBudget(threading.local):
+    remaining = 0
 
 
-_budget = _Budget()
+_budget = _ReferenceBudget()
 
 
 @contextmanager
 def limited_references(limit: int) -> Iterator[None]:
-    """Within it, this thread may follow `limit` references; then `TooManyReferences` is raised."""
-    _budget.left = limit
+    """Let this thread follow `limit` references within the block; one more raises `TooManyReferences`."""
+    _budget.remaining = limit
     yield
 
 
-def _spend() -> None:
-    _budget.left -= 1
-    if _budget.left < 0:
+def _count_reference() -> None:
+    _budget.remaining -= 1
+    if _budget.remaining < 0:
         raise TooManyReferences
 
 
 @lru_cache(maxsize=256)
 def compile_schema_pattern(pattern: str) -> Any:
-    """Compile a pattern of a schema, which the drafts write in the dialect of ECMA-262.
+    """Compile a pattern from a schema, which is written in the dialect of ECMA-262.
 
     Raises:
-        InvalidPattern: RE2 cannot run it.
+        InvalidPattern: RE2 cannot run the pattern.
     """
     return compile_pattern(to_re2(pattern))
 
 
-def draft_id(stated: Any) -> str:
-    """A `$schema` in the form used here: without an empty fragment."""
-    return stated.removesuffix("#") if isinstance(stated, str) else ""
+def draft_id(dialect: Any) -> str:
+    """Return a `$schema` without an empty fragment, the form of the keys of `DRAFTS`."""
+    return dialect.removesuffix("#") if isinstance(dialect, str) else ""
 
 
 def _matches_any(patterns: list[Any], name: str) -> bool:
@@ -87,7 +88,7 @@ def _pattern_properties(validator: Any, value: Any, instance: Any, _: Any) -> It
 
 
 def _additional(schema: Any, instance: Any) -> list[str]:
-    """Names that neither `properties` nor `patternProperties` of the same schema speak of."""
+    """Return the names that neither `properties` nor `patternProperties` of the same schema cover."""
     properties = schema.get("properties", {})
     patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
     return [name for name in instance if name not in properties and not _matches_any(patterns, name)]
@@ -120,25 +121,25 @@ def _unevaluated_properties(
             yield from validator.descend(instance[name], value, path=name)
 
 
-def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
-    if wanted and validator.is_type(instance, "array"):
+def _unique_items(validator: Any, unique: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if unique and validator.is_type(instance, "array"):
         seen: set[Any] = set()
         for item in instance:
-            key = _as_key(item)
+            key = _hashable(item)
             if key in seen:
-                yield ValidationError(f"{quoted(item)} stands twice among items that must be unique")
+                yield ValidationError(f"{quoted(item)} occurs twice among items that must be unique")
                 return
             seen.add(key)
 
 
-def _as_key(value: Any) -> Any:
-    """Something hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
+def _hashable(value: Any) -> Any:
+    """Return a hashable value that is equal for equal JSON: 1 equals 1.0 but not true."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, dict):
-        return ("object", frozenset((name, _as_key(item)) for name, item in value.items()))
+        return ("object", frozenset((name, _hashable(item)) for name, item in value.items()))
     if isinstance(value, list):
-        return ("array", tuple(_as_key(item) for item in value))
+        return ("array", tuple(_hashable(item) for item in value))
     return value
 
 
@@ -148,9 +149,9 @@ def _unexpected(names: list[str]) -> str:
 
 
 def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
-    """Names of properties that a schema which the instance satisfies has evaluated.
+    """Return the names of the properties that a schema, which the instance satisfies, has evaluated.
 
-    The annotations of `properties`, `patternProperties`, `additionalProperties` and
+    These are the annotations of `properties`, `patternProperties`, `additionalProperties` and
     `unevaluatedProperties`, collected through in-place applicators as 2019-09 and 2020-12 define them.
     """
     if not isinstance(schema, dict):
@@ -168,9 +169,9 @@ def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
 
 
 def _applied_in_place(validator: Any, instance: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
-    """Subschemas that apply to the same instance and hold for it, each with a validator inside it."""
+    """Yield the subschemas that apply to the same instance and hold for it, each with a validator in it."""
     for resolved in _references(validator, schema):
-        _spend()
+        _count_reference()
         yield resolved.contents, validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
     candidates = [sub for keyword in ("allOf", "anyOf", "oneOf") for sub in schema.get(keyword, [])]
     dependent = schema.get("dependentSchemas", {})
@@ -204,13 +205,14 @@ def _enter(validator: Any, subschema: Any) -> Any:
 
 def _counted(keyword: Any) -> Any:
     def count_and_follow(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _spend()
+        _count_reference()
         return keyword(validator, value, instance, schema)
 
     return count_and_follow
 
 
 def _evolve(self: Any, **changes: Any) -> Any:
+    """Replace jsonschema's `evolve`, which would pick its own validator for an embedded `$schema`."""
     schema = changes.get("schema", self.schema)
     draft = type(self)
     if isinstance(schema, dict) and "$schema" in schema:
@@ -231,9 +233,9 @@ def _on_re2(original: Any) -> Any:
         if name in original.VALIDATORS:
             keywords[name] = _counted(original.VALIDATORS[name])
     extend: Any = validators.extend
-    made = extend(original, keywords)
-    made.evolve = _evolve
-    return made
+    validator_class = extend(original, keywords)
+    validator_class.evolve = _evolve
+    return validator_class
 
 
 DRAFTS: dict[str, Any] = {
@@ -250,7 +252,7 @@ DRAFTS: dict[str, Any] = {
 
 
 def specification_of(draft: Any) -> Any:
-    """How references work in a draft, for `referencing`.
+    """Return the specification of a draft for `referencing`, which says how its references work.
 
     Args:
         draft: A validator class from `DRAFTS`, or a validator.
@@ -261,13 +263,13 @@ def specification_of(draft: Any) -> Any:
 def _only_objects(specification: Any) -> Any:
     """Leave out subschemas that are just true or false.
 
-    They hold no ids and no references, and `referencing` cannot ask one for its id in draft 4, whose
+    They have neither ids nor references, and `referencing` cannot ask one for its id in draft 4, whose
     `additionalProperties` may be false.
     """
     return attrs.evolve(
         specification,
         subresources_of=lambda contents: (
-            found for found in specification.subresources_of(contents) if isinstance(found, dict)
+            subschema for subschema in specification.subresources_of(contents) if isinstance(subschema, dict)
         ),
     )
 
@@ -275,7 +277,7 @@ def _only_objects(specification: Any) -> Any:
 _SPECIFICATIONS = {name: _only_objects(referencing.jsonschema.specification_with(name)) for name in DRAFTS}
 
 
-_LAST = 0x10FFFF
+_LAST_CODE_POINT = 0x10FFFF
 
 # WhiteSpace and LineTerminator of ECMA-262, as inclusive ranges of code points.
 _SPACE = (
@@ -298,15 +300,15 @@ def _class_items(ranges: tuple[tuple[int, int], ...]) -> str:
 
 def _between(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     starts = [0, *(last + 1 for _, last in ranges)]
-    ends = [*(first - 1 for first, _ in ranges), _LAST]
+    ends = [*(first - 1 for first, _ in ranges), _LAST_CODE_POINT]
     return tuple(zip(starts, ends, strict=True))
 
 
 _CLASS_OF = {"s": _class_items(_SPACE), "S": _class_items(_between(_SPACE))}
 _REPLACED = {
     ".": r"[^\n\r\x{2028}\x{2029}]",
-    "[^]": rf"[\x{{0}}-\x{{{_LAST:x}}}]",
-    "[]": rf"[^\x{{0}}-\x{{{_LAST:x}}}]",
+    "[^]": rf"[\x{{0}}-\x{{{_LAST_CODE_POINT:x}}}]",
+    "[]": rf"[^\x{{0}}-\x{{{_LAST_CODE_POINT:x}}}]",
 }
 
 _LONG_NAMES = {
@@ -352,12 +354,12 @@ _LONG_NAMES = {
     "Private_Use": "Co",
 }
 
-# Alternatives in order: an escape of any length, the class that nothing or anything is in, one character.
+# Alternatives in order: escapes, from the longest on; the classes of every and of no character; a character.
 _PIECE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u\{[0-9a-fA-F]{1,6}\}|\\u[0-9a-fA-F]{4}"
     r"|\\c[A-Za-z]|\\0(?![0-9])"
-    # Bounded: without end, a pattern of nothing but openings would be read through once for each.
+    # Bounded: otherwise a pattern of nothing but opening braces would take quadratic time.
     r"|\\[pP]\{[^}]{0,100}\}"
     r"|\\.|\[\^\]|\[\]|.",
     re.DOTALL,
@@ -365,7 +367,12 @@ _PIECE = re.compile(
 
 
 def to_re2(pattern: str) -> str:
-    """The same pattern in RE2's dialect. Never raises: what cannot be said RE2 refuses itself."""
+    """Translate a pattern to RE2's dialect. Never raises: RE2 itself refuses what it cannot express.
+
+    Example:
+        >>> to_re2(r"^\\u00e9\\p{Letter}+$")
+        '^\\\\x{e9}\\\\p{L}+$'
+    """
     parts: list[str] = []
     in_class = False
     for piece in _PIECE.findall(pattern):

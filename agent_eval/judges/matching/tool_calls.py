@@ -1,121 +1,60 @@
-"""Expected calls against actual ones: which is which, and what keeps the rest from matching."""
+"""Compare the tool calls that a case expects with those that the agent made.
+
+- `ExpectedTrajectory` is what a case expects, `actual_calls` what a trace has.
+- `CallRules` compares one expected call with one actual call.
+- `CallMatch` pairs expected with actual calls and describes what did not match. `pair_in_any_order`,
+  `pair_in_order` and `pair_in_place` are the ways to pair.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent_eval.contracts import Trace
-from agent_eval.judges.base import clipped, listed, named, quoted
+from agent_eval.judges.base import display_name, listed, quoted
 from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
 from agent_eval.judges.matching.re2 import InvalidPattern, compile_glob, compile_pattern
-
-Fits = Callable[[int, int], bool]
-"""Whether expected call number i could be actual call number j."""
-
-
-def in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
-    """A largest set of pairs, whatever their order, as {expected: actual}.
-
-    Maximum bipartite matching by shortest augmenting paths (Hopcroft and Karp 1973 use many at a time;
-    traces are short, so one at a time will do). A greedy choice can miss a pair that this finds: one
-    actual call may fit two expected ones, of which only one has an alternative.
-    """
-    options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
-    taken_by: dict[int, int] = {}
-    for start in range(expected):
-        _augment(start, options, taken_by)
-    return {i: j for j, i in sorted(taken_by.items(), key=lambda pair: pair[1])}
-
-
-def _augment(start: int, options: list[list[int]], taken_by: dict[int, int]) -> None:
-    """Give `start` a partner, moving others to their alternatives where that frees one."""
-    came_from: dict[int, int] = {}
-    waiting = deque([start])
-    while waiting:
-        i = waiting.popleft()
-        for j in options[i]:
-            if j in came_from:
-                continue
-            came_from[j] = i
-            if j not in taken_by:
-                _reassign(j, came_from, taken_by)
-                return
-            waiting.append(taken_by[j])
-
-
-def _reassign(free: int, came_from: dict[int, int], taken_by: dict[int, int]) -> None:
-    partner_of = {i: j for j, i in taken_by.items()}
-    j: int | None = free
-    while j is not None:
-        i = came_from[j]
-        j_before = partner_of.get(i)
-        taken_by[j] = i
-        j = j_before
-
-
-def in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
-    """A largest set of pairs that keeps the order of both sides, as {expected: actual}.
-
-    The longest common subsequence with `fits` for equality, by dynamic programming.
-    """
-    fit = [[fits(i, j) for j in range(actual)] for i in range(expected)]
-    best = [[0] * (actual + 1) for _ in range(expected + 1)]
-    for i in range(expected - 1, -1, -1):
-        for j in range(actual - 1, -1, -1):
-            taken = best[i + 1][j + 1] + 1 if fit[i][j] else 0
-            best[i][j] = max(taken, best[i + 1][j], best[i][j + 1])
-    pairs: dict[int, int] = {}
-    i = j = 0
-    while i < expected and j < actual:
-        if fit[i][j] and best[i][j] == best[i + 1][j + 1] + 1:
-            pairs[i] = j
-            i, j = i + 1, j + 1
-        elif best[i + 1][j] >= best[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs
-
-
-def in_place(expected: int, actual: int, fits: Fits) -> dict[int, int]:
-    """The pairs at the same position on both sides, as {expected: actual}."""
-    return {i: i for i in range(min(expected, actual)) if fits(i, i)}
-
+from agent_eval.judges.matching.values import Rules, differences
 
 Mode = Literal["exact", "in_order", "any_order", "subset", "superset"]
 
+OTHERS_ALLOWED = ("in_order", "superset")
+"""Modes that allow calls beside the expected ones."""
+
 MAX_EXPECTED_CALLS = 500
-"""Calls one case may expect."""
+"""Maximum number of calls that one case may expect."""
+
+Problem = tuple[str, int | None]
+"""One sentence, and the index of the event that shows the problem."""
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class ArgumentRules(_Strict):
-    """How arguments are compared; see `matching.Rules`. Set for a case, or for one call."""
+class ArgumentRules(_StrictModel):
+    """How a suite wants arguments compared, for a case or for one call; see `Rules`."""
 
     match: Literal["exact", "partial"] | None = None
-    """`partial` allows more members than expected, at every level; null asks the judge's config."""
+    """`partial` allows more members than expected, at every level; null uses the judge's configuration."""
     tolerance: float | None = Field(default=None, ge=0)
-    """By how much numbers may differ, absolutely."""
+    """Largest absolute difference between numbers that count as equal."""
     ignore: list[str] = Field(default_factory=list)
     """Globs of places that are not compared: `request_id`, `*.created_at`, `items.*.id`."""
     patterns: dict[str, str] = Field(default_factory=dict)
     """RE2 patterns by place, instead of equality."""
     defaults: dict[str, Any] = Field(default_factory=dict)
-    """Arguments that may be left out when they would have this value."""
+    """Arguments that may be left out if they would have this value."""
 
     @field_validator("patterns")
     @classmethod
-    def _usable(cls, patterns: dict[str, str]) -> dict[str, str]:
+    def _usable_patterns(cls, patterns: dict[str, str]) -> dict[str, str]:
         for glob, pattern in patterns.items():
             _refuse_unusable(compile_glob, glob)
             _refuse_unusable(compile_pattern, pattern)
@@ -129,22 +68,22 @@ class ArgumentRules(_Strict):
         return globs
 
 
-def _refuse_unusable(compiled: Callable[[str], Any], text: str) -> None:
+def _refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
     try:
-        compiled(text)
+        compile_text(text)
     except InvalidPattern as problem:
         raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
 
 
 class ExpectedCall(ArgumentRules):
-    """One call. Without `arguments` any will do; `{}` means none."""
+    """One call that a case expects. Without `arguments` any arguments match; `{}` matches none."""
 
     tool: str = Field(min_length=1)
     arguments: dict[str, Any] | None = None
 
 
-class Count(_Strict):
-    """How often a tool is called, both ends included."""
+class Count(_StrictModel):
+    """How often a tool may be called, both ends included."""
 
     min: int = Field(default=0, ge=0)
     max: int | None = Field(default=None, ge=0)
@@ -157,14 +96,18 @@ class Count(_Strict):
 
 
 class ExpectedTrajectory(ArgumentRules):
-    """Everything a case expects of its tool calls. `calls: []` expects none; null says nothing of them."""
+    """All that a case expects of its tool calls.
+
+    `calls: []` expects no calls; `calls: null` expects nothing about them.
+    """
 
     mode: Mode | None = None
-    """null asks the judge's config."""
+    """null uses the judge's configuration."""
     calls: list[ExpectedCall] | None = Field(default=None, max_length=MAX_EXPECTED_CALLS)
     forbidden: list[ExpectedCall] = Field(default_factory=list, max_length=MAX_EXPECTED_CALLS)
-    """Calls that must not happen; their arguments are compared in part unless they say otherwise."""
+    """Calls that must not happen; their arguments match partially unless they set `match`."""
     counts: dict[str, Count] = Field(default_factory=dict)
+    """Number of calls by tool; a whole number is both minimum and maximum."""
 
     @field_validator("counts", mode="before")
     @classmethod
@@ -177,29 +120,14 @@ class ExpectedTrajectory(ArgumentRules):
         }
 
 
-def rules_for(call: ExpectedCall, case: ArgumentRules, match: str, tolerance: float) -> Rules:
-    """The rules of one call: its own, else its case's, else the given ones; lists add up."""
-    own = call.match or case.match or match
-    allowed = next((value for value in (call.tolerance, case.tolerance) if value is not None), tolerance)
-    return Rules(
-        partial=own == "partial",
-        tolerance=allowed,
-        ignore=(*case.ignore, *call.ignore),
-        patterns={**case.patterns, **call.patterns},
-        defaults={**case.defaults, **call.defaults},
-    )
-
-
-Problem = tuple[str, int | None]
-"""One sentence, and the index of the event that shows it."""
-
-OTHERS_ALLOWED = ("in_order", "superset")
-"""Modes in which calls beside the expected ones are no problem."""
-
-
 @dataclass(frozen=True, slots=True)
-class MadeCall:
-    """A call the agent made; `arguments` is None where they are malformed, and `problem` says how."""
+class ActualCall:
+    """A call that the agent made. `arguments` is None if they are malformed; `problem` then says how.
+
+    Example:
+        >>> ActualCall(tool="refund", idx=3, arguments={"amount": 5}).problem is None
+        True
+    """
 
     tool: str
     idx: int
@@ -207,70 +135,109 @@ class MadeCall:
     problem: MalformedArguments | None = None
 
 
-def made_calls(trace: Trace, *, ignore_failed: bool) -> list[MadeCall]:
-    """The calls of a trace in order; without those whose result carries an error, when asked to."""
-    made = []
+def actual_calls(trace: Trace, *, ignore_failed: bool) -> list[ActualCall]:
+    """Return the calls of a trace in order.
+
+    Args:
+        trace: The trace of one run of the agent.
+        ignore_failed: Leave out calls whose result carries an error.
+    """
+    calls = []
     for pair in trace.calls:
         if pair.call is None or (ignore_failed and pair.error is not None):
             continue
         try:
-            made.append(MadeCall(pair.tool, pair.call.idx, read_arguments(pair.arguments)))
+            calls.append(ActualCall(pair.tool, pair.call.idx, read_arguments(pair.arguments)))
         except MalformedArguments as problem:
-            made.append(MadeCall(pair.tool, pair.call.idx, None, problem))
-    return made
+            calls.append(ActualCall(pair.tool, pair.call.idx, None, problem))
+    return calls
 
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """How calls of one case are compared: what the case says, then what the judge's config says."""
+    """Compares one expected call with one actual call, by the rules of the call, its case and the judge.
+
+    Example:
+        >>> rules = CallRules(ArgumentRules(), match="partial", tolerance=0.0)
+        >>> expected = ExpectedCall(tool="refund", arguments={"amount": 5})
+        >>> rules.fits(expected, ActualCall("refund", 3, {"amount": 5, "currency": "EUR"}))
+        True
+        >>> rules.mismatches(expected, ActualCall("refund", 3, {"amount": 6}))
+        ['amount is 6 instead of 5']
+    """
 
     case: ArgumentRules
     match: str
     tolerance: float
 
-    def fits(self, call: ExpectedCall, made: MadeCall) -> bool:
-        """Whether an actual call is an expected one. Malformed arguments fit nothing."""
-        return call.tool == made.tool and made.arguments is not None and not self.why_not(call, made)
+    def fits(self, expected: ExpectedCall, actual: ActualCall) -> bool:
+        """Whether an actual call is the expected one. Malformed arguments fit nothing."""
+        return (
+            expected.tool == actual.tool
+            and actual.arguments is not None
+            and not self.mismatches(expected, actual)
+        )
 
-    def why_not(self, call: ExpectedCall, made: MadeCall) -> list[str]:
-        """Up to three ways in which the arguments are not the expected ones."""
-        rules = rules_for(call, self.case, self.match, self.tolerance)
-        if call.arguments is None:
+    def mismatches(self, expected: ExpectedCall, actual: ActualCall) -> list[str]:
+        """Describe up to three ways in which the arguments differ from the expected ones."""
+        rules = self._rules_for(expected)
+        if expected.arguments is None:
             if not rules.patterns:
                 return []
             rules = replace(rules, partial=True)
-        return list(islice(differences(call.arguments or {}, made.arguments or {}, rules), 3))
+        return list(islice(differences(expected.arguments or {}, actual.arguments or {}, rules), 3))
 
-
-_PAIRING: dict[str, Callable[..., dict[int, int]]] = {"exact": in_place, "in_order": in_order}
+    def _rules_for(self, expected: ExpectedCall) -> Rules:
+        """Combine the rules: those of the call win over its case's, those over the judge's; lists add up."""
+        case = self.case
+        tolerances = (expected.tolerance, case.tolerance, self.tolerance)
+        return Rules(
+            partial=(expected.match or case.match or self.match) == "partial",
+            tolerance=next(value for value in tolerances if value is not None),
+            ignore=(*case.ignore, *expected.ignore),
+            patterns={**case.patterns, **expected.patterns},
+            defaults={**case.defaults, **expected.defaults},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CallMatch:
-    """Which expected call is which actual one, under a mode."""
+    """Expected calls paired with actual ones.
+
+    `pairs` maps positions in `expected` to positions in `actual`.
+
+    Example:
+        >>> rules = CallRules(ArgumentRules(), match="exact", tolerance=0.0)
+        >>> actual = [ActualCall("lookup", 0, {}), ActualCall("refund", 2, {})]
+        >>> match = CallMatch.find(rules, "any_order", [ExpectedCall(tool="refund")], actual)
+        >>> match.summary()
+        'precision 0.50, recall 1.00, any_order'
+        >>> match.problems()
+        [('lookup was called unexpectedly (event 0)', 0)]
+    """
 
     rules: CallRules
     mode: str
     expected: Sequence[ExpectedCall]
-    made: Sequence[MadeCall]
+    actual: Sequence[ActualCall]
     pairs: dict[int, int]
 
     @classmethod
-    def of(
-        cls, rules: CallRules, mode: str, expected: Sequence[ExpectedCall], made: Sequence[MadeCall]
+    def find(
+        cls, rules: CallRules, mode: str, expected: Sequence[ExpectedCall], actual: Sequence[ActualCall]
     ) -> CallMatch:
-        """Find the largest set of pairs the mode allows."""
+        """Find the largest set of pairs that the mode allows."""
 
         def fits(i: int, j: int) -> bool:
-            return rules.fits(expected[i], made[j])
+            return rules.fits(expected[i], actual[j])
 
-        pairs = _PAIRING.get(mode, in_any_order)(len(expected), len(made), fits)
-        return cls(rules, mode, expected, made, pairs)
+        find_pairs = {"exact": pair_in_place, "in_order": pair_in_order}.get(mode, pair_in_any_order)
+        return cls(rules, mode, expected, actual, find_pairs(len(expected), len(actual), fits))
 
     @property
     def precision(self) -> float:
         """Share of the actual calls that were expected; 1 without actual calls."""
-        return len(self.pairs) / len(self.made) if self.made else 1.0
+        return len(self.pairs) / len(self.actual) if self.actual else 1.0
 
     @property
     def recall(self) -> float:
@@ -279,156 +246,134 @@ class CallMatch:
 
     @property
     def score(self) -> float:
-        """Recall where others are allowed, precision for `subset`, else the harmonic mean of both."""
+        """Recall if other calls are allowed, precision for `subset`, else the harmonic mean of both."""
         if self.mode in OTHERS_ALLOWED:
             return self.recall
         if self.mode == "subset":
             return self.precision
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
 
     def summary(self) -> str:
-        """The figures in words."""
+        """Return precision, recall and mode in words."""
         return f"precision {self.precision:.2f}, recall {self.recall:.2f}, {self.mode}"
 
     def figures(self) -> dict[str, Any]:
-        """The figures as evidence."""
+        """Return the figures of the match as evidence for a verdict."""
         return {
             "mode": self.mode,
             "expected_calls": len(self.expected),
-            "actual_calls": len(self.made),
+            "actual_calls": len(self.actual),
             "matched_calls": len(self.pairs),
             "precision": round(self.precision, 4),
             "recall": round(self.recall, 4),
         }
 
     def problems(self) -> list[Problem]:
-        """What keeps the calls from matching; a call of the right tool is told by what is wrong with it."""
-        taken = set(self.pairs.values())
-        free = [made for position, made in enumerate(self.made) if position not in taken]
-        found: list[Problem] = []
-        for position, call in enumerate(self.expected):
+        """Describe every call that did not match: for a call of the right tool, what is wrong with it."""
+        matched = set(self.pairs.values())
+        unmatched = [call for position, call in enumerate(self.actual) if position not in matched]
+        problems: list[Problem] = []
+        for position, expected in enumerate(self.expected):
             if position in self.pairs:
                 continue
-            near = next((made for made in free if made.tool == call.tool), None)
-            if near is not None:
-                free.remove(near)
-                found.append(self._almost(call, near))
+            same_tool = next((call for call in unmatched if call.tool == expected.tool), None)
+            if same_tool is not None:
+                unmatched.remove(same_tool)
+                problems.append(self._near_miss(expected, same_tool))
             elif self.mode != "subset":
-                found.append((f"{named(call.tool)} was not called as expected", None))
+                problems.append((f"{display_name(expected.tool)} was not called as expected", None))
         if self.mode not in OTHERS_ALLOWED:
-            found += [
-                (f"{named(made.tool)} was called unexpectedly (event {made.idx})", made.idx) for made in free
-            ]
-        return found
+            for call in unmatched:
+                words = f"{display_name(call.tool)} was called unexpectedly (event {call.idx})"
+                problems.append((words, call.idx))
+        return problems
 
-    def _almost(self, call: ExpectedCall, made: MadeCall) -> Problem:
-        if made.problem is not None:
-            words = f"{named(made.tool)} was called with arguments {made.problem}"
-        elif found := self.rules.why_not(call, made):
-            words = f"{named(made.tool)} was called with other arguments: {listed(found)}"
+    def _near_miss(self, expected: ExpectedCall, actual: ActualCall) -> Problem:
+        tool = display_name(actual.tool)
+        if actual.problem is not None:
+            words = f"{tool} was called with arguments {actual.problem}"
+        elif mismatches := self.rules.mismatches(expected, actual):
+            words = f"{tool} was called with other arguments: {listed(mismatches)}"
         else:
-            words = f"{named(made.tool)} was called out of order"
-        return f"{words} (event {made.idx})", made.idx
+            words = f"{tool} was called out of order"
+        return f"{words} (event {actual.idx})", actual.idx
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How to compare. Places are written `a.b.0.c` and may be globs: `*.id`, `items.*`.
+Fits = Callable[[int, int], bool]
+"""Whether expected call number i could be actual call number j."""
 
-    `partial`: objects may have more members than expected, at every level.
-    `tolerance`: numbers may differ by this much, absolutely.
-    `ignore`: places that are not compared.
-    `patterns`: RE2 patterns by place; the value there (a string, else its JSON text) must show it.
-    `defaults`: members that may be left out, on either side, when the other has this value.
+
+def pair_in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Find a largest set of pairs regardless of order, as {expected: actual}.
+
+    Maximum bipartite matching by shortest augmenting paths (Hopcroft and Karp 1973 augment along many
+    paths at a time; traces are short, so one at a time will do). A greedy choice can miss a pair that this
+    finds: one actual call may fit two expected ones, of which only one has an alternative.
+
+    Example:
+        >>> fitting = {(0, 0), (0, 1), (1, 0)}
+        >>> pair_in_any_order(2, 2, lambda i, j: (i, j) in fitting)
+        {0: 1, 1: 0}
     """
-
-    partial: bool = False
-    tolerance: float = 0.0
-    ignore: tuple[str, ...] = ()
-    patterns: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-    def ignored(self, place: str) -> bool:
-        """Whether a place is not compared."""
-        return any(_is_at(glob, place) for glob in self.ignore)
-
-    def pattern_at(self, place: str) -> str | None:
-        """The pattern for a place, if there is one."""
-        return next((text for glob, text in self.patterns.items() if _is_at(glob, place)), None)
+    options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
+    expected_of: dict[int, int] = {}
+    for start in range(expected):
+        _augment(start, options, expected_of)
+    return {i: j for j, i in sorted(expected_of.items(), key=lambda pair: pair[1])}
 
 
-def _is_at(glob: str, place: str) -> bool:
-    # Names of members may hold lone surrogates, which RE2 cannot read and no glob asks for.
-    return glob == place or compile_glob(glob).search(place.encode("utf-8", "replace")) is not None
+def _augment(start: int, options: list[list[int]], expected_of: dict[int, int]) -> None:
+    """Find a partner for `start`, moving others to their alternatives if that frees one."""
+    reached_from: dict[int, int] = {}
+    queue = deque([start])
+    while queue:
+        i = queue.popleft()
+        for j in options[i]:
+            if j in reached_from:
+                continue
+            reached_from[j] = i
+            if j not in expected_of:
+                _reassign(j, reached_from, expected_of)
+                return
+            queue.append(expected_of[j])
 
 
-def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> Iterator[str]:
-    """Every way in which a value is not the expected one, in bounded words; nothing when it is.
+def _reassign(free: int, reached_from: dict[int, int], expected_of: dict[int, int]) -> None:
+    """Flip the pairs along the path that ends at `free`, which gains one pair."""
+    actual_of = {i: j for j, i in expected_of.items()}
+    j: int | None = free
+    while j is not None:
+        i = reached_from[j]
+        previous = actual_of.get(i)
+        expected_of[j] = i
+        j = previous
 
-    `True` is not `1`, and `1` is `1.0`. Lists are compared item by item and must be of equal length.
+
+def pair_in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Find a largest set of pairs that keeps the order of both sides, as {expected: actual}.
+
+    The longest common subsequence with `fits` for equality, by dynamic programming.
     """
-    if place and rules.ignored(place):
-        return
-    pattern = rules.pattern_at(place)
-    if pattern is not None:
-        if compile_pattern(pattern).search(_text(actual)) is None:
-            yield f"{_said(place)} {quoted(actual)} does not match {quoted(pattern)}"
-    elif isinstance(expected, dict) and isinstance(actual, dict):
-        yield from _members(expected, actual, rules, place)
-    elif isinstance(expected, list) and isinstance(actual, list):
-        if len(expected) != len(actual):
-            yield f"{_said(place)} has {len(actual)} items instead of {len(expected)}"
+    fit = [[fits(i, j) for j in range(actual)] for i in range(expected)]
+    best = [[0] * (actual + 1) for _ in range(expected + 1)]
+    for i in range(expected - 1, -1, -1):
+        for j in range(actual - 1, -1, -1):
+            with_pair = best[i + 1][j + 1] + 1 if fit[i][j] else 0
+            best[i][j] = max(with_pair, best[i + 1][j], best[i][j + 1])
+    pairs: dict[int, int] = {}
+    i = j = 0
+    while i < expected and j < actual:
+        if fit[i][j] and best[i][j] == best[i + 1][j + 1] + 1:
+            pairs[i] = j
+            i, j = i + 1, j + 1
+        elif best[i + 1][j] >= best[i][j + 1]:
+            i += 1
         else:
-            for position, (wanted, given) in enumerate(zip(expected, actual, strict=True)):
-                yield from differences(wanted, given, rules, _below(place, str(position)))
-    elif not same_scalar(expected, actual, rules.tolerance):
-        yield f"{_said(place)} is {quoted(actual)} instead of {quoted(expected)}"
+            j += 1
+    return pairs
 
 
-def _members(expected: dict[str, Any], actual: dict[str, Any], rules: Rules, place: str) -> Iterator[str]:
-    for name, wanted in expected.items():
-        below = _below(place, name)
-        if name in actual:
-            yield from differences(wanted, actual[name], rules, below)
-        elif not rules.ignored(below) and not _is_default(wanted, below, rules):
-            yield f"{_said(below)} is missing"
-    for name, given in actual.items():
-        below = _below(place, name)
-        if name in expected or rules.ignored(below) or _is_default(given, below, rules):
-            continue
-        if rules.pattern_at(below) is not None:
-            yield from differences(None, given, rules, below)
-        elif not rules.partial:
-            yield f"{_said(below)} is {quoted(given)} and was not expected"
-    for name in rules.patterns:
-        # A pattern asks for its member to be there, unless it is a glob.
-        if not place and name.isidentifier() and name not in actual and name not in expected:
-            yield f"{_said(name)} is missing"
-
-
-def _is_default(value: Any, place: str, rules: Rules) -> bool:
-    return place in rules.defaults and not any(differences(rules.defaults[place], value, Rules()))
-
-
-def same_scalar(expected: Any, actual: Any, tolerance: float = 0.0) -> bool:
-    """Whether two values that are not both objects or both arrays are the same JSON value."""
-    if _is_number(expected) and _is_number(actual):
-        return expected == actual or bool(abs(expected - actual) <= tolerance)
-    return type(expected) is type(actual) and bool(expected == actual)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _text(value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else orjson.dumps(value)
-
-
-def _below(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
-
-
-def _said(place: str) -> str:
-    return clipped(place, 60) if place else "the value"
+def pair_in_place(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Return the pairs at the same position on both sides, as {expected: actual}."""
+    return {i: i for i in range(min(expected, actual)) if fits(i, i)}

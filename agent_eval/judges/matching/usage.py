@@ -1,4 +1,4 @@
-"""Tokens and cost of a case: what the trace records, counted once, and what is priced instead."""
+"""Add up tokens and cost of a case: recorded usage, counted once, and prices where no cost is recorded."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ CACHE_WRITE_NAMES = (
 COST_NAMES = ("cost_usd", "gen_ai.usage.cost", "usage.cost_usd")
 MODEL_NAMES = ("gen_ai.response.model", "gen_ai.request.model", "model")
 RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
-"""Attributes that say which answer of a model an event is a part of."""
+"""Attributes that identify the model's answer to which an event belongs."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What one answer of a model used. Tokens are counts, cost is in US dollars; None is unknown."""
+    """Usage of one answer of a model. Tokens are counts, cost is in US dollars; None is unknown.
+
+    Example:
+        >>> usage = Usage(input_tokens=100)
+        >>> usage.absorb(Usage(input_tokens=100, output_tokens=7))
+        >>> usage.input_tokens, usage.output_tokens
+        (100, 7)
+    """
 
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -42,11 +49,11 @@ class Usage:
         return self.input_tokens is not None or self.output_tokens is not None
 
     def absorb(self, other: Usage) -> None:
-        """Take in another record of the same answer; figures grow while an answer streams."""
+        """Merge another record of the same answer, keeping the larger figures: they grow during streaming."""
         for name in _FIGURES:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if theirs is not None:
-                setattr(self, name, theirs if mine is None else max(mine, theirs))
+            own_figure, other_figure = getattr(self, name), getattr(other, name)
+            if other_figure is not None:
+                setattr(self, name, other_figure if own_figure is None else max(own_figure, other_figure))
         self.model = other.model or self.model
         self.at = self.at or other.at
 
@@ -56,10 +63,18 @@ _FIGURES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_t
 
 @dataclass(slots=True)
 class Spent:
-    """A case's totals with their source in words. None is unknown, never 0.
+    """Totals of a case with their source in words. None is unknown, never 0.
 
     `unpriced` names models (or "an unnamed model") whose cost is neither recorded nor known.
-    `known_cost_usd` is the part of the cost that is known even when the total is not.
+    `known_cost_usd` is the part of the cost that is known even if the total is not.
+
+    Example:
+        >>> from agent_eval.contracts import Case, Event, Trace
+        >>> usage = {"input_tokens": 100, "output_tokens": 7, "model": "in-house"}
+        >>> trace = Trace([Event(idx=0, actor="agent", type="message", attributes=usage)])
+        >>> totals = spent(Case(case_id="refund"), trace, price=lambda usage: None)
+        >>> totals.input_tokens, totals.tokens_from, totals.cost_usd, totals.unpriced
+        (100, 'events', None, ['in-house'])
     """
 
     input_tokens: float | None = None
@@ -72,56 +87,57 @@ class Spent:
 
 
 Price = Callable[[Usage], float | None]
-"""US dollars for tokens of a model; None when the price is unknown."""
+"""Function that prices a model's tokens in US dollars; None if the price is unknown."""
 
 
 def spent(case: Case, trace: Trace, price: Price) -> Spent:
-    """Total tokens and cost of a case.
+    """Add up tokens and cost of a case.
 
     Usage that several events repeat for one answer (same response id, or same span) counts once.
-    Totals in the case's metadata (`usage` or `token_usage`, `cost_usd`) stand in where events say
-    nothing, and win where they are larger: a trace may leave answers out.
+    Totals in the case's metadata (`usage` or `token_usage`, `cost_usd`) apply if events record nothing,
+    and if they are larger, because a trace may leave answers out.
     """
     answers = list(_answers(trace.events))
-    stated = _stated(case)
+    in_metadata = _usage_in_metadata(case)
     total = Spent()
     sources = set()
     for name in ("input_tokens", "output_tokens"):
-        recorded, claimed = _total(getattr(answer, name) for answer in answers), getattr(stated, name)
-        if claimed is not None and (recorded is None or claimed > recorded):
-            setattr(total, name, claimed)
+        from_events = _sum_known(getattr(answer, name) for answer in answers)
+        from_metadata = getattr(in_metadata, name)
+        if from_metadata is not None and (from_events is None or from_metadata > from_events):
+            setattr(total, name, from_metadata)
             sources.add("metadata")
-        elif recorded is not None:
-            setattr(total, name, recorded)
+        elif from_events is not None:
+            setattr(total, name, from_events)
             sources.add("events")
     total.tokens_from = " and ".join(sorted(sources)) or total.tokens_from
-    _add_cost(total, answers, stated, price)
+    _add_cost(total, answers, in_metadata, price)
     return total
 
 
-def _add_cost(total: Spent, answers: list[Usage], stated: Usage, price: Price) -> None:
+def _add_cost(total: Spent, answers: list[Usage], in_metadata: Usage, price: Price) -> None:
     sources = set()
-    for answer in answers or [stated]:
+    for answer in answers or [in_metadata]:
         cost = answer.cost_usd
         if cost is not None:
             sources.add("recorded")
         elif answer.has_tokens:
-            answer.model = answer.model or stated.model
+            answer.model = answer.model or in_metadata.model
             cost = price(answer)
             if cost is None:
                 total.unpriced.append(answer.model or "an unnamed model")
             else:
                 sources.add("priced from tokens")
         total.known_cost_usd += cost or 0.0
-    if stated.cost_usd is not None and stated.cost_usd >= total.known_cost_usd:
-        total.known_cost_usd, total.unpriced, sources = stated.cost_usd, [], {"metadata"}
+    if in_metadata.cost_usd is not None and in_metadata.cost_usd >= total.known_cost_usd:
+        total.known_cost_usd, total.unpriced, sources = in_metadata.cost_usd, [], {"metadata"}
     if sources and not total.unpriced:
         total.cost_usd = total.known_cost_usd
         total.cost_from = " and ".join(sorted(sources))
 
 
 def moment(text: str | None) -> datetime:
-    """When tokens were used, for the price of that day; the newest price when it is not known."""
+    """Parse the time at which tokens were used, for the price of that day; unknown means the newest price."""
     try:
         at = datetime.fromisoformat(text or "")
     except ValueError:
@@ -130,9 +146,9 @@ def moment(text: str | None) -> datetime:
 
 
 def _answers(events: Iterable[Event]) -> Iterable[Usage]:
-    found: dict[Any, Usage] = {}
+    answers: dict[Any, Usage] = {}
     for event in events:
-        usage = _read(event.attributes)
+        usage = _read_usage(event.attributes)
         if not usage.has_tokens and usage.cost_usd is None:
             continue
         usage.at = event.ts
@@ -140,24 +156,24 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
             (event.attributes[name] for name in RESPONSE_NAMES if event.attributes.get(name)), None
         )
         key = ("response", str(response)) if response else ("span", event.span_id or f"event {event.idx}")
-        if key in found:
-            found[key].absorb(usage)
+        if key in answers:
+            answers[key].absorb(usage)
         else:
-            found[key] = usage
-    return found.values()
+            answers[key] = usage
+    return answers.values()
 
 
-def _stated(case: Case) -> Usage:
+def _usage_in_metadata(case: Case) -> Usage:
     metadata = case.metadata
-    stated = _read(metadata)
+    usage = _read_usage(metadata)
     for name in ("usage", "token_usage"):
         nested = metadata.get(name)
         if isinstance(nested, Mapping):
-            stated.absorb(_read(nested))
-    return stated
+            usage.absorb(_read_usage(nested))
+    return usage
 
 
-def _read(source: Mapping[str, Any]) -> Usage:
+def _read_usage(source: Mapping[str, Any]) -> Usage:
     if not source:
         return Usage()
     model = next((source[name] for name in MODEL_NAMES if isinstance(source.get(name), str)), None)
@@ -179,6 +195,6 @@ def _figure(source: Mapping[str, Any], names: Iterable[str]) -> float | None:
     return None
 
 
-def _total(figures: Iterable[float | None]) -> float | None:
+def _sum_known(figures: Iterable[float | None]) -> float | None:
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None

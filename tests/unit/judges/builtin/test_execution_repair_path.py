@@ -41,7 +41,7 @@ def test_attempts_may_come_from_the_events() -> None:
             "type_error",
             "metadata.attempt_history[0] has no whole number as its attempt",
         ),
-        ({"attempt_history": "3"}, "type_error", "metadata.attempt_history is no list of attempts"),
+        ({"attempt_history": "3"}, "type_error", "metadata.attempt_history is not a list of attempts"),
     ],
 )
 def test_a_broken_path_fails(metadata: dict[str, Any], failure: str, words: str) -> None:

@@ -27,7 +27,7 @@ def test_a_trace_without_events_is_an_error_and_never_a_pass() -> None:
 @pytest.mark.parametrize(
     ("event", "issue"),
     [
-        (says(idx=4), "event 4: idx 4 stands where 0 was expected"),
+        (says(idx=4), "event 4: idx is 4 instead of 0"),
         (says(actor=""), "event 0: actor is empty"),
         (says(type=""), "event 0: type is empty"),
         (calls(None), "event 0: a tool call names no tool"),

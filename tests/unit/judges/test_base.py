@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.judges.base import at_events, clipped, listed, named, quoted
+from agent_eval.judges.base import at_events, clipped, display_name, listed, quoted
 
 
 def test_enumerations_read_like_sentences() -> None:
@@ -15,9 +15,9 @@ def test_enumerations_read_like_sentences() -> None:
 
 
 def test_plain_names_stand_bare_and_others_in_quotes() -> None:
-    assert named("github.search/issues:v2") == "github.search/issues:v2"
-    assert named("rm -rf") == '"rm -rf"'
-    assert named("") == '""'
+    assert display_name("github.search/issues:v2") == "github.search/issues:v2"
+    assert display_name("rm -rf") == '"rm -rf"'
+    assert display_name("") == '""'
 
 
 def test_event_references() -> None:

@@ -1,0 +1,121 @@
+"""Compare JSON values by place, with tolerances, globs of places to ignore, patterns and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.matching.re2 import compile_glob, compile_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How `differences` compares values. Places are written `a.b.0.c` and may be globs: `*.id`, `items.*`.
+
+    `partial`: objects may have more members than expected, at every level.
+    `tolerance`: numbers may differ by this much, absolutely.
+    `ignore`: places that are not compared.
+    `patterns`: RE2 patterns by place; the value there (a string, else its JSON text) must match.
+    `defaults`: members that either side may leave out if the other has this value.
+
+    Example:
+        >>> rules = Rules(ignore=("*.created_at",), patterns={"reason": "(?i)damaged"})
+        >>> list(differences({}, {"order": {"created_at": 7}, "reason": "late"}, rules))
+        ['order is {"created_at": 7} and was not expected', 'reason "late" does not match "(?i)damaged"']
+    """
+
+    partial: bool = False
+    tolerance: float = 0.0
+    ignore: tuple[str, ...] = ()
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def ignores(self, place: str) -> bool:
+        """Whether a place is not compared."""
+        return any(_is_at(glob, place) for glob in self.ignore)
+
+    def pattern_at(self, place: str) -> str | None:
+        """Return the pattern for a place; None if it has none."""
+        return next((text for glob, text in self.patterns.items() if _is_at(glob, place)), None)
+
+
+def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> Iterator[str]:
+    """Yield every way in which a JSON value differs from the expected one, in bounded words.
+
+    `True` is not `1`, and `1` is `1.0`. Lists are compared item by item and must be of equal length.
+    """
+    if place and rules.ignores(place):
+        return
+    pattern = rules.pattern_at(place)
+    if pattern is not None:
+        if compile_pattern(pattern).search(_searchable_text(actual)) is None:
+            yield f"{_place_words(place)} {quoted(actual)} does not match {quoted(pattern)}"
+    elif isinstance(expected, dict) and isinstance(actual, dict):
+        yield from _member_differences(expected, actual, rules, place)
+    elif isinstance(expected, list) and isinstance(actual, list):
+        if len(expected) != len(actual):
+            yield f"{_place_words(place)} has {len(actual)} items instead of {len(expected)}"
+        else:
+            for position, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
+                yield from differences(expected_item, actual_item, rules, _below(place, str(position)))
+    elif not _same_scalar(expected, actual, rules.tolerance):
+        yield f"{_place_words(place)} is {quoted(actual)} instead of {quoted(expected)}"
+
+
+def _member_differences(
+    expected: dict[str, Any], actual: dict[str, Any], rules: Rules, place: str
+) -> Iterator[str]:
+    for name, expected_value in expected.items():
+        below = _below(place, name)
+        if name in actual:
+            yield from differences(expected_value, actual[name], rules, below)
+        elif not rules.ignores(below) and not _is_default(expected_value, below, rules):
+            yield f"{_place_words(below)} is missing"
+    for name, actual_value in actual.items():
+        below = _below(place, name)
+        if name in expected or rules.ignores(below) or _is_default(actual_value, below, rules):
+            continue
+        if rules.pattern_at(below) is not None:
+            yield from differences(None, actual_value, rules, below)
+        elif not rules.partial:
+            yield f"{_place_words(below)} is {quoted(actual_value)} and was not expected"
+    for name in rules.patterns:
+        # A pattern requires its member to exist, unless it is a glob.
+        if not place and name.isidentifier() and name not in actual and name not in expected:
+            yield f"{_place_words(name)} is missing"
+
+
+def _is_at(glob: str, place: str) -> bool:
+    # Names of members may hold lone surrogates, which RE2 cannot read and no glob asks for.
+    return glob == place or compile_glob(glob).search(place.encode("utf-8", "replace")) is not None
+
+
+def _is_default(value: Any, place: str, rules: Rules) -> bool:
+    return place in rules.defaults and not any(differences(rules.defaults[place], value, Rules()))
+
+
+def _same_scalar(expected: Any, actual: Any, tolerance: float = 0.0) -> bool:
+    """Whether two values that are not both objects or both arrays are the same JSON value."""
+    if _is_number(expected) and _is_number(actual):
+        return expected == actual or bool(abs(expected - actual) <= tolerance)
+    return type(expected) is type(actual) and bool(expected == actual)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _searchable_text(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else orjson.dumps(value)
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _place_words(place: str) -> str:
+    return clipped(place, 60) if place else "the value"
