@@ -69,7 +69,8 @@ class AttemptLimits(_Sparse):
     """What one attempt of an agent may use; None is without limit.
 
     Example:
-        >>> AttemptLimits(seconds=60, tool_calls=None)
+        >>> AttemptLimits(seconds=60, tool_calls=None).steps
+        50
 
     Attributes:
         seconds: Time in the agent's hands, tools included.
@@ -96,7 +97,8 @@ class TrialLimits(_Sparse):
     """What one trial of a case may use, all its attempts together; None is without limit.
 
     Example:
-        >>> TrialLimits(seconds=300, cost_usd=0.25)
+        >>> TrialLimits(seconds=300, cost_usd=0.25).tokens is None
+        True
 
     Attributes:
         seconds: Time in the agent's hands; time in this program's queue and before a retry does not count.
@@ -141,7 +143,7 @@ class ExecutionConfig(_Sparse):
 
     Example:
         >>> ExecutionConfig(case_policy="majority", selected_cases=["refund"]).to_json()
-        {'case_policy': 'majority', 'selected_cases': ['refund']}
+        {'selected_cases': ['refund'], 'case_policy': 'majority'}
 
     Attributes:
         selected_cases: The ids that were asked for, sorted; absent where all cases were.
