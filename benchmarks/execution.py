@@ -41,30 +41,6 @@ def mock(task):
     return {"assistant_output": "Refunded order " + task["case_id"], "tool_calls": CALLS}
 """
 
-SERVER = """
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-BODY = b'{"assistant_output": "done", "tool_calls": []}'
-HEAD = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n"
-ANSWER = HEAD % len(BODY) + BODY
-
-class Agent(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(0.1)
-        self.wfile.write(ANSWER)
-    def log_message(self, *words):
-        pass
-
-class Server(ThreadingHTTPServer):
-    request_queue_size = 128
-
-server = Server(("127.0.0.1", 0), Agent)
-print(server.server_port, flush=True)
-server.serve_forever()
-"""
-
 PROGRAM = """
 import json, sys
 json.dump({"assistant_output": "done", "tool_calls": []}, sys.stdout)
@@ -105,21 +81,7 @@ def start_up(place: Path, agent: str = "python:agents:mock") -> float:
 
 def concurrent(place: Path) -> dict[str, Any]:
     """1,000 cases of 100 ms, 50 at once: 2 s, and what starting takes. The agent is a Python function."""
-    return _beside_ideal(place, "python:agents:slow")
-
-
-def concurrent_http(place: Path) -> dict[str, Any]:
-    """The same with an agent behind an address, whose server has the same two processors."""
-    (place / "server.py").write_text(SERVER)
-    with subprocess.Popen([sys.executable, place / "server.py"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            return _beside_ideal(place, f"http://127.0.0.1:{server.stdout.readline().strip()}/")
-        finally:
-            server.kill()
-
-
-def _beside_ideal(place: Path, agent: str) -> dict[str, Any]:
+    agent = "python:agents:slow"
     suite = write_suite(place / "suite.jsonl", 1000)
     start = start_up(place, agent) - 0.1  # the agent's own time
     wall, _ = agent_eval(place, suite, agent, "--parallel", "50")
@@ -222,7 +184,6 @@ def memory(place: Path) -> dict[str, Any]:
 
 FIGURES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "concurrent": concurrent,
-    "concurrent_http": concurrent_http,
     "commands": commands,
     "durable": durable,
     "memory": memory,

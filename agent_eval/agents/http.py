@@ -48,6 +48,10 @@ class HttpAgent(Agent):
         return {"agent": "http", "url": self._address.url.partition("?")[0]}
 
     @override
+    def close(self) -> None:
+        self._address.close()
+
+    @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         recorder = Recorder(task, surroundings)
         recorder.asked()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.base import Sent
-from agent_eval.agents.helper_thread import GRACE_SECONDS, HelperThread
 from agent_eval.errors import FailureKind, UsageError
-from agent_eval.http.client import Answer, AnswerTooLarge, HttpError, Session
+from agent_eval.http.client import AnswerTooLarge, HttpError, Session
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
 
 _ERRORS = tuple(range(400, 600))
@@ -19,7 +17,7 @@ _UNLIMITED = 24 * 3600.0
 
 
 class Address:
-    """Where JSON is sent by POST. Safe to use from many threads; each has its own connections.
+    """Where JSON is sent by POST. Safe to use from many threads, which share its connections.
 
     Args:
         url: The address; without encryption too, for agents on a private network.
@@ -31,29 +29,20 @@ class Address:
 
     def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
         self.url = url
-        self._secret_headers = dict(secret_headers or {})
-        self._local = threading.local()
-        self._helper = HelperThread()
+        patience = Patience(
+            attempts=1, connect_timeout=_CONNECT_SECONDS, read_timeout=_UNLIMITED, transfer_timeout=_UNLIMITED
+        )
         try:
-            self._session(None)
+            self._session = Session(url, secret_headers=secret_headers, patience=patience, plain_http=True)
         except HttpError as error:
             raise UsageError(
                 f"{url!r} is no address that can be used: {error.message}",
                 remedy="Write it as https://host/path or http://host:port/path, without a user name.",
             ) from None
 
-    def _session(self, seconds: float | None) -> Session:
-        held: tuple[float | None, Session] | None = getattr(self._local, "session", None)
-        if held is None or held[0] != seconds:
-            limit = _UNLIMITED if seconds is None else seconds
-            patience = Patience(
-                attempts=1, connect_timeout=_CONNECT_SECONDS, read_timeout=limit, transfer_timeout=limit
-            )
-            session = Session(
-                self.url, secret_headers=self._secret_headers, patience=patience, plain_http=True
-            )
-            held = self._local.session = (seconds, session)
-        return held[1]
+    def close(self) -> None:
+        """Close its connections."""
+        self._session.close()
 
     def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Sent[bytes]:
         """Send JSON and read the answer's bytes.
@@ -64,16 +53,10 @@ class Address:
         """
         began = time.monotonic()
 
-        def send() -> Answer:
-            return self._session(seconds).request(
-                "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes
-            )
-
         try:
-            # The session's own limit is exact, but does not see headers that come byte by byte.
-            answer = self._helper.call(send, None if seconds is None else seconds + GRACE_SECONDS)
-        except TimeoutError:
-            return Sent(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
+            answer = self._session.request(
+                "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes, seconds=seconds
+            )
         except AnswerTooLarge:
             return Sent(
                 failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"

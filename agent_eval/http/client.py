@@ -7,7 +7,7 @@ leave the origin they belong to, and nothing goes over plain HTTP except to this
 
 from __future__ import annotations
 
-import os
+import json as json_text
 import random
 import re
 import time
@@ -16,36 +16,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-import requests
-from urllib3.exceptions import HTTPError
-
-from agent_eval.errors import RemoteError
+from agent_eval.errors import RemoteError, UsageError
+from agent_eval.http.connection import BrokenExchange, Connections, NotConnected, OverCap, Timing
 from agent_eval.http.retry import RETRIED_STATUS, Patience, asked_wait, backoff, is_rate_limit
+from agent_eval.http.route import Origin, UnusableRoute, origin_of, route_to, target_of, with_query
 
 MAX_JSON_BYTES = 32 << 20
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-_CHUNK = 1 << 16
-
-
-class _NoCredentials(requests.auth.AuthBase):
-    """Keeps requests from adding what `~/.netrc` says."""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        return request
-
-
-class _HandsOff(requests.Session):
-    """Leaves redirects alone.
-
-    Even when told not to follow them, requests prepares the next request, and for that reads the whole
-    body of the redirect and trips over a broken address.
-    """
-
-    def get_redirect_target(self, resp: requests.Response) -> None:  # noqa: ARG002 - requests names it
-        return None
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_A_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 class Session:
@@ -84,18 +66,22 @@ class Session:
             _LOCAL if base_host in _LOCAL else frozenset({base_host} if plain_http and base_host else ())
         )
         self._check_address("GET", self._base)
-        self._origin = _origin(self._base)
-        self._secret_headers = dict(secret_headers or {})
-        self._headers = {"User-Agent": "agent-eval", **(headers or {})}
+        self._origin = origin_of(self._base)
+        self._secrets = tuple((secret_headers or {}).values())
+        usual = {"User-Agent": "agent-eval", "Accept": "*/*", "Accept-Encoding": "gzip"}
+        self._headers = _joined(usual, headers or {})
+        self._own_headers = _joined(self._headers, secret_headers or {})
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
-        self._session = _HandsOff()
-        self._session.auth = _NoCredentials()
-        self._session.trust_env = False  # see `_surroundings_of`
-        self._surroundings: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+        self._connections: dict[Origin, Connections] = {}
 
     def __repr__(self) -> str:
         return f"Session({self._base!r})"
+
+    def close(self) -> None:
+        """Close what is open. It is opened anew when it is needed."""
+        for connections in list(self._connections.values()):
+            connections.close()
 
     def request(
         self,
@@ -107,8 +93,11 @@ class Session:
         accept: tuple[int, ...] = (),
         max_bytes: int = MAX_JSON_BYTES,
         repeatable: bool | None = None,
+        seconds: float | None = None,
     ) -> Answer:
         """Send a request and read the answer.
+
+        It takes what a request can say and what is accepted of its answer, so more than six arguments.
 
         Args:
             method: HTTP method. POST is repeated only when it certainly was not carried out.
@@ -118,6 +107,7 @@ class Session:
             accept: Statuses of 400 and above that are an answer, not an error.
             max_bytes: Cap on the answer's decoded size.
             repeatable: Whether doing it twice does no harm. Default: every method but POST.
+            seconds: For each attempt; the patience's `transfer_timeout` when not given.
 
         Raises:
             Unreachable: No answer, or server errors only.
@@ -129,16 +119,18 @@ class Session:
         """
         url = path if "://" in path else f"{self._base}{path}"
         safe = method in _REPEATABLE if repeatable is None else repeatable
+        body = None if json is None else json_text.dumps(json, allow_nan=False).encode()
+        exchange = _Exchange(method, body, max_bytes, self._timing(seconds))
         waited = 0.0
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
-                answer = self._follow(method, url, params, json, max_bytes)
-            except (requests.RequestException, TimeoutError) as error:
-                if not safe and not isinstance(error, requests.ConnectTimeout):
-                    raise _uncertain(method, url, type(error).__name__) from None
+                answer = self._follow(exchange, with_query(url, params))
+            except (BrokenExchange, NotConnected) as error:
+                if not safe and isinstance(error, BrokenExchange):
+                    raise _uncertain(method, url, str(error)) from None
                 if last:
-                    raise _unreachable(method, url, type(error).__name__, attempt) from None
+                    raise _unreachable(method, url, str(error), attempt) from None
                 wait = backoff(attempt, self._patience, self._chance())
             else:
                 if answer.status < 400 or answer.status in accept:
@@ -159,7 +151,7 @@ class Session:
         for _ in range(max_pages - 1):
             if answer.next_url is None:
                 return
-            if _origin(answer.next_url) != self._origin:
+            if origin_of(answer.next_url) != self._origin:
                 raise RefusedRedirect(
                     f"{host_of(self._base)} names a next page on another host.",
                     remedy="Check the API address.",
@@ -200,17 +192,16 @@ class Session:
             url=url,
         )
 
-    def _follow(
-        self, method: str, url: str, params: Mapping[str, str | int] | None, json: Any, max_bytes: int
-    ) -> Answer:
+    def _follow(self, exchange: _Exchange, url: str) -> Answer:
         """One attempt: the request and its redirects."""
+        method = exchange.method
         for _ in range(MAX_REDIRECTS + 1):
-            answer = self._once(method, url, params, json, max_bytes)
+            answer = self._once(exchange, url)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer
             target = self._target(method, url, location)
-            moved_for_good = answer.status in (307, 308) and _origin(target) == self._origin
+            moved_for_good = answer.status in (307, 308) and origin_of(target) == self._origin
             if method != "GET" and not moved_for_good:
                 raise RefusedRedirect(
                     f"{method} {path_of(url)} is redirected; only reading follows that.",
@@ -220,7 +211,7 @@ class Session:
                     url=url,
                 )
             # The location says it all; repeating the query would break signed addresses.
-            url, params = target, None
+            url = target
         raise RefusedRedirect(
             f"{path_of(url)} redirects more than {MAX_REDIRECTS} times.",
             remedy="Check the API address.",
@@ -228,57 +219,47 @@ class Session:
             url=url,
         )
 
-    def _once(
-        self, method: str, url: str, params: Mapping[str, str | int] | None, json: Any, max_bytes: int
-    ) -> Answer:
-        headers = dict(self._headers)
-        if _origin(url) == self._origin:
-            headers.update(self._secret_headers)
-        deadline = time.monotonic() + self._patience.transfer_timeout
-        with self._session.request(
-            method,
-            url,
-            params=params,
-            json=json,
-            headers=headers,
-            timeout=(self._patience.connect_timeout, self._patience.read_timeout),
-            allow_redirects=False,
-            **self._surroundings_of(url),
-        ) as response:
-            fields = {name.lower(): value for name, value in response.headers.items()}
-            body = bytearray()
-            for chunk in _pieces(response):
-                body += chunk
-                if len(body) > max_bytes:
-                    raise AnswerTooLarge(
-                        f"{method} {path_of(url)} answered with more than {max_bytes} bytes.",
-                        remedy="Make the artifact smaller, or point to another one.",
-                        status=response.status_code,
-                        method=method,
-                        url=url,
-                    )
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-            return Answer(response.status_code, fields, bytes(body), host_of(url))
+    def _once(self, exchange: _Exchange, url: str) -> Answer:
+        origin = origin_of(url)
+        headers = self._own_headers if origin == self._origin else self._headers
+        if exchange.body is not None:
+            headers = _joined(headers, {"Content-Type": "application/json"})
+        connections = self._connections_to(origin, url)
+        try:
+            response = connections.exchange(
+                exchange.method,
+                target_of(url, absolute=connections.needs_absolute_targets),
+                headers,
+                exchange.body,
+                max_bytes=exchange.max_bytes,
+                timing=exchange.timing,
+            )
+        except OverCap as error:
+            raise AnswerTooLarge(
+                f"{exchange.method} {path_of(url)} answered with more than {exchange.max_bytes} bytes.",
+                remedy="Make the artifact smaller, or point to another one.",
+                status=error.status,
+                method=exchange.method,
+                url=url,
+            ) from None
+        return Answer(response.status, response.headers, response.body, host_of(url))
 
-    def _surroundings_of(self, url: str) -> Mapping[str, Any]:
-        """Proxies and certificates that the environment names, asked for once an origin.
+    def _connections_to(self, origin: Origin, url: str) -> Connections:
+        """Connections to an origin. What the environment says of the way there is asked for once."""
+        found = self._connections.get(origin)
+        if found is None:
+            try:
+                route = route_to(url)
+            except UnusableRoute as error:
+                raise HttpError(error.message, remedy=error.remedy, method="", url=url) from None
+            # Another thread may have been faster: one of the two is kept.
+            found = self._connections.setdefault(origin, Connections(route))
+        return found
 
-        requests goes through the whole environment for each request, which takes longer than all the rest.
-        """
-        origin = _origin(url)
-        if origin not in self._surroundings:
-            with _HandsOff() as asked:
-                found = asked.merge_environment_settings(url, {}, True, None, None)
-            if isinstance(found["verify"], str) and not os.path.exists(found["verify"]):
-                raise HttpError(
-                    f"There are no certificates at {found['verify']}, which the environment names.",
-                    remedy="Correct or remove REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.",
-                    method="",
-                    url=url,
-                )
-            self._surroundings[origin] = found
-        return self._surroundings[origin]
+    def _timing(self, seconds: float | None) -> Timing:
+        patience = self._patience
+        total = patience.transfer_timeout if seconds is None else seconds
+        return Timing(connect=patience.connect_timeout, read=patience.read_timeout, total=total)
 
     def _target(self, method: str, url: str, location: str) -> str:
         """Where a redirect leads, refused when that is no place to go."""
@@ -300,45 +281,49 @@ class Session:
             )
 
     def _scrub(self, text: str) -> str:
-        for value in self._secret_headers.values():
+        for value in self._secrets:
             for part in value.split():
                 if len(part) >= 8:
                     text = text.replace(part, "[redacted]")
         return text
 
 
-def _pieces(response: requests.Response) -> Iterator[bytes]:
-    """The body as it arrives, decoded; `iter_content` waits for whole chunks, however slowly they come."""
-    read = getattr(response.raw, "read1", None)  # since urllib3 2.1
-    if read is None:  # pragma: no cover
-        yield from response.iter_content(_CHUNK)
-        return
-    try:
-        while piece := read(_CHUNK, decode_content=True):
-            yield piece
-    # requests turns these into its own when it reads itself.
-    except HTTPError as error:
-        raise requests.ConnectionError(error) from error
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What all attempts at a request have in common."""
+
+    method: str
+    body: bytes | None
+    max_bytes: int
+    timing: Timing
+
+
+def _joined(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Both, the second counting where names are the same in another spelling.
+
+    Raises:
+        UsageError: One of the second cannot be sent.
+    """
+    for name, value in more.items():
+        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_VALUE.search(value):
+            raise UsageError(
+                f"The header {name!r} cannot be sent.",
+                remedy="Its name is a word, its value one line of Latin characters.",
+            )
+    replaced = {name.lower() for name in more}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
 
 def _split(method: str, url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # a port that is no number raises only when it is read
+        # A port that is no number, and a name that cannot be written in ASCII, raise only when they are read.
+        _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError:
         raise RefusedRedirect(
             "An address is not a valid URL.", remedy="Check the API address.", method=method, url=""
         ) from None
     return parts
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    return (
-        parts.scheme,
-        (parts.hostname or "").lower(),
-        parts.port or {"https": 443, "http": 80}.get(parts.scheme),
-    )
 
 
 def _unreachable(method: str, url: str, why: str, attempts: int, status: int | None = None) -> Unreachable:

@@ -1,0 +1,563 @@
+"""The session over connections that behave well, badly and strangely."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from base64 import b64encode
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import UsageError
+from agent_eval.http import connection as transport
+from agent_eval.http.client import AnswerTooLarge, HttpError, Session, UncertainOutcome, Unreachable
+from agent_eval.http.retry import Patience
+from tests.unit.http.raw_server import CERTIFICATE, Peer, RawServer, Talk, in_turn
+
+SECRET = "proxy-password-of-ours"
+NAME_HASH = "ce275665.0"
+
+
+@pytest.fixture(autouse=True)
+def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def session_to(url: str, **patience: Any) -> Session:
+    return Session(
+        url, plain_http=True, patience=Patience(**{"attempts": 1, **patience}), sleep=lambda _: None
+    )
+
+
+def get(server: RawServer, **options: Any) -> Any:
+    return session_to(server.url).request("GET", "/x", **options)
+
+
+def sending(*pieces: bytes) -> Talk:
+    """One request is answered with these bytes, in as many writes, and the connection closed."""
+
+    def talk(peer: Peer) -> None:
+        peer.request()
+        for piece in pieces:
+            peer.send(piece)
+            time.sleep(0.01)
+
+    return talk
+
+
+def test_requests_that_follow_each_other_share_a_connection() -> None:
+    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+        session = session_to(server.url)
+        for _ in range(5):
+            assert session.request("POST", "/x", json={}).body == b"{}"
+        assert server.connections == 1
+        session.close()
+        assert session.request("GET", "/x").status == 200
+        assert server.connections == 2
+
+
+def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
+    together = threading.Barrier(3)
+
+    def answer(peer: Peer) -> None:
+        together.wait(60)
+        peer.answer(b"{}")
+
+    with RawServer(in_turn(answer)) as server:
+        session = session_to(server.url)
+        statuses: list[int] = []
+        threads = [
+            threading.Thread(target=lambda: statuses.append(session.request("GET", "/x").status))
+            for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert statuses == [200, 200, 200]
+        assert server.connections == 3
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_replaced_before_anything_is_sent() -> None:
+    closed = threading.Event()
+
+    def talk(peer: Peer) -> None:
+        peer.request()
+        peer.answer(b"{}")
+        peer.connection.shutdown(socket.SHUT_RDWR)
+        closed.set()
+
+    with RawServer(talk) as server:
+        session = session_to(server.url)
+        for _ in range(2):
+            assert session.request("POST", "/x", json={}).status == 200
+            assert closed.wait(60)
+            closed.clear()
+        assert server.connections == 2
+
+
+def test_a_connection_is_not_kept_when_the_server_says_so() -> None:
+    with RawServer(in_turn(lambda peer: peer.answer(b"{}", "Connection: close"))) as server:
+        session = session_to(server.url)
+        for _ in range(2):
+            assert session.request("GET", "/x").body == b"{}"
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_nothing_asked_for_is_no_answer_to_the_next_request(late: bool) -> None:
+    read, sent = threading.Event(), threading.Event()
+
+    def first(peer: Peer) -> None:
+        if late:
+            peer.answer(b"first")
+            read.wait(60)
+            peer.answer(b"smuggled")
+        else:
+            peer.send(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirstHTTP/1.1 200 OK\r\nX: smuggled\r\n\r\n"
+            )
+        sent.set()
+
+    with RawServer(in_turn(first, lambda peer: peer.answer(b"second"))) as server:
+        session = session_to(server.url)
+        assert session.request("GET", "/x").body == b"first"
+        read.set()
+        assert sent.wait(60)
+        assert session.request("GET", "/x").body == (b"first" if late else b"second")
+        assert server.connections == (2 if late else 1)
+
+
+def test_a_post_that_found_no_one_listening_was_not_carried_out_and_is_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    waits: list[float] = []
+    session = Session(f"http://127.0.0.1:{port}", patience=Patience(attempts=3), sleep=waits.append)
+    with pytest.raises(Unreachable, match=r"3 attempts \(ConnectionRefusedError\)"):
+        session.request("POST", "/x", json={})
+    assert len(waits) == 2
+
+
+def test_an_answer_in_chunks_is_put_together() -> None:
+    chunks = b"3\r\nabc\r\n4;note=x\r\ndefg\r\n0\r\nTrailer: y\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with RawServer(sending(head + chunks[:5], chunks[5:13], chunks[13:])) as server:
+        assert get(server).body == b"abcdefg"
+
+
+@pytest.mark.parametrize("framing", ["chunked", "length", "until closed"])
+@pytest.mark.parametrize("packed", [gzip.compress(b"abc" * 50_000), zlib.compress(b"abc" * 50_000)])
+def test_a_packed_answer_is_unpacked(framing: str, packed: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
+    if framing == "chunked":
+        middle = len(packed) // 2
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (packed[:middle], packed[middle:]))
+        data = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    elif framing == "length":
+        data = head + b"Content-Length: %d\r\n\r\n%b" % (len(packed), packed)
+    else:
+        data = head + b"\r\n" + packed
+    with RawServer(sending(data)) as server:
+        assert get(server).body == b"abc" * 50_000
+
+
+def test_an_answer_packed_in_several_members_is_unpacked_to_its_end() -> None:
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    with RawServer(in_turn(lambda peer: peer.answer(packed, "Content-Encoding: gzip"))) as server:
+        assert get(server).body == b"one two"
+
+
+def test_an_answer_in_an_unknown_encoding_is_left_as_it_is() -> None:
+    with RawServer(in_turn(lambda peer: peer.answer(b"\x01\x02", "Content-Encoding: br"))) as server:
+        assert get(server).body == b"\x01\x02"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/9.9 200 OK\r\n\r\n",
+        b"HTTP/1.1 twohundred OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000,
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"abc" * 1000)[:-9],
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_and_its_connection_not_used_again(data: bytes) -> None:
+    with RawServer(sending(data)) as server:
+        session = session_to(server.url)
+        for _ in range(2):
+            with pytest.raises(UncertainOutcome):
+                session.request("POST", "/x", json={})
+        assert server.connections == 2
+
+
+def test_answers_of_random_bytes_raise_nothing_else() -> None:
+    chance = random.Random(7)
+    heads = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]
+
+    def talk(peer: Peer) -> None:
+        peer.request()
+        peer.send(chance.choice(heads) + chance.randbytes(chance.randrange(300)))
+
+    with RawServer(talk) as server:
+        session = session_to(server.url)
+        for _ in range(300):
+            with suppress(HttpError):
+                session.request("GET", "/x", max_bytes=200)
+
+
+def test_an_answer_beyond_the_cap_is_not_read_to_its_end() -> None:
+    sent = 0
+
+    def talk(peer: Peer) -> None:
+        nonlocal sent
+        peer.request()
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            peer.send(b"10000\r\n" + bytes(65536) + b"\r\n")
+            sent += 65536
+
+    with RawServer(talk) as server, pytest.raises(AnswerTooLarge):
+        get(server, max_bytes=100_000)
+    assert sent < 50 << 20
+
+
+def test_an_answer_that_is_refused_halfway_is_still_read() -> None:
+    def talk(peer: Peer) -> None:
+        peer.connection.recv(1000)
+        peer.answer(b"too much", status="413 Too Large")
+        peer.connection.shutdown(socket.SHUT_WR)
+        while peer.connection.recv(65536):
+            pass
+
+    with RawServer(talk) as server:
+        answer = session_to(server.url).request("POST", "/x", json="x" * 3_000_000, accept=(413,))
+    assert (answer.status, answer.body) == (413, b"too much")
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.1 100 Continue\r\n\r\n"])
+def test_an_answer_whose_beginning_drips_is_not_waited_for(begin: bytes) -> None:
+    stop = threading.Event()
+
+    def talk(peer: Peer) -> None:
+        peer.request()
+        peer.send(begin)
+        while not stop.wait(0.02):
+            peer.send(b"x" if begin.endswith(b" ") else begin)
+
+    with RawServer(talk) as server:
+        with pytest.raises(UncertainOutcome, match="TimeoutError"):
+            session_to(server.url).request("POST", "/x", json={}, seconds=0.2)
+        stop.set()
+
+
+def test_a_server_that_does_not_read_is_not_waited_for() -> None:
+    stop = threading.Event()
+    with RawServer(lambda peer: stop.wait(60) and None) as server:
+        with pytest.raises(UncertainOutcome, match="TimeoutError"):
+            session_to(server.url).request("POST", "/x", json="x" * 20_000_000, seconds=0.3)
+        stop.set()
+
+
+def test_the_search_for_an_address_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = threading.Event()
+    opened: list[socket.socket] = []
+
+    def create_connection(*_: Any) -> socket.socket:
+        found.wait(60)
+        opened.append(socket.socket())
+        return opened[0]
+
+    monkeypatch.setattr(transport.socket, "create_connection", create_connection)
+    with pytest.raises(Unreachable, match="TimeoutError"):
+        session_to("http://agent.internal").request("POST", "/x", json={}, seconds=0.1)
+    found.set()
+    deadline = time.monotonic() + 60
+    while not (opened and opened[0].fileno() == -1):
+        assert time.monotonic() < deadline, "a connection that came too late was not closed"
+        time.sleep(0.01)
+
+
+def test_ctrl_c_in_the_middle_of_an_answer_leaves_nothing_for_the_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with RawServer(
+        in_turn(lambda peer: peer.answer(b"first"), lambda peer: peer.answer(b"second"))
+    ) as server:
+        session = session_to(server.url)
+
+        def interrupted(*_: Any) -> bytes:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(transport, "_read", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.request("GET", "/x")
+        assert session.request("GET", "/x").body == b"first"
+        assert server.connections == 2
+
+
+def test_fields_that_come_several_times_are_a_list() -> None:
+    more = ("X-Note: one", "x-note: two")
+    with RawServer(in_turn(lambda peer: peer.answer(b"", *more))) as server:
+        assert get(server).headers["x-note"] == "one, two"
+
+
+def test_a_cookie_is_not_sent_back() -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        while head := peer.request():
+            heads.append(head)
+            peer.answer(b"{}", "Set-Cookie: state=of-the-last-case")
+
+    with RawServer(talk) as server:
+        session = session_to(server.url)
+        for _ in range(2):
+            session.request("GET", "/x")
+    assert "ookie" not in heads[1]
+
+
+def test_what_a_request_says() -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        while head := peer.request():
+            heads.append(head)
+            peer.answer(b"{}")
+
+    with RawServer(talk) as server:
+        session = Session(server.url, headers={"user-agent": "ours"}, secret_headers={"X-Key": "k"})
+        session.request("POST", "/a b/ü%zz%20?q=1#part", params={"page": 2}, json={"a": 1})
+        session.request("GET", "")
+    first, second = (head.split("\r\n") for head in heads)
+    assert first[0] == "POST /a%20b/%C3%BC%25zz%20?q=1&page=2 HTTP/1.1"
+    assert {line.partition(":")[0].lower() for line in first[1:]} == {
+        "host",
+        "user-agent",
+        "accept",
+        "accept-encoding",
+        "x-key",
+        "content-type",
+        "content-length",
+    }
+    assert f"Host: 127.0.0.1:{server.port}" in first
+    assert "user-agent: ours" in first
+    assert second[0] == "GET / HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X-Key": f"{SECRET}\r\nX-More: y"}, {"X-Key": f"{SECRET}\u20ac"}, {"X Key": SECRET}, {"": SECRET}],
+)
+def test_a_header_that_cannot_be_sent_is_refused_at_once_without_its_value(headers: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="cannot be sent") as caught:
+        Session("https://agent.example", secret_headers=headers)
+    assert SECRET not in str(caught.value.to_json())
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_a_host_in_brackets_is_reached() -> None:
+    heads: list[str] = []
+
+    def answer(peer: Peer) -> None:
+        peer.answer(b"{}")
+
+    def talk(peer: Peer) -> None:
+        while head := peer.request():
+            heads.append(head)
+            answer(peer)
+
+    try:
+        server = RawServer(talk, socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6 address of its own")
+    with server:
+        assert session_to(f"http://[::1]:{server.port}").request("GET", "/x").status == 200
+    assert f"Host: [::1]:{server.port}" in heads[0]
+
+
+@pytest.mark.parametrize("host", ["no such name", "a" * 70, "agent\x00.internal", "a..b"])
+def test_a_host_that_is_no_name_is_an_error_of_ours(host: str) -> None:
+    with pytest.raises(HttpError):
+        session_to(f"http://{host}/").request("POST", "/x", json={})
+
+
+def encrypted(talk: Talk) -> Talk:
+    def encrypted_talk(peer: Peer) -> None:
+        peer.encrypt()
+        talk(peer)
+
+    return encrypted_talk
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_an_encrypted_answer_from_a_host_that_the_environment_trusts(
+    variable: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(CERTIFICATE))
+    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
+        session = session_to(f"https://{host}:{server.port}")
+        for _ in range(3):
+            assert session.request("GET", "/x").body == b"hidden"
+        assert server.connections == 1
+
+
+def test_certificates_may_be_a_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path))
+    # OpenSSL finds a certificate in a directory by the hash of its name.
+    (tmp_path / NAME_HASH).write_bytes(CERTIFICATE.read_bytes())
+    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
+        assert session_to(f"https://localhost:{server.port}").request("GET", "/x").body == b"hidden"
+
+
+def test_a_host_whose_certificate_is_not_trusted_or_another_ones_is_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        with suppress(ssl.SSLError):
+            peer.encrypt()
+            heads.append(peer.request())
+
+    connect = socket.create_connection
+    monkeypatch.setattr(
+        transport.socket,
+        "create_connection",
+        lambda place, timeout: connect(("127.0.0.1", place[1]), timeout),
+    )
+    with RawServer(talk) as server:
+        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+            session_to(f"https://localhost:{server.port}").request("POST", "/x", json={})
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+            session_to(f"https://other.internal:{server.port}").request("POST", "/x", json={})
+    assert not any(heads)
+
+
+def use_proxy(monkeypatch: pytest.MonkeyPatch, address: str, variable: str = "http_proxy") -> None:
+    monkeypatch.setenv(variable, address)
+
+
+def test_a_proxy_is_given_the_whole_address_and_its_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        while head := peer.request():
+            heads.append(head)
+            peer.answer(b"{}")
+
+    with RawServer(talk) as proxy:
+        use_proxy(monkeypatch, f"http://me:p%40ss@127.0.0.1:{proxy.port}")
+        session = session_to("http://agent.internal")
+        for _ in range(2):
+            session.request("GET", "/x", params={"q": 1})
+        assert proxy.connections == 1
+    lines = heads[1].split("\r\n")
+    assert lines[0] == "GET http://agent.internal/x?q=1 HTTP/1.1"
+    assert "Host: agent.internal" in lines
+    assert f"Proxy-Authorization: Basic {b64encode(b'me:p@ss').decode()}" in lines
+
+
+@pytest.mark.parametrize("way", ["http", "https"])
+def test_what_is_encrypted_passes_a_proxy_in_a_tunnel(
+    way: str, monkeypatch: pytest.MonkeyPatch, trusted: None
+) -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        if way == "https":
+            peer.encrypt()
+        heads.append(peer.request())
+        peer.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        peer.encrypt()
+        while head := peer.request():
+            heads.append(head)
+            peer.answer(b"hidden")
+
+    with RawServer(talk) as proxy:
+        use_proxy(monkeypatch, f"{way}://me:{SECRET}@localhost:{proxy.port}", "https_proxy")
+        session = Session("https://localhost", patience=Patience(attempts=1), secret_headers={"X-Key": "k"})
+        for _ in range(2):
+            assert session.request("GET", "/x").body == b"hidden"
+        assert proxy.connections == 1
+    connect, *requests = heads
+    assert connect.split("\r\n")[:2] == ["CONNECT localhost:443 HTTP/1.1", "Host: localhost:443"]
+    assert "Proxy-Authorization: Basic" in connect
+    assert "X-Key" not in connect
+    assert [head.split("\r\n")[0] for head in requests] == ["GET /x HTTP/1.1"] * 2
+    assert not any("Proxy-Authorization" in head for head in requests)
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, trusted: None
+) -> None:
+    with RawServer(in_turn(lambda peer: peer.answer(b"no", status="407 No"))) as proxy:
+        use_proxy(monkeypatch, f"http://me:{SECRET}@127.0.0.1:{proxy.port}", "https_proxy")
+        with pytest.raises(Unreachable, match="ProxyRefusal") as caught:
+            session_to("https://agent.internal").request("POST", "/x", json={})
+    assert SECRET not in repr(caught.value) + str(caught.value.to_json())
+
+
+@pytest.mark.parametrize(
+    "address", [f"socks5://me:{SECRET}@127.0.0.1:1080", f"http://me:{SECRET}@:80", "http://["]
+)
+def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_proxy(monkeypatch, address)
+    with pytest.raises(HttpError, match="a proxy that cannot be used") as caught:
+        session_to("http://agent.internal").request("POST", "/x", json={})
+    assert SECRET not in repr(caught.value) + str(caught.value.to_json())
+    assert "HTTP_PROXY" in caught.value.remedy
+
+
+@pytest.mark.parametrize("excepted", ["127.0.0.1", "127.0.0.0/8", "10.0.0.0/8, 127.0.0.1", "*"])
+def test_hosts_that_the_environment_excepts_are_reached_without_the_proxy(
+    excepted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_proxy(monkeypatch, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+        assert get(server).status == 200
+
+
+def test_without_a_proxy_requests_is_not_even_imported() -> None:
+    code = (
+        "import sys\n"
+        "from agent_eval.http.client import Session\n"
+        "Session('http://localhost:1', plain_http=True).close()\n"
+        "from agent_eval.http.route import route_to\n"
+        "route_to('http://localhost:1/')\n"
+        "print(sorted({'requests', 'urllib3', 'certifi'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
