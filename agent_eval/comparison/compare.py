@@ -18,7 +18,7 @@ from agent_eval.comparison.behaviour import (
 )
 from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, check, partition, select
-from agent_eval.comparison.facts import FAILURES, CaseFacts, RunView, cut, regression_key, run_facts
+from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView, case_outcomes, cut, regression_key
 from agent_eval.comparison.trials import compare_trials
 from agent_eval.contracts import (
     BehaviourChange,
@@ -68,12 +68,12 @@ def compare(
     With `exclude` there may be no case to compare; the gate's relative rules cannot hold then.
     """
     _refuse_empty(baseline, candidate)
-    before, now = run_facts(baseline), run_facts(candidate)
+    before, now = case_outcomes(baseline), case_outcomes(candidate)
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
     compared, case_sets = select(compatibility, parts, before, changed)
-    both = _Both(
-        baseline, candidate, {case_id: (before.cases[case_id], now.cases[case_id]) for case_id in compared}
+    both = _ComparedRuns(
+        baseline, candidate, {case_id: (before[case_id], now[case_id]) for case_id in compared}
     )
     metrics, judges = case_metrics(both.pairs.values()), judge_metrics(both.pairs.values())
     found = differences(baseline, candidate, compared)
@@ -114,11 +114,11 @@ def _refuse_empty(baseline: RunView, candidate: RunView) -> None:
             )
 
 
-class _Both:
+class _ComparedRuns:
     """The compared cases in both runs, and what follows from them.
 
     Attributes:
-        pairs: Case id to its facts in the baseline and in the candidate, sorted by id.
+        pairs: Case id to its outcome in the baseline and in the candidate, sorted by id.
         rows: The cases that changed.
     """
 
@@ -186,17 +186,17 @@ REASON_LIMIT = 1_000
 """Characters of a judge's reason that enter a comparison; the pack keeps the whole."""
 
 
-def new_hard_fail(before: CaseFacts, now: CaseFacts) -> bool:
+def new_hard_fail(before: CaseOutcome, now: CaseOutcome) -> bool:
     """Whether a case hard-fails now and did not before."""
     return now.hard_failed and not before.hard_failed
 
 
-def is_regressed(before: CaseFacts, now: CaseFacts) -> bool:
+def is_regressed(before: CaseOutcome, now: CaseOutcome) -> bool:
     """Whether a case passed before and does not now, or is a new hard fail."""
     return (before.passed and not now.passed) or new_hard_fail(before, now)
 
 
-def is_improved(before: CaseFacts, now: CaseFacts) -> bool:
+def is_improved(before: CaseOutcome, now: CaseOutcome) -> bool:
     """The reverse of regressed, and not regressed."""
     return is_regressed(now, before) and not is_regressed(before, now)
 
@@ -242,7 +242,7 @@ def _row(case_id: str, pair: Pair, baseline: CaseResultRow, candidate: CaseResul
 
 
 def _judge_changes(
-    before: CaseFacts, now: CaseFacts, baseline: CaseResultRow, candidate: CaseResultRow
+    before: CaseOutcome, now: CaseOutcome, baseline: CaseResultRow, candidate: CaseResultRow
 ) -> list[JudgeChange]:
     names = [
         name
@@ -256,9 +256,9 @@ def _judge_changes(
     return sorted(changes, key=lambda change: (change.failure is None, change.judge_id))
 
 
-def _verdict(row: CaseResultRow, judge_id: str, facts: CaseFacts) -> VerdictRow | None:
+def _verdict(row: CaseResultRow, judge_id: str, case: CaseOutcome) -> VerdictRow | None:
     for verdict in row["verdicts"]:
-        if verdict["judge_id"] == judge_id and verdict["outcome"] == facts.judges[judge_id]:
+        if verdict["judge_id"] == judge_id and verdict["outcome"] == case.judges[judge_id]:
             return verdict
     return None
 
@@ -283,7 +283,7 @@ def _key(now: VerdictRow) -> str:
     return regression_key(now["case_id"], now["judge_id"], now["failure"], now["reason"])
 
 
-Pair = tuple[CaseFacts, CaseFacts]
+Pair = tuple[CaseOutcome, CaseOutcome]
 """A case in the baseline and in the candidate."""
 
 TOP_JUDGES = 10
@@ -323,9 +323,9 @@ def case_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
 
 def judge_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
     """Each judge's share of passed verdicts among those that are not skipped, by judge id."""
-    # Facts are shared between cases with the same verdicts, so counting them by identity is enough.
+    # Outcomes are shared between cases with the same verdicts, so counting them by identity is enough.
     counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-    by_identity: dict[int, CaseFacts] = {}
+    by_identity: dict[int, CaseOutcome] = {}
     for pair in pairs:
         for side in (0, 1):
             identity = id(pair[side])

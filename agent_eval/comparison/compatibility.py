@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_eval.comparison.facts import RunFacts, RunView
+from agent_eval.comparison.facts import CaseOutcome, RunView
 from agent_eval.comparison.trials import case_policies, has_trials, trials_of
 from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
@@ -71,7 +71,7 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
 
 
 def select(
-    compatibility: Compatibility, parts: Partition, baseline: RunFacts, changed: Changed
+    compatibility: Compatibility, parts: Partition, baseline: Mapping[str, CaseOutcome], changed: Changed
 ) -> tuple[list[str], CaseSets]:
     """The ids to compare, sorted, and how the case sets relate.
 
@@ -98,7 +98,7 @@ def select(
         new=parts.new,
         changed=parts.changed,
         removed=parts.removed,
-        removed_failing=[case_id for case_id in parts.removed if not baseline.cases[case_id].passed],
+        removed_failing=[case_id for case_id in parts.removed if not baseline[case_id].passed],
     )
     return compared, sets
 

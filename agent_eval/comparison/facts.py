@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import itemgetter
 
 from agent_eval.contracts import (
-    REPLAY_CONTRACT,
     CaseIndexRow,
     CaseResultRow,
     Outcome,
     RunConfig,
     RunReference,
     RunSummary,
+    combine,
     digest,
 )
 from agent_eval.errors import InvalidInput
@@ -33,8 +33,16 @@ _pattern_of = itemgetter("judge_id", "outcome", "hard")
 
 
 @dataclass(frozen=True, slots=True)
-class CaseFacts:
-    """What a pattern of verdicts amounts to. `judges` maps a judge to its (worst) outcome."""
+class CaseOutcome:
+    """What a pattern of verdicts amounts to.
+
+    Attributes:
+        outcome: The case's outcome.
+        passed: Whether that is a pass.
+        hard_failed: Whether a hard judge failed it or could not judge it.
+        failing: Whether any judge did.
+        judges: Judge id to its outcome; to the worst one, where a judge has several verdicts.
+    """
 
     outcome: str
     passed: bool
@@ -43,15 +51,8 @@ class CaseFacts:
     judges: dict[str, str]
 
 
-@dataclass(slots=True)
-class RunFacts:
-    """The facts of every case, and how often each pattern occurs."""
-
-    cases: dict[str, CaseFacts] = field(default_factory=dict)
-
-
-def run_facts(view: RunView) -> RunFacts:
-    """Work out every case of a run from its verdicts.
+def case_outcomes(view: RunView) -> dict[str, CaseOutcome]:
+    """Work out every case of a run from its verdicts, by case id. Cases with equal verdicts share one object.
 
     Raises:
         InvalidInput: A stored case result or the stored summary contradicts the verdicts, or index and
@@ -64,49 +65,47 @@ def run_facts(view: RunView) -> RunFacts:
             remedy="Evaluate the run again; its evidence is not whole.",
             case_id=only[0],
         )
-    known: dict[Pattern, CaseFacts] = {}
-    facts = RunFacts()
+    known: dict[Pattern, CaseOutcome] = {}
+    cases: dict[str, CaseOutcome] = {}
     patterns: Counter[Pattern] = Counter()
     for case_id, row in view.results.items():
         pattern: Pattern = tuple(map(_pattern_of, row["verdicts"]))
         case = known.get(pattern)
         if case is None:
-            case = known[pattern] = facts_of(pattern)
+            case = known[pattern] = case_outcome(pattern)
         if case.outcome != row["outcome"] or case.passed != row["passed"]:
             raise _contradiction(view, row, "outcome", case.outcome, row["outcome"])
         if case.hard_failed != row["hard_failed"]:
             raise _contradiction(view, row, "hard_failed", case.hard_failed, row["hard_failed"])
-        facts.cases[case_id] = case
+        cases[case_id] = case
         patterns[pattern] += 1
     _check_summary(view, patterns, known)
-    return facts
+    return cases
 
 
-def facts_of(pattern: Iterable[tuple[str, str, bool]]) -> CaseFacts:
-    """What one case's verdicts amount to, by the rule of `contracts.combine`."""
+def case_outcome(pattern: Pattern) -> CaseOutcome:
+    """Work out what one case's verdicts amount to.
+
+    Example:
+        >>> case_outcome((("policy", "failed", True), ("regex", "passed", True))).hard_failed
+        True
+    """
     judges: dict[str, str] = {}
-    measured = hard_failed = False
-    for judge_id, outcome, hard in pattern:
+    for judge_id, outcome, _ in pattern:
         if judges.get(judge_id) not in FAILURES:
             judges[judge_id] = outcome
-        measured |= judge_id != REPLAY_CONTRACT and outcome != Outcome.SKIPPED.value
-        hard_failed |= hard and outcome in FAILURES
-    seen = set(judges.values())
-    outcome = Outcome.PASSED.value if measured else Outcome.SKIPPED.value
-    for worst in (Outcome.ERROR.value, Outcome.FAILED.value, Outcome.INCONCLUSIVE.value):
-        if worst in seen:
-            outcome = worst
-            break
-    return CaseFacts(
-        outcome=outcome,
-        passed=outcome == Outcome.PASSED.value,
-        hard_failed=hard_failed,
-        failing=bool(seen & FAILURES),
+    # Weights make the score, which comparison does not need.
+    combined = combine((judge_id, outcome, hard, 1.0) for judge_id, outcome, hard in pattern)
+    return CaseOutcome(
+        outcome=combined.outcome.value,
+        passed=combined.passed,
+        hard_failed=combined.hard_failed,
+        failing=not FAILURES.isdisjoint(judges.values()),
         judges=judges,
     )
 
 
-def _check_summary(view: RunView, patterns: Counter[Pattern], known: dict[Pattern, CaseFacts]) -> None:
+def _check_summary(view: RunView, patterns: Counter[Pattern], known: dict[Pattern, CaseOutcome]) -> None:
     passed = hard_failed = 0
     judges: Counter[tuple[str, str]] = Counter()
     for pattern, count in patterns.items():

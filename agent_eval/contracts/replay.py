@@ -20,7 +20,7 @@ class ReplayedVerdict(Contract):
 
 
 class CaseMismatch(Contract):
-    """A case whose verdicts differ."""
+    """A case whose result differs; `fields` names what of it does, beside the verdicts in `judges`."""
 
     case_id: StrictStr
     saved_passed: bool
@@ -28,6 +28,7 @@ class CaseMismatch(Contract):
     saved_hard_failed: bool
     replayed_hard_failed: bool
     judges: list[ReplayedVerdict]
+    fields: list[StrictStr] = Field(default_factory=list)
 
 
 class TraceMismatch(Contract):

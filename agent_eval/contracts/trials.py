@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
+from typing import NamedTuple
 
 from pydantic import Field, StrictStr
 
@@ -16,6 +17,8 @@ from agent_eval.contracts.verdict import CaseResult, Outcome, TrialResult
 from agent_eval.errors import InvalidInput
 
 _RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")
+_TRIAL_FIELDS = tuple(TrialResult.model_fields)
+_FAILED = Outcome.FAILED
 _WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.SKIPPED)
 
 
@@ -62,8 +65,7 @@ def case_policy(text: str) -> CasePolicy:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TrialFacts:
+class TrialFacts(NamedTuple):
     """A trial as a policy sees it: its `Outcome`, and whether a judge of safety failed it."""
 
     outcome: str
@@ -72,7 +74,7 @@ class TrialFacts:
 
 def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
     """Whether a judge of safety failed: `(judge id, outcome)` of every verdict on a trial."""
-    return any(judge in ZERO_TOLERANCE and outcome == Outcome.FAILED for judge, outcome in verdicts)
+    return any(outcome == _FAILED and judge_id in ZERO_TOLERANCE for judge_id, outcome in verdicts)
 
 
 def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts]) -> int:
@@ -99,21 +101,19 @@ def trials_result(results: Sequence[CaseResult], policy: CasePolicy) -> CaseResu
     if len(results) == 1:
         return results[0]
     facts = [
-        TrialFacts(result.outcome, is_unsafe((one.judge_id, one.outcome) for one in result.verdicts))
+        TrialFacts(result.outcome, is_unsafe([(one.judge_id, one.outcome) for one in result.verdicts]))
         for result in results
     ]
     number = deciding_trial(policy, facts)
-    trials = [
-        TrialResult.model_construct(
-            outcome=result.outcome,
-            passed=result.passed,
-            hard_failed=result.hard_failed,
-            score=result.score,
-            verdicts=result.verdicts,
-        )
-        for result in results
-    ]
+    trials = [_of_trial(result) for result in results]
     return results[number].model_copy(update={"trial": number, "trials": trials, "case_policy": policy.text})
+
+
+def _of_trial(result: CaseResult) -> TrialResult:
+    """The part of a case's result that a trial has too, whichever fields that are."""
+    values = result.__dict__
+    # The result is valid: validating again would only take time.
+    return TrialResult.model_construct(**{name: values[name] for name in _TRIAL_FIELDS})
 
 
 def pass_curve(counts: Sequence[tuple[int, int]]) -> list[PassCurve]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, NotRequired
+from typing import Any, NamedTuple, NotRequired
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 from typing_extensions import TypedDict
@@ -72,7 +72,11 @@ class Verdict(Contract):
 
 
 class TrialResult(Contract):
-    """All verdicts on one trial of a case and what they amount to."""
+    """All verdicts on one trial of a case, and what they amount to (`combine`).
+
+    What is added here is a field of every case result too, and comes along where results of trials become
+    the result of their case (`contracts.trials.trials_result`).
+    """
 
     outcome: Outcome
     passed: bool
@@ -81,21 +85,21 @@ class TrialResult(Contract):
     verdicts: list[Verdict]
 
 
-class CaseResult(Contract):
-    """All verdicts on one case and what they amount to.
+class CaseResult(TrialResult):
+    """All verdicts on one case, and what they amount to.
 
     Build it with `case_result`, which derives everything from the verdicts, and with
     `contracts.trials.trials_result` for a case with several trials: `trials` then holds each of them, and
     the case's own outcome and verdicts are those of number `trial` (from 0), which decides by `case_policy`.
+
+    Example:
+        >>> passed = Verdict(judge_id="regex", case_id="a", outcome="passed", passed=True, reason="matches")
+        >>> case_result("a", [passed]).score
+        1.0
     """
 
     case_id: StrictStr
     trial: int = 0
-    outcome: Outcome
-    passed: bool
-    hard_failed: bool
-    score: float | None = None
-    verdicts: list[Verdict]
     case_policy: StrictStr | None = None
     trials: list[TrialResult] = Field(default_factory=list)
 
@@ -107,42 +111,77 @@ class CaseResult(Contract):
         return sum(trial.passed for trial in self.trials), len(self.trials)
 
 
-def combine(verdicts: Iterable[Verdict]) -> Outcome:
-    """What verdicts amount to: error, else failed, else inconclusive, else passed.
+VerdictFacts = tuple[str, str, bool, float]
+"""What a verdict contributes to the result of its case: judge id, outcome, whether it is hard, weight."""
 
-    `SKIPPED` when no judge but the check of the trace itself had anything to judge: nothing measured
-    is not a pass.
+
+class CombinedVerdicts(NamedTuple):
+    """What the verdicts on a case amount to; `score` is None where all were skipped or weigh nothing."""
+
+    outcome: Outcome
+    hard_failed: bool
+    score: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case passed."""
+        return self.outcome is _PASSED
+
+
+def combine(verdicts: Iterable[VerdictFacts]) -> CombinedVerdicts:
+    """Work out what the verdicts on a case amount to. The only place that knows the rule.
+
+    The outcome is error, else failed, else inconclusive, if any verdict is; else passed. It is `SKIPPED` when
+    no judge but the check of the trace itself had anything to judge: nothing measured is not a pass. A failed
+    or error verdict of a hard judge is a hard fail. The score is the weighted share of passed verdicts among
+    those that are not skipped, from 0 to 1: sum(weights of passed) / sum(weights).
+
+    Example:
+        >>> combine([("policy", "failed", True, 1.0), ("regex", "passed", True, 3.0)])
+        CombinedVerdicts(outcome=<Outcome.FAILED: 'failed'>, hard_failed=True, score=0.75)
     """
-    outcomes = []
-    measured = False
-    for verdict in verdicts:
-        outcome = verdict.outcome
-        outcomes.append(outcome)
-        if outcome is not _SKIPPED and verdict.judge_id != REPLAY_CONTRACT:
+    seen = set()
+    measured = hard_failed = False
+    judged_weights, passed_weights = [], []
+    for judge_id, outcome, hard, weight in verdicts:
+        if outcome == _SKIPPED:
+            continue
+        seen.add(outcome)
+        judged_weights.append(weight)
+        if outcome == _PASSED:
+            passed_weights.append(weight)
+        elif hard and outcome in _FAILURES:
+            hard_failed = True
+        if judge_id != REPLAY_CONTRACT:
             measured = True
-    for worst in _WORST_FIRST:
-        if worst in outcomes:
-            return worst
-    return _PASSED if measured else _SKIPPED
+    total = sum(judged_weights)
+    return CombinedVerdicts(
+        _worst(seen) or (_PASSED if measured else _SKIPPED),
+        hard_failed,
+        sum(passed_weights) / total if total else None,
+    )
+
+
+def _worst(seen: set[str]) -> Outcome | None:
+    for outcome in _WORST_FIRST:
+        if outcome in seen:
+            return outcome
+    return None
 
 
 def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:
-    """Derive a case's result from its verdicts.
-
-    `score` is the weighted share of passed verdicts among those that are not skipped, from 0 to 1:
-    sum(weights of passed) / sum(weights).
-    """
-    outcome = combine(verdicts)
-    judged = [verdict for verdict in verdicts if verdict.outcome is not _SKIPPED]
-    total = sum([verdict.weight for verdict in judged])
+    """Derive a case's result from its verdicts (`combine`)."""
+    outcome, hard_failed, score = combine(
+        [(verdict.judge_id, verdict.outcome, verdict.hard, verdict.weight) for verdict in verdicts]
+    )
     # The verdicts are valid, and the rest follows from them: validating again would only take time.
     return CaseResult.model_construct(
         case_id=case_id,
         trial=trial,
         outcome=outcome,
         passed=outcome is _PASSED,
-        hard_failed=any(verdict.is_hard_fail for verdict in verdicts),
-        score=sum([verdict.weight for verdict in judged if verdict.passed]) / total if total else None,
+        hard_failed=hard_failed,
+        score=score,
         verdicts=verdicts,
         case_policy=None,
         trials=[],
@@ -176,16 +215,11 @@ class TrialResultRow(TypedDict):
     verdicts: list[VerdictRow]
 
 
-class CaseResultRow(TypedDict):
+class CaseResultRow(TrialResultRow):
     """A `CaseResult` as it stands in `verdicts.json`. Older packs know nothing of several trials."""
 
     case_id: str
     trial: int
-    outcome: str
-    passed: bool
-    hard_failed: bool
-    score: float | None
-    verdicts: list[VerdictRow]
     case_policy: NotRequired[str | None]
     trials: NotRequired[list[TrialResultRow]]
 

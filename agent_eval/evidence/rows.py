@@ -15,16 +15,16 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from agent_eval.contracts import (
-    REPLAY_CONTRACT,
     CaseIndexRow,
     CaseResultRow,
     Outcome,
     Tally,
     VerdictRow,
     case_policy,
+    combine,
 )
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
-from agent_eval.contracts.verdict import TrialResultRow
+from agent_eval.contracts.verdict import TrialResult, TrialResultRow
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
 from agent_eval.evidence.row_cache import IndexRow, KeptResult, KnownLines, PieceTable
 from agent_eval.evidence.sources import invalid_pack
@@ -35,8 +35,9 @@ _FAILURES = frozenset(kind.value for kind in FailureKind)
 _NEEDS_FAILURE = frozenset((Outcome.FAILED.value, Outcome.ERROR.value))
 _DECISIVE = itemgetter("judge_id", "outcome", "passed", "hard", "failure", "score", "weight")
 _MOST_COMBINATIONS = 1_000
-_PASSED, _SKIPPED = Outcome.PASSED.value, Outcome.SKIPPED.value
-_WORST_FIRST = (Outcome.ERROR.value, Outcome.FAILED.value, Outcome.INCONCLUSIVE.value)
+_FACTS = itemgetter("judge_id", "outcome", "hard", "weight")
+"""`contracts.verdict.VerdictFacts` of a row."""
+_PASSED = Outcome.PASSED.value
 
 
 def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any:
@@ -187,6 +188,11 @@ class ResultChecker:
         self._known = KnownLines()
         self._pieces = PieceTable()
 
+    @cached_property
+    def _trial_checker(self) -> ResultChecker:
+        """Checks each trial as if it were a case; its counts are thrown away."""
+        return ResultChecker(self._pack)
+
     def read_lines(self, data: bytes, path: str) -> list[tuple[str, KeptResult]]:
         """Every case result of a JSON Lines file, parsed and checked: the id of its case, and what is kept.
 
@@ -277,8 +283,7 @@ class ResultChecker:
             if type(trial) is not dict or not trial.keys() >= _OF_A_TRIAL:
                 return f"trial {number}: is not the result of a trial"
             alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
-            # Counted by nobody: a trial is checked as if it were a case.
-            if problem := ResultChecker(self._pack)._take(alone):
+            if problem := self._trial_checker._take(alone):
                 return f"trial {number}: {problem}"
         return contradiction(row)
 
@@ -296,32 +301,19 @@ class ResultChecker:
 
 
 def _inconsistency(row: CaseResultRow) -> str | None:
-    """How a case's result contradicts its verdicts; rules as in `contracts.verdict`."""
-    seen: set[str] = set()
-    judges: set[str] = set()
-    hard_failed = measured = False
-    total = achieved = 0.0
-    for verdict in row["verdicts"]:
+    """How a case's result contradicts its verdicts."""
+    verdicts = row["verdicts"]
+    for verdict in verdicts:
         if problem := _verdict_problem(verdict):
             return f"verdict of {verdict['judge_id'][:200]!r}: {problem}"
-        outcome = verdict["outcome"]
-        judges.add(verdict["judge_id"])
-        seen.add(outcome)
-        hard_failed |= verdict["hard"] and outcome in _NEEDS_FAILURE
-        if outcome != _SKIPPED:
-            measured |= verdict["judge_id"] != REPLAY_CONTRACT
-            total += verdict["weight"]
-            achieved += verdict["weight"] if verdict["passed"] else 0.0
-    if len(judges) != len(row["verdicts"]):
+    if len({verdict["judge_id"] for verdict in verdicts}) != len(verdicts):
         return "has two verdicts of one judge"
-    expected = next((outcome for outcome in _WORST_FIRST if outcome in seen), None)
-    if expected is None:
-        expected = _PASSED if measured else _SKIPPED
-    if row["outcome"] != expected or row["passed"] != (expected == _PASSED):
-        return f"outcome {row['outcome'][:40]!r} does not follow from its verdicts ({expected})"
-    if row["hard_failed"] != hard_failed:
+    expected = combine(map(_FACTS, verdicts))
+    if row["outcome"] != expected.outcome or row["passed"] != expected.passed:
+        return f"outcome {row['outcome'][:40]!r} does not follow from its verdicts ({expected.outcome})"
+    if row["hard_failed"] != expected.hard_failed:
         return "hard_failed does not follow from its verdicts"
-    return _score_problem(row["score"], achieved / total if total else None)
+    return _score_problem(row["score"], expected.score)
 
 
 def _score_problem(score: float | None, expected: float | None) -> str | None:
@@ -347,9 +339,6 @@ def _verdict_problem(verdict: VerdictRow) -> str | None:
     return "weight is negative" if verdict["weight"] < 0 else None
 
 
-_DECIDED = ("outcome", "passed", "hard_failed", "score", "verdicts")
-
-
 def contradiction(row: CaseResultRow) -> str | None:
     """How the result of a case with trials, each checked by itself, contradicts them; None if it does not."""
     stated = row.get("case_policy")
@@ -371,6 +360,6 @@ def contradiction(row: CaseResultRow) -> str | None:
     if row["trial"] != number:
         return f"trial {row['trial']} does not decide it, by {policy.text} trial {number} does"
     decides = row["trials"][number]
-    if any(row[name] != decides[name] for name in _DECIDED):  # type: ignore[literal-required]
+    if any(row.get(name) != decides.get(name) for name in TrialResult.model_fields):
         return f"does not say what trial {number} says, which decides it"
     return None

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_eval.contracts import CaseResultRow, canonical_json
+from agent_eval.contracts import CaseResultRow, TrialResult, canonical_json
 from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 
 EVENT_FIELDS = ("idx", "actor", "type", "tool", "input", "output", "error")
 """What must be the same of an event. `ts`, `latency_ms`, call ids and attributes never are."""
+
+RESULT_FIELDS = tuple(name for name in TrialResult.model_fields if name not in ("verdicts", "score"))
+"""What must be the same of a case's result: all but the verdicts, which are compared judge by judge, and the
+score, which follows from them and from the weights that judges are given now."""
 
 _SHOWN = 200
 
@@ -17,15 +21,16 @@ _SHOWN = 200
 def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:
     """How the verdicts on a case differ; None where they do not.
 
-    Compared are the outcome and the kind of failure of every judge in every trial, and what follows.
+    Compared are the outcome and the kind of failure of every judge in every trial, and every field of the
+    case's result (`RESULT_FIELDS`) that both packs have.
     """
     judges = [
         ReplayedVerdict(trial=trial, judge_id=judge_id, saved=before, replayed=after)
         for trial, (first, second) in enumerate(zip(_trials(saved), _trials(replayed), strict=False))
         for judge_id, before, after in _judges(first, second)
     ]
-    same = (saved["outcome"], saved["hard_failed"]) == (replayed["outcome"], replayed["hard_failed"])
-    if same and not judges and len(_trials(saved)) == len(_trials(replayed)):
+    fields = [name for name in RESULT_FIELDS if _differs(name, saved, replayed)]
+    if not fields and not judges and len(_trials(saved)) == len(_trials(replayed)):
         return None
     return CaseMismatch(
         case_id=saved["case_id"],
@@ -34,7 +39,13 @@ def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch
         saved_hard_failed=saved["hard_failed"],
         replayed_hard_failed=replayed["hard_failed"],
         judges=judges,
+        fields=fields,
     )
+
+
+def _differs(name: str, saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> bool:
+    # A version before the field was there did not write it.
+    return name in saved and name in replayed and saved[name] != replayed[name]
 
 
 def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, TypeAdapter
 import agent_eval
 from agent_eval import contracts
 from agent_eval.contracts import export as schema_export
-from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, VerdictRow
+from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, TrialResultRow, VerdictRow
+from agent_eval.evidence.writer import result_row
 
 DIRECTORY = Path(agent_eval.__file__).parent / "schemas"
 FILES = schema_export.schema_files()
@@ -53,6 +54,7 @@ def test_every_contract_that_is_a_file_has_a_schema():
     [
         (VerdictRow, contracts.Verdict),
         (CaseResultRow, contracts.CaseResult),
+        (TrialResultRow, contracts.TrialResult),
         (CaseIndexRow, contracts.CaseIndex),
     ],
 )
@@ -65,6 +67,7 @@ def test_what_a_model_writes_reads_as_its_row():
     result = contracts.case_result("a", [verdict])
     index = contracts.CaseIndex(case_id="a", definition_digest="0" * 64, calls=[("search", "1f")])
     assert TypeAdapter(CaseResultRow).validate_python(result.to_json(), strict=True)
+    assert set(result_row(result)) == set(contracts.CaseResult.model_fields)
     assert TypeAdapter(CaseIndexRow).validate_python(index.to_json(), strict=True)
 
 

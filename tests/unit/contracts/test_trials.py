@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import Case, CaseResult, Outcome, Tally, case_policy, summarize, trials_result
+from agent_eval.contracts import (
+    Case,
+    CaseResult,
+    Outcome,
+    Tally,
+    TrialResult,
+    case_policy,
+    summarize,
+    trials_result,
+)
 from agent_eval.contracts.trials import ALL, pass_curve
 from agent_eval.errors import InvalidInput
 from tests.factories import make_result, make_trace
@@ -41,6 +50,14 @@ def test_the_deciding_trial_speaks_for_the_case(
     assert (found.outcome, found.trial) == (outcome, trial)
     assert found.verdicts == found.trials[trial].verdicts
     assert found.case_policy == policy.replace(" ", "")
+
+
+def test_every_field_of_a_trial_comes_along_into_the_result_of_its_case() -> None:
+    trials = results("passed", "failed", "error")
+    kept = trials_result(trials, ALL).trials
+    for name in TrialResult.model_fields:
+        assert [getattr(one, name) for one in kept] == [getattr(one, name) for one in trials], name
+    assert set(TrialResult.model_fields) < set(CaseResult.model_fields)
 
 
 def test_a_single_trial_is_the_result_as_it_stands() -> None:

@@ -41,7 +41,13 @@ def verdict(outcome: str, judge_id: str = "policy", **fields: Any) -> Verdict:
     ],
 )
 def test_a_case_is_as_bad_as_its_worst_verdict(outcomes: list[str], expected: str) -> None:
-    assert combine(verdict(outcome) for outcome in outcomes) == expected
+    verdicts = [verdict(outcome, str(number)) for number, outcome in enumerate(outcomes)]
+    assert case_result("c", verdicts).outcome == expected
+    assert combine((one.judge_id, one.outcome.value, one.hard, one.weight) for one in verdicts) == (
+        expected,
+        "failed" in outcomes or "error" in outcomes,
+        case_result("c", verdicts).score,
+    )
 
 
 def test_a_valid_trace_that_nobody_judged_is_not_a_pass() -> None:

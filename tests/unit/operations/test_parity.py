@@ -74,6 +74,7 @@ def test_reasons_may_differ_and_outcomes_may_not() -> None:
     mismatch = case_mismatch(saved, failed)  # type: ignore[arg-type]
     assert mismatch is not None
     assert (mismatch.saved_passed, mismatch.replayed_hard_failed) == (True, True)
+    assert mismatch.fields == ["outcome", "passed", "hard_failed"]
     [judge] = mismatch.judges
     assert (judge.judge_id, judge.saved, judge.replayed) == ("policy", "passed", "failed (policy_violation)")
 
