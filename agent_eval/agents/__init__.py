@@ -1,1 +1,1 @@
-"""What is tested: one way of talking to an agent a file, behind the protocol of `protocol`."""
+"""Agents under test: `base` is their interface, `catalog` finds them by name, one file for each kind."""

@@ -1,4 +1,4 @@
-"""A model behind Anthropic's Messages API, with the case's tools."""
+"""The `anthropic` agent: a model behind Anthropic's Messages API, with the case's tools."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from agent_eval.agents.hosted import HostedModel, receive
 from agent_eval.errors import FailureKind
 
 MAX_TOKENS = 4096
-"""Tokens of one answer unless a parameter says otherwise; the API requires a number."""
+"""Default maximum of tokens in one answer; the API requires a number."""
 
 
 class AnthropicAgent(HostedModel):
     """A model behind Anthropic's Messages API, or an endpoint that speaks the same protocol.
 
-    System messages in a case's input are added to the system prompt.
+    System messages in a case's input are appended to the system prompt.
+
+    Example:
+        >>> AnthropicAgent("claude-sonnet-4-5").describe()["parameters"]
+        {'max_tokens': 4096}
     """
 
     kind = "anthropic"
@@ -28,7 +32,7 @@ class AnthropicAgent(HostedModel):
 
     @override
     def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
-        import anthropic  # a second of imports, paid only where such a model is asked
+        import anthropic  # takes a second, so only runs that use such a model import it
 
         self._parameters = {"max_tokens": MAX_TOKENS, **self._parameters}
         return anthropic, anthropic.Anthropic(base_url=base_url, api_key=api_key, max_retries=0)
@@ -75,7 +79,7 @@ class AnthropicAgent(HostedModel):
 
 
 def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
-    """Read a message."""
+    """Parse a message of the API."""
     try:
         blocks = body["content"]
         texts = [block["text"] for block in blocks if block["type"] == "text"]
@@ -100,7 +104,7 @@ def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.response.id": body.get("id"),
         "gen_ai.response.model": body.get("model"),
         "gen_ai.response.finish_reason": body.get("stop_reason"),
-        # Anthropic counts cached tokens apart; elsewhere, and in OpenTelemetry, they are part of the input.
+        # Anthropic counts cached tokens separately; elsewhere, and in OpenTelemetry, the input includes them.
         "gen_ai.usage.input_tokens": _sum(usage.get("input_tokens"), read, written),
         "gen_ai.usage.output_tokens": usage.get("output_tokens"),
         "gen_ai.usage.cache_read.input_tokens": read,

@@ -1,7 +1,7 @@
-"""What an agent under test is asked, and what an attempt at it gives.
+"""The interface of agents under test: what an agent is asked in one attempt, and what it returns.
 
-An agent answers either in one piece (an output and the tool calls it makes, which are then answered from the
-case) or step by step, with each tool call answered before its next step. Both end as the same events.
+An agent answers either in one piece (an output and its tool calls, which are answered from the case
+afterwards) or step by step, with each tool call answered before its next step. Both produce the same events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_eval.errors import FailureKind
 
 Mode = Literal["propose", "repair"]
 SHARE_EXPECTED_OUTPUT = "share_expected_output"
-"""Key of a case's metadata that hands its expected output to the agent."""
+"""Key of a case's metadata that makes the agent receive the expected output."""
 
 T = TypeVar("T")
 
@@ -29,13 +29,18 @@ class Task:
     """One attempt at a case.
 
     Attributes:
-        case: The case; its trace is not looked at.
-        mode: Whether this is the first try or a repair of earlier ones.
-        attempt: Counts from 0.
-        previous_attempts: What earlier attempts gave and what judges said of them, as plain JSON.
-        share_expected_output: Whether the agent is handed the expected output; an agent that is handed the
-            answer is not evaluated, so it is only when the case or a person says so.
-        limits: What the attempt may use.
+        case: The case; its trace is ignored.
+        mode: Whether this is the first attempt or a repair of earlier ones.
+        attempt: Number of the attempt, from 0.
+        previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
+        share_expected_output: Whether the agent receives the expected output. An agent that knows the
+            answer is not evaluated, so this is off unless the user or the case asks for it.
+        limits: Limits of the attempt.
+
+    Example:
+        >>> task = Task(Case(case_id="refund", input="Refund order 7.", expected_output="Refunded."))
+        >>> task.payload()["input"], task.payload()["expected_output"]
+        ('Refund order 7.', None)
     """
 
     case: Case
@@ -46,9 +51,9 @@ class Task:
     limits: AttemptLimits = field(default_factory=AttemptLimits)
 
     def payload(self) -> dict[str, Any]:
-        """What is sent to an agent that answers in one piece, as plain JSON.
+        """Return the JSON object that an agent that answers in one piece receives.
 
-        Of the metadata nothing is sent: it holds the answers of the tools and what judges expect.
+        It has nothing of the metadata, which holds the answers of the tools and what judges expect.
         """
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
         return {
@@ -59,7 +64,7 @@ class Task:
             "attempt": self.attempt,
             "previous_attempts": list(self.previous_attempts),
             "contracts": contracts,
-            "tool_contracts": contracts,  # the name that the suite has for them
+            "tool_contracts": contracts,  # the name that the suite uses
             "policy": self.case.policy.to_json(),
         }
 
@@ -69,12 +74,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Time, which can be pinned so that the same run gives the same bytes.
+    """The clocks of a run. Pinned clocks make the same run write the same bytes.
 
     Attributes:
-        wall: The present moment, with its offset.
-        monotonic: Seconds that only grow. Pinned clocks stand still, and latencies are 0 then.
+        wall: Returns the current time, with its offset.
+        monotonic: Returns seconds that never decrease; a pinned clock is constant, and latencies are then 0.
         sleep: Waits for that many seconds.
+
+    Example:
+        >>> pinned = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
+        >>> pinned.stamp()
+        '2026-01-01T00:00:00.000+00:00'
     """
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -82,22 +92,26 @@ class Clocks:
     sleep: Callable[[float], None] = time.sleep
 
     def stamp(self) -> str:
-        """The present moment as ISO 8601."""
+        """Return the current time as ISO 8601."""
         return self.wall().isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool gave.
+    """The answer of a tool to one call.
 
     Attributes:
-        output: Its result; None when it failed.
-        error: Its error; None when it did not.
-        source: Where the answer is from: `tool_response_cassette`, `tool_responses`, `cassette`, `live`
-            or `missing`.
-        delay_ms: Milliseconds to wait before giving it.
-        retries: How often a live tool was asked again.
-        waited: Seconds that were spent on waiting to ask again, which are not the agent's.
+        output: The tool's result; None if it failed.
+        error: The tool's error; None if it succeeded.
+        source: Origin of the answer: `tool_response_cassette`, `tool_responses`, `cassette`, `live`,
+            `refused` or `missing`.
+        delay_ms: Milliseconds to wait before the agent receives the answer.
+        retries: How often the call of a live tool was repeated.
+        waited: Seconds spent waiting between these repetitions; they do not count as the agent's time.
+
+    Example:
+        >>> ToolAnswer(error="card declined", source="tool_responses").output is None
+        True
     """
 
     output: Any = None
@@ -112,24 +126,24 @@ class Tools(Protocol):
     """Answers the tool calls of one attempt."""
 
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        """The answer to a call.
+        """Answer a call.
 
         Raises:
-            ToolFault: The attempt cannot go on.
+            ToolFault: There is no answer, and the attempt cannot continue without one.
         """
         ...
 
     def recorded(self) -> Sequence[dict[str, Any]]:
-        """The calls of the attempt that live tools answered, in order, as rows of a cassette."""
+        """Return the calls of the attempt that live tools answered, in order, as rows of a cassette."""
         ...
 
 
 class ToolFault(Exception):
-    """A tool call that has no answer where one is required.
+    """A tool call has no answer, and the attempt cannot continue without one.
 
     Attributes:
-        failure: The kind of failure that the attempt ends with.
-        problem: What is missing, in a sentence.
+        failure: Kind of failure of the attempt.
+        problem: What is missing, in one sentence.
     """
 
     def __init__(self, failure: FailureKind, problem: str) -> None:
@@ -139,14 +153,19 @@ class ToolFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sent(Generic[T]):
-    """What became of one request to an agent or a model.
+    """Result of one request to an agent or a model: its answer, or why there is none.
 
     Attributes:
-        value: The answer; None when there is none.
-        failure: Why there is none. `INFRASTRUCTURE` is what trying again may help.
+        value: The answer; None if there is none.
+        failure: Why there is none. `INFRASTRUCTURE` means that a retry may help.
         problem: The failure in words.
         asked_wait: Seconds that the service asked to wait (`Retry-After`).
-        rate_limited: Whether it said that there were too many requests (429); others are slowed down then.
+        rate_limited: Whether the service refused because of too many requests (429); the scheduler then
+            sends fewer requests at a time.
+
+    Example:
+        >>> Sent(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
+        True
     """
 
     value: T | None = None
@@ -156,36 +175,42 @@ class Sent(Generic[T]):
     rate_limited: bool = False
 
     def without_value(self) -> Sent[Any]:
-        """The same failure, where another kind of answer was expected."""
+        """Return the same failure, typed for another kind of answer."""
         return replace(self, value=None)
 
     @property
     def is_infrastructure(self) -> bool:
-        """Whether something between us and the agent failed."""
+        """Whether something between this program and the agent failed."""
         return self.failure is FailureKind.INFRASTRUCTURE
 
 
 class Retry(Protocol):
-    """Sends a request until the infrastructure lets it through, or patience ends."""
+    """Repeats a request while the infrastructure fails, up to a limit."""
 
     def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
-        """The last answer, and how often it was tried again."""
+        """Send the request; return the last result, and the number of repetitions."""
         ...
 
 
 def once(send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
-    """No retries."""
+    """Send the request once; the `Retry` that repeats nothing."""
     return send(), 0
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an attempt needs beside its task.
+    """What an attempt needs besides its task.
 
     Attributes:
-        tools: Answers its tool calls.
-        retry: How requests are repeated; connectors repeat nothing themselves.
-        clocks: Time.
+        tools: Answers the attempt's tool calls.
+        retry: Repeats requests; agents repeat nothing themselves.
+        clocks: The clocks of the run.
+
+    Example:
+        >>> from agent_eval.agents.tools import CaseTools
+        >>> surroundings = Surroundings(CaseTools(Case(case_id="refund")))
+        >>> surroundings.tools.answer("lookup", {"id": 1}).error
+        'unknown_tool'
     """
 
     tools: Tools
@@ -195,18 +220,23 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """What an attempt gave.
+    """Result of one attempt.
 
     Attributes:
-        events: What happened, in order, from index 0. Also there when the attempt failed.
-        output: What the agent said in the end.
+        events: Events in order, from index 0; a failed attempt has those up to its failure.
+        output: The agent's final output.
         tool_calls: `{"tool", "arguments"}` in call order.
-        failure: Why the attempt counts as failed whatever judges would say; None when it came to its end.
-            `INFRASTRUCTURE` has been tried again already.
+        failure: Why the attempt failed, regardless of what judges would say; None if the agent finished by
+            itself. Requests that failed with `INFRASTRUCTURE` have been repeated already.
         problem: The failure in words.
-        seconds: Time in the agent's hands; waiting for a retry is not counted.
-        retries: Requests that were sent again.
+        seconds: Time that the agent took, without waiting for retries.
+        retries: Number of repeated requests.
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
+
+    Example:
+        >>> result = AttemptResult([], failure=FailureKind.TIMEOUT, problem="did not end within 30 s")
+        >>> result.response()["error"]
+        'did not end within 30 s'
     """
 
     events: list[Event]
@@ -219,7 +249,7 @@ class AttemptResult:
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
     def response(self) -> dict[str, Any]:
-        """What later attempts and the evidence are told of it, as plain JSON."""
+        """Return the attempt's response as plain JSON, for later attempts and the evidence."""
         response: dict[str, Any] = {"assistant_output": self.output, "tool_calls": self.tool_calls}
         if self.failure is not None:
             response["error"] = self.problem
@@ -229,17 +259,21 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Settings, each for the kinds of agents it makes sense for.
+    """Settings of agents. Each kind of agent reads those that apply to it.
 
     Attributes:
-        environ: This program's environment: keys of models are read from it, and children see a part of it.
-        repair_command: What a `command` agent runs for repairs instead.
-        pass_on: Further variables that a `command` agent may see.
-        cwd: Where a `command` agent runs.
-        headers: What is sent to an `http` agent along with every request; not shown anywhere.
-        base_url: The endpoint of a hosted model.
-        system: The system prompt of a hosted model.
+        environ: This program's environment, which holds the keys of models; child processes get a part of it.
+        repair_command: Command that a `command` agent runs for repairs.
+        pass_on: Names of further variables that a `command` agent gets.
+        cwd: Working directory of a `command` agent.
+        headers: Headers of every request to an `http` agent; never shown or recorded.
+        base_url: Endpoint of a hosted model.
+        system: System prompt of a hosted model.
         parameters: Further fields of requests to a hosted model.
+
+    Example:
+        >>> AgentOptions(system="Answer in one word.").system
+        'Answer in one word.'
     """
 
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -269,8 +303,8 @@ class Agent(ABC):
         ...         return {"agent": "echo"}
         ...     def attempt(self, task, surroundings):
         ...         recorder = Recorder(task, surroundings)
-        ...         recorder.asked()
-        ...         recorder.said(task.case.input)
+        ...         recorder.record_input()
+        ...         recorder.record_message(task.case.input)
         ...         return recorder.result(task.case.input)
     """
 
@@ -308,9 +342,7 @@ class Agent(ABC):
 
     @abstractmethod
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """Try a case once.
-
-        Whatever the agent does, or fails to do, is in the result.
+        """Attempt a case once. Failures of the agent are part of the result, not exceptions.
 
         Raises:
             AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is
@@ -323,7 +355,7 @@ class Agent(ABC):
 
 @runtime_checkable
 class HasAccount(Protocol):
-    """An agent whose requests a provider counts, together with all others of the same account.
+    """An agent whose provider limits the requests of an account, whichever agent sends them.
 
     Attributes:
         account: From `account_name`.
@@ -333,16 +365,21 @@ class HasAccount(Protocol):
 
 
 def account_name(address: str, *credentials: str) -> str:
-    """What stands for an account at a provider: the same for the same address and credentials.
+    """Identify an account at a provider, without revealing its credentials.
 
     Args:
-        address: Where requests go; what follows its host is left out.
-        credentials: Keys and the like; only their digest is kept.
+        address: Address of the requests; only scheme and host count.
+        credentials: Keys and other secrets; the name has only their digest.
+
+    Example:
+        >>> chat = account_name("https://api.example/v1/chat", "key")
+        >>> chat == account_name("https://API.example/v2", "key")
+        True
     """
     origin = "/".join(address.split("/", 3)[:3]).lower()
     return f"{origin} {digest(sorted(credentials))}"
 
 
 def account_of(agent: Agent) -> str | None:
-    """The account that an agent's requests are counted on; None where nobody counts."""
+    """Return the account whose limit an agent's requests count against; None for an agent without one."""
     return agent.account if isinstance(agent, HasAccount) else None

@@ -1,12 +1,12 @@
-"""A cassette: what live tools answered once, to be played back.
+"""Cassettes: recorded answers of live tools, for playing back.
 
-A JSON file, one row a call, in the order of cases and calls:
+A cassette is a JSON file with one row for each call, in the order of cases and calls:
 
     {"kind": "tool_cassette", "schema_version": "1.1.0",
      "calls": [{"case_id": "refund-1", "tool": "lookup", "arguments": {"id": 1}, "response": {"total": 5}}]}
 
-A row has `response` or `error`. A call that a case repeats has a row for each time; the last one answers
-further repetitions. A row without `case_id` answers every case that has none of its own for that call.
+A row has `response` or `error`. A call that a case repeats has a row for each repetition; the last row
+answers all further ones. A row without `case_id` answers every case that has no row of its own for the call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agent_eval.agents.base import ToolAnswer, ToolFault
+from typing_extensions import override
+
+from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
 from agent_eval.agents.tools import call_key, canonical
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
@@ -28,59 +30,76 @@ Mode = Literal["record", "replay", "update"]
 
 KIND = "tool_cassette"
 _ROW_KEYS = frozenset({"case_id", "tool", "arguments", "response", "error"})
-_SHOWN = 300
-_COMPARED = 2000
+_CALL_WORDS_LIMIT = 300
+_COMPARED_CHARACTERS = 2000
 
 Key = tuple[str | None, str, str]
+"""A call: case id (None for every case), tool, canonical arguments."""
 Row = dict[str, Any]
 
 
 class LiveTools(Protocol):
-    """Tools that really do something."""
+    """Tools that are really called, rather than answered from a recording."""
 
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
         """Call a tool.
 
         Raises:
-            ToolFault: It cannot be called.
+            ToolFault: The tool cannot be called.
         """
         ...
 
 
 class Recording:
-    """Calls, with the answers to each one's repetitions in order."""
+    """Recorded calls, with the answers to the repetitions of each call in order.
+
+    Example:
+        >>> recording = Recording()
+        >>> recording.add([{"tool": "dice", "response": 3}, {"tool": "dice", "response": 5}])
+        >>> recording.add([{"tool": "dice", "response": 6}])
+        >>> [row["response"] for row in recording.rows()]
+        [3, 5]
+    """
 
     def __init__(self) -> None:
         self.by_call: dict[Key, list[Row]] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add the calls of one attempt. Later attempts make the same calls again; the first answers stay."""
-        made: Counter[Key] = Counter()
+        """Add the calls of one attempt. If later attempts repeat them, the first answers remain."""
+        repetitions: Counter[Key] = Counter()
         for row in rows:
             key = _key(row)
-            made[key] += 1
-            kept = self.by_call.setdefault(key, [])
-            if made[key] > len(kept):
-                kept.append(row)
+            repetitions[key] += 1
+            recorded = self.by_call.setdefault(key, [])
+            if repetitions[key] > len(recorded):
+                recorded.append(row)
 
     def rows(self) -> list[Row]:
-        """All of it, the repetitions of a call one after the other."""
+        """Return all rows, the repetitions of a call one after the other."""
         return [row for rows in self.by_call.values() for row in rows]
 
 
 class Cassette:
-    """Recorded answers, shared by all threads of a run.
+    """The recorded answers of a run, shared by all its threads.
 
-    What live tools answer is the caller's to keep (`CassetteTools.recorded`, `keep`): a trial that does not
-    come to its end leaves nothing.
+    New answers of live tools are recorded only if the caller passes them from `CassetteTools.recorded` to
+    `keep`, so a trial that is interrupted records nothing.
 
     Args:
-        mode: `replay` answers from the file only, and a call that is not in it fails the attempt. `record`
-            calls live tools. `update` does the same and keeps those rows of the file whose calls did not
-            happen again.
-        rows: What the file holds.
-        live: The tools to call; not needed for `replay`.
-        name: What to call it in messages.
+        mode: `replay` answers from the file only, and fails attempts that make other calls. `record` calls
+            live tools. `update` does the same, and keeps rows of the file whose calls did not happen again.
+        rows: The rows of the file.
+        live: The live tools; not needed for `replay`.
+        name: Name of the cassette in messages.
+
+    Example:
+        >>> rows = [{"tool": "lookup", "arguments": {"id": 1}, "response": "shipped"}]
+        >>> tools = Cassette("replay", rows).attempt("refund")
+        >>> tools.answer("lookup", {"id": 1}).output
+        'shipped'
+        >>> tools.answer("lookup", {"id": 2})
+        Traceback (most recent call last):
+        agent_eval.agents.base.ToolFault: called lookup with {"id":2}, to which the cassette has no answer...
     """
 
     def __init__(
@@ -93,93 +112,104 @@ class Cassette:
     ) -> None:
         self.mode, self._live, self._name = mode, live, name
         self._lock = threading.Lock()
-        self._recorded: dict[Key, list[Row]] = {}
-        self._fresh = Recording()
+        self._rows_of_file: dict[Key, list[Row]] = {}
+        self._new_recording = Recording()
         for row in rows or []:
-            self._recorded.setdefault(_key(row), []).append(row)
+            self._rows_of_file.setdefault(_key(row), []).append(row)
 
     def attempt(self, case_id: str) -> CassetteTools:
-        """The tools of one attempt, at the beginning of every sequence."""
+        """Return the tools of one attempt; each call starts with its first answer."""
         return CassetteTools(self, case_id)
 
     def answer(self, case_id: str, tool: str, arguments: Any, repetition: int) -> ToolAnswer:
-        """The answer to a call that was made `repetition` times before in the same attempt.
+        """Answer a call that was made `repetition` times before in the same attempt.
 
         Raises:
-            ToolFault: It is not recorded, with the nearest call that is; or the live tool cannot be called.
+            ToolFault: The call is not recorded (names the nearest recorded one), or the live tool cannot be
+                called.
         """
         if self.mode != "replay":
             assert self._live is not None
             return self._live.call(case_id, tool, arguments)
         call = call_key(tool, arguments)
-        rows = self._recorded.get((case_id, *call)) or self._recorded.get((None, *call))
+        rows = self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
         if rows is None:
-            raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._miss(case_id, tool, arguments))
+            raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._missing(case_id, tool, arguments))
         row = rows[min(repetition, len(rows) - 1)]
         return ToolAnswer(row.get("response"), row.get("error"), "cassette")
 
     def keep(self, rows: Iterable[Row]) -> None:
-        """Keep what live tools answered in a trial that has finished. Any thread may."""
+        """Record the answers of live tools in a finished trial. Any thread may call this."""
         with self._lock:
-            self._fresh.add(rows)
+            self._new_recording.add(rows)
 
     def to_bytes(self) -> bytes:
-        """The file, the same whatever the order in which threads made the calls."""
-        rows = {**(self._recorded if self.mode == "update" else {}), **self._fresh.by_call}
+        """Return the file's content, which does not depend on the order in which threads made the calls."""
+        rows = {**(self._rows_of_file if self.mode == "update" else {}), **self._new_recording.by_call}
         ordered = sorted(rows, key=lambda key: (key[0] is None, key[0] or "", key[1], key[2]))
         calls = [row for key in ordered for row in rows[key]]
         return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, "calls": calls}, indent=True)
 
-    def _miss(self, case_id: str, tool: str, arguments: Any) -> str:
-        wanted = canonical(arguments)
-        nearest = self._nearest(case_id, tool, wanted)
-        hint = f"; the nearest recorded call is {_shown(nearest[1], nearest[2])}" if nearest else ""
-        return f"called {_shown(tool, wanted)}, to which the {self._name} has no answer{hint}"
+    def _missing(self, case_id: str, tool: str, arguments: Any) -> str:
+        canonical_arguments = canonical(arguments)
+        nearest = self._nearest(case_id, tool, canonical_arguments)
+        hint = f"; the nearest recorded call is {_call_words(nearest[1], nearest[2])}" if nearest else ""
+        words = _call_words(tool, canonical_arguments)
+        return f"called {words}, to which the {self._name} has no answer{hint}"
 
-    def _nearest(self, case_id: str, tool: str, wanted: str) -> Key | None:
-        """Of the same tool if there is any, of the same case if there is any, then the most similar."""
-        keys = list(self._recorded)
-        for closer in (
+    def _nearest(self, case_id: str, tool: str, arguments: str) -> Key | None:
+        """Return the most similar recorded call, preferring the same tool, then the same case."""
+        keys = list(self._rows_of_file)
+        for candidates in (
             [key for key in keys if key[1] == tool and key[0] in (case_id, None)],
             [key for key in keys if key[1] == tool],
             [key for key in keys if key[0] in (case_id, None)],
             keys,
         ):
-            if closer:
-                return max(closer, key=lambda key: _likeness(f"{tool} {wanted}", f"{key[1]} {key[2]}"))
+            if candidates:
+                return max(
+                    candidates, key=lambda key: _similarity(f"{tool} {arguments}", f"{key[1]} {key[2]}")
+                )
         return None
 
 
-class CassetteTools:
-    """One attempt's way into a cassette: counts repetitions of calls."""
+class CassetteTools(Tools):
+    """The tools of one attempt, answered through a cassette; counts repetitions of calls.
+
+    Example:
+        >>> rows = [{"tool": "dice", "response": 3}, {"tool": "dice", "response": 5}]
+        >>> tools = CassetteTools(Cassette("replay", rows), "refund")
+        >>> [tools.answer("dice", {}).output for _ in range(3)]
+        [3, 5, 5]
+    """
 
     def __init__(self, cassette: Cassette, case_id: str) -> None:
         self._cassette, self._case_id = cassette, case_id
-        self._made: dict[tuple[str, str], int] = {}
+        self._repetitions: Counter[tuple[str, str]] = Counter()
         self._rows: list[Row] = []
 
+    @override
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        """See `Tools.answer`."""
         key = call_key(tool, arguments)
-        repetition = self._made.get(key, 0)
-        self._made[key] = repetition + 1
+        repetition = self._repetitions[key]
+        self._repetitions[key] += 1
         answer = self._cassette.answer(self._case_id, tool, arguments, repetition)
         if self._cassette.mode != "replay":
-            given = {"response": answer.output} if answer.error is None else {"error": answer.error}
-            self._rows.append({"case_id": self._case_id, "tool": tool, "arguments": arguments, **given})
+            result = {"response": answer.output} if answer.error is None else {"error": answer.error}
+            self._rows.append({"case_id": self._case_id, "tool": tool, "arguments": arguments, **result})
         return answer
 
+    @override
     def recorded(self) -> Sequence[Row]:
-        """See `Tools.recorded`."""
         return self._rows
 
 
 def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cassette:
-    """The cassette in a file, or a new one to be written there.
+    """Open the cassette in a file, or a new one that is to be written there.
 
     Raises:
-        UsageError: There is nothing to replay, something to record over, or no live tools to record from.
-        InvalidInput: The file is no cassette.
+        UsageError: `replay` without a file, `record` over a file, or no live tools to record from.
+        InvalidInput: The file is not a cassette.
     """
     if mode != "replay" and live is None:
         raise UsageError(
@@ -190,7 +220,7 @@ def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cass
     if mode == "record":
         if path.exists():
             raise UsageError(
-                f"{path} is there already and would be recorded over",
+                f"{path} exists already and would be overwritten",
                 remedy="Refresh it with --update, or record to another file.",
                 file=str(path),
             )
@@ -201,22 +231,22 @@ def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cass
 
 
 def read_cassette(value: Any, path: Path) -> list[Row]:
-    """The rows of a cassette's JSON.
+    """Validate a cassette's JSON and return its rows.
 
     Raises:
-        InvalidInput: It is none; names file and field.
+        InvalidInput: Not a cassette; names file and field.
     """
     calls = value.get("calls") if isinstance(value, Mapping) and value.get("kind") == KIND else None
     if not isinstance(calls, list):
-        raise _wrong(path, "kind", f'it is no object with "kind": "{KIND}" and a list of calls')
+        raise _invalid(path, "kind", f'it is not an object with "kind": "{KIND}" and a list of calls')
     for number, row in enumerate(calls):
         place = f"calls[{number}]"
         if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
-            raise _wrong(path, place, f"{place} names no tool")
+            raise _invalid(path, place, f"{place} names no tool")
         if unknown := sorted(set(row) - _ROW_KEYS):
-            raise _wrong(path, f"{place}.{unknown[0]}", f"{place} has the unknown field {unknown[0]!r}")
+            raise _invalid(path, f"{place}.{unknown[0]}", f"{place} has the unknown field {unknown[0]!r}")
         if not isinstance(row.get("case_id"), str | None):
-            raise _wrong(path, f"{place}.case_id", f"the case_id of {place} is no string")
+            raise _invalid(path, f"{place}.case_id", f"the case_id of {place} is not a string")
     return calls
 
 
@@ -224,19 +254,20 @@ def _key(row: Row) -> Key:
     return row.get("case_id"), *call_key(row["tool"], row.get("arguments"))
 
 
-def _wrong(path: Path, field: str, what: str) -> InvalidInput:
+def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
     return InvalidInput(
-        f"{path} cannot be used as a cassette: {what}",
-        remedy="Record it anew with --record.",
+        f"{path} cannot be used as a cassette: {problem}",
+        remedy="Record it again with --record.",
         file=str(path),
         field=field,
     )
 
 
-def _shown(tool: str, arguments: str) -> str:
+def _call_words(tool: str, arguments: str) -> str:
     text = f"{tool} with {arguments}"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _CALL_WORDS_LIMIT else text[: _CALL_WORDS_LIMIT - 1] + "…"
 
 
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio()
+def _similarity(text: str, other: str) -> float:
+    compared, compared_to = text[:_COMPARED_CHARACTERS], other[:_COMPARED_CHARACTERS]
+    return SequenceMatcher(None, compared, compared_to, autojunk=False).ratio()

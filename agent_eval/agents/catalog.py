@@ -1,4 +1,4 @@
-"""The kinds of agents. A new kind is one file and one row in `AGENTS`."""
+"""Find agents by name. A new kind of agent is one file and one row in `_ROWS`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentKind:
-    """A row of the table.
+    """One kind of agent.
 
     Attributes:
-        name: What stands before the colon of `--agent`.
-        location: The subclass of `agents.base.Agent`, as `module:Class`; imported when it is needed.
-        form: How such an agent is written, for help and error messages.
-        schemes: URL schemes that name this kind; the whole URL is then the agent.
-        in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses it: that
-            process holds the job's token.
+        name: The part of `--agent` before the colon.
+        location: The subclass of `agents.base.Agent`, as `module:Class`; imported when needed.
+        form: How to write such an agent, for help and error messages.
+        schemes: URL schemes that name this kind; the whole URL then names the agent.
+        in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses such
+            agents, because that process holds the job's token.
+
+    Example:
+        >>> AGENTS["python"].in_this_process, AGENTS["command"].load().__name__
+        (True, 'CommandAgent')
     """
 
     name: str
@@ -56,12 +60,12 @@ AGENTS: dict[str, AgentKind] = {row.name: row for row in _ROWS}
 
 
 def agent_forms() -> str:
-    """How agents are written, for help and error messages: `command:PROGRAM ARGUMENTS; http://…; …`."""
+    """List how to write agents, for help and error messages: `command:PROGRAM ARGUMENTS; http://…; …`."""
     return "; ".join(row.form for row in _ROWS)
 
 
 def kind_of(spec: str) -> AgentKind | None:
-    """The kind that an agent's name or address belongs to; None for an unknown one."""
+    """Return the kind of the agent that `spec` names; None for an unknown kind."""
     prefix, _, rest = spec.partition(":")
     if rest.startswith("//"):
         return next((row for row in _ROWS if prefix in row.schemes), None)

@@ -1,4 +1,4 @@
-"""The conversation with a model: ask, answer its tool calls, and ask again until it has answered."""
+"""Converse with a model: ask it, answer its tool calls, and ask again until it answers without calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A tool call of a model. `arguments` is the text it wrote when `is_readable` is false."""
+    """A tool call of a model. `arguments` is the model's own text if `is_readable` is false.
+
+    Example:
+        >>> ModelCall("call-1", "lookup", '{"id": ', is_readable=False).arguments
+        '{"id": '
+    """
 
     call_id: str
     tool: str
@@ -32,11 +37,16 @@ class Turn:
     """One answer of a model.
 
     Attributes:
-        text: What it said; None when it only called tools.
-        calls: The tools it wants called.
-        message: The answer as the provider wants it back in the conversation.
-        attributes: Model, tokens and the like, by the names of OpenTelemetry.
-        finish: Why it stopped, in the provider's word.
+        text: The model's text; None if it only called tools.
+        calls: The tool calls that the model asks for.
+        message: The answer in the provider's form, to be repeated in the conversation.
+        attributes: Model, tokens and so on, by the names of OpenTelemetry.
+        finish: Why the model stopped, in the provider's word.
+
+    Example:
+        >>> usage = {"gen_ai.usage.input_tokens": 12, "gen_ai.usage.output_tokens": 3}
+        >>> Turn("Refunded.", [], {"role": "assistant", "content": "Refunded."}, usage).tokens
+        15
     """
 
     text: str | None
@@ -47,7 +57,7 @@ class Turn:
 
     @property
     def tokens(self) -> int | None:
-        """Input and output tokens; None when the provider does not say."""
+        """Input and output tokens together; None if the provider does not report them."""
         names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
         counts = [self.attributes[name] for name in names if name in self.attributes]
         return sum(counts) if counts else None
@@ -55,14 +65,19 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked in one request.
+    """One request to a model.
 
     Attributes:
-        model: Its name.
+        model: The model's name.
         messages: The conversation so far.
-        tools: From `declared_tools`.
-        seconds: What is left of the attempt's time; None is without limit.
-        max_bytes: What the answer may be long.
+        tools: The tools the model may call, from `declared_tools`.
+        seconds: The attempt's remaining time; None means no limit.
+        max_bytes: Maximum size of the answer.
+
+    Example:
+        >>> messages = [{"role": "user", "content": "Where is order 7?"}]
+        >>> Question("gpt-4o", messages, tools=[], seconds=30.0, max_bytes=4096).model
+        'gpt-4o'
     """
 
     model: str
@@ -73,34 +88,34 @@ class Question:
 
 
 class ChatModel(Protocol):
-    """One provider's way of being asked."""
+    """A model in the form of one provider's API."""
 
     def ask(self, question: Question) -> Sent[Turn]:
-        """Send one request, once."""
+        """Send one request, without retries."""
         ...
 
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[Message]:
-        """What tools gave, as messages."""
+        """Format the answers of tools as messages to the model."""
         ...
 
 
 def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surroundings) -> AttemptResult:
-    """Ask a model until it answers without calling tools, or a limit is reached.
+    """Ask a model until it answers without calling tools, or the attempt reaches a limit.
 
     Args:
-        model: How to ask it.
-        name: Which one; None takes the case's `metadata.model`.
+        model: The provider's API.
+        name: The model's name; None uses the case's `metadata.model`.
         task: The attempt.
         surroundings: Clocks, tools and retries.
 
     Raises:
-        UsageError: Nobody says which model.
+        UsageError: Neither `name` nor the case names a model.
         InvalidInput: The case's tools or messages cannot be offered to a model.
     """
-    name = name or _model_of(task)
+    name = name or _model_in_metadata(task)
     recorder = Recorder(task, surroundings)
-    recorder.asked()
-    messages = opening(task)
+    recorder.record_input()
+    messages = opening_messages(task)
     tools = declared_tools(task.case)
     try:
         while True:
@@ -112,22 +127,22 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
             _record(recorder, turn, seconds)
             recorder.count_step(turn.tokens)
             if not turn.calls:
-                return _ended(recorder, turn)
+                return _result(recorder, turn)
             messages += [turn.message, *model.results(_call_tools(recorder, turn))]
     except (LimitReached, ToolFault) as problem:
         return recorder.result(None, problem.failure, problem.problem)
 
 
-def _model_of(task: Task) -> str:
-    named = task.case.metadata.get("model")
-    if not isinstance(named, str) or not named:
+def _model_in_metadata(task: Task) -> str:
+    model = task.case.metadata.get("model")
+    if not isinstance(model, str) or not model:
         raise UsageError(
-            f"nothing says which model to ask for case {task.case.case_id!r}",
+            f"no model is named for case {task.case.case_id!r}",
             remedy="Name it on the command line, or in the case's metadata.model.",
             case_id=task.case.case_id,
             field="metadata.model",
         )
-    return named
+    return model
 
 
 def _ask(
@@ -138,36 +153,36 @@ def _ask(
     recorder: Recorder,
     conversation: tuple[list[Message], list[dict[str, Any]]],
 ) -> tuple[Sent[Turn], float]:
-    """One answer, with the seconds that it took; only the last request counts, waiting does not."""
+    """Return one answer, with the seconds that its last request took; waiting for retries does not count."""
     limits, clocks = task.limits, surroundings.clocks
-    left = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
-    question = Question(name, *conversation, seconds=left, max_bytes=limits.output_bytes)
-    took = 0.0
+    remaining = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
+    question = Question(name, *conversation, seconds=remaining, max_bytes=limits.output_bytes)
+    seconds = 0.0
 
     def send() -> Sent[Turn]:
-        nonlocal took
+        nonlocal seconds
         began = clocks.monotonic()
         sent = model.ask(question)
-        took = clocks.monotonic() - began
+        seconds = clocks.monotonic() - began
         return sent
 
     sent, retries = surroundings.retry(send)
     recorder.retries += retries
-    recorder.seconds += took
+    recorder.seconds += seconds
     if sent.failure is FailureKind.TIMEOUT:
-        return Sent(failure=sent.failure, problem=f"did not end within {limits.seconds:g} s"), took
-    return sent, took
+        return Sent(failure=sent.failure, problem=f"did not end within {limits.seconds:g} s"), seconds
+    return sent, seconds
 
 
 def _record(recorder: Recorder, turn: Turn, seconds: float) -> None:
-    """A turn's events. Time and tokens stand with the first of them, so that they are counted once."""
+    """Record a turn's events. Only the first of them has time and tokens, so that they count once."""
     attributes: Mapping[str, Any] | None = turn.attributes
     latency: float | None = seconds
     if turn.text is not None or not turn.calls:
-        recorder.said(turn.text, seconds=latency, attributes=attributes)
+        recorder.record_message(turn.text, seconds=latency, attributes=attributes)
         attributes = latency = None
     for call in turn.calls:
-        recorder.called(call.tool, call.arguments, call.call_id, seconds=latency, attributes=attributes)
+        recorder.record_call(call.tool, call.arguments, call.call_id, seconds=latency, attributes=attributes)
         attributes = latency = None
 
 
@@ -175,36 +190,36 @@ def _call_tools(recorder: Recorder, turn: Turn) -> list[tuple[ModelCall, ToolAns
     answers = []
     for call in turn.calls:
         if call.is_readable:
-            answers.append((call, recorder.answered(call.tool, call.arguments, call.call_id)))
+            answers.append((call, recorder.call_tool(call.tool, call.arguments, call.call_id)))
         else:
-            answers.append((call, recorder.refused(call.tool, call.call_id, NOT_JSON)))
+            answers.append((call, recorder.record_refusal(call.tool, call.call_id, NOT_JSON)))
     return answers
 
 
-def _ended(recorder: Recorder, turn: Turn) -> AttemptResult:
+def _result(recorder: Recorder, turn: Turn) -> AttemptResult:
     if turn.text is None:
-        why = f" (it stopped for: {turn.finish})" if turn.finish else ""
+        reason = f" (it stopped for: {turn.finish})" if turn.finish else ""
         return recorder.result(
-            None, FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{why}"
+            None, FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{reason}"
         )
     return recorder.result(turn.text)
 
 
-def opening(task: Task) -> list[Message]:
-    """The conversation before the model's first answer.
+def opening_messages(task: Task) -> list[Message]:
+    """Build the conversation before the model's first answer.
 
-    An input that is a list of messages, or an object with such `messages`, is taken as it is; other JSON is
-    given as text. A repair adds each earlier answer and what judges said of it.
+    An input that is a list of messages, or an object with such `messages`, is used as it is; other JSON
+    becomes text. A repair appends each earlier answer with the judges' reasons for refusing it.
     """
-    given = task.case.input
-    if isinstance(given, dict) and "messages" in given:
-        given = given["messages"]
-    if isinstance(given, list) and given and all(_is_message(item) for item in given):
-        messages = [dict(item) for item in given]
+    content = task.case.input
+    if isinstance(content, dict) and "messages" in content:
+        content = content["messages"]
+    if isinstance(content, list) and content and all(_is_message(item) for item in content):
+        messages = [dict(item) for item in content]
     else:
-        messages = [{"role": "user", "content": given if isinstance(given, str) else _text(given)}]
-    for earlier in task.previous_attempts:
-        messages += _feedback(earlier)
+        messages = [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
+    for attempt in task.previous_attempts:
+        messages += _feedback(attempt)
     return messages
 
 
@@ -212,10 +227,10 @@ def _is_message(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item
 
 
-def _feedback(earlier: Mapping[str, Any]) -> list[Message]:
-    response = earlier.get("response")
-    said = response.get("assistant_output") if isinstance(response, Mapping) else None
-    verdicts = earlier.get("verdicts")
+def _feedback(attempt: Mapping[str, Any]) -> list[Message]:
+    response = attempt.get("response")
+    output = response.get("assistant_output") if isinstance(response, Mapping) else None
+    verdicts = attempt.get("verdicts")
     reasons = [
         str(verdict.get("reason"))
         for verdict in (verdicts if isinstance(verdicts, list) else [])
@@ -226,19 +241,19 @@ def _feedback(earlier: Mapping[str, Any]) -> list[Message]:
     text = "That answer was not accepted. Try again from the beginning."
     if reasons:
         text += " Reasons:\n" + "\n".join(f"- {reason}" for reason in reasons)
-    answer = said if isinstance(said, str) else json.dumps(said)
+    answer = output if isinstance(output, str) else json.dumps(output)
     return [
-        {"role": "assistant", "content": answer if said else "(no answer)"},
+        {"role": "assistant", "content": answer if output else "(no answer)"},
         {"role": "user", "content": text},
     ]
 
 
 def tool_text(answer: ToolAnswer) -> str:
-    """A tool's answer as a model reads it."""
+    """Format a tool's answer as the text that a model reads."""
     value = {"error": answer.error} if answer.error is not None else answer.output
-    return value if isinstance(value, str) else _text(value)
+    return value if isinstance(value, str) else _json_text(value)
 
 
-def _text(value: Any) -> str:
-    """JSON as a model reads it: the same text for a suite and for the pack that was made of it."""
+def _json_text(value: Any) -> str:
+    # Sorted, so that the model reads the same text from a suite and from the pack made of it.
     return json.dumps(value, sort_keys=True)

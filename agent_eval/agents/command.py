@@ -1,4 +1,4 @@
-"""An agent that is a program: one process an attempt, JSON on standard input and output."""
+"""The `command` agent: a program, run once per attempt, with JSON on standard input and output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environ
 from agent_eval.storage.json import dumps
 
 STDERR = "stderr.txt"
+"""Artifact that holds the program's standard error."""
+
 _UNLIMITED = 24 * 3600.0
-_SHOWN = 500
+_LAST_LINE_LIMIT = 500
 
 
 class CommandAgent(Agent):
@@ -30,10 +32,10 @@ class CommandAgent(Agent):
 
     Args:
         argv: The program and its arguments; no shell is involved.
-        repair: What to run for repairs instead.
-        environ: This program's environment.
-        pass_on: Names of further variables that it may see (`--agent-env`).
-        cwd: Its working directory.
+        repair: The program and arguments that repairs run instead.
+        environ: The environment of agent-eval; the program gets an allow-listed part of it.
+        pass_on: Names of further variables that the program gets (`--agent-env`).
+        cwd: The program's working directory.
 
     Example:
         >>> CommandAgent(["python", "agent.py"]).describe()["command"]
@@ -57,9 +59,13 @@ class CommandAgent(Agent):
     @classmethod
     @override
     def from_options(cls, rest: str, options: AgentOptions) -> CommandAgent:
-        repair = None if options.repair_command is None else words(options.repair_command)
+        repair = None if options.repair_command is None else split_command(options.repair_command)
         return cls(
-            words(rest), repair=repair, environ=options.environ, pass_on=options.pass_on, cwd=options.cwd
+            split_command(rest),
+            repair=repair,
+            environ=options.environ,
+            pass_on=options.pass_on,
+            cwd=options.cwd,
         )
 
     @classmethod
@@ -86,7 +92,7 @@ class CommandAgent(Agent):
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         recorder = Recorder(task, surroundings)
-        recorder.asked()
+        recorder.record_input()
         argv = self._repair if task.mode == "repair" and self._repair else self._argv
         limits = ChildLimits(
             seconds=_UNLIMITED if task.limits.seconds is None else task.limits.seconds,
@@ -112,7 +118,7 @@ def _record(recorder: Recorder, result: ChildResult) -> AttemptResult:
     if result.failure is not None:
         if result.stdout:
             recorder.artifacts["stdout.txt"] = result.stdout
-        return recorder.result(None, result.failure, result.problem + _last_words(result))
+        return recorder.result(None, result.failure, result.problem + _last_line(result))
     try:
         answer = read_answer(result.stdout, what="standard output")
     except UnusableAnswer as unusable:
@@ -122,21 +128,25 @@ def _record(recorder: Recorder, result: ChildResult) -> AttemptResult:
     return record_answer(recorder, answer, recorder.seconds)
 
 
-def _last_words(result: ChildResult) -> str:
-    """The last line of standard error, which for most programs says why they ended."""
+def _last_line(result: ChildResult) -> str:
+    """Return the last line of standard error, which for most programs says why they failed."""
     if result.failure is not FailureKind.AGENT_ERROR:
         return ""
     lines = result.stderr[-4096:].decode("utf-8", "replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    shown = "".join(char if char.isprintable() else " " for char in last)[:_SHOWN]
-    return f": {shown}" if shown else ""
+    printable = "".join(char if char.isprintable() else " " for char in last)[:_LAST_LINE_LIMIT]
+    return f": {printable}" if printable else ""
 
 
-def words(command: str) -> list[str]:
-    """Split a command as a shell does into program and arguments; only quotes are special.
+def split_command(command: str) -> list[str]:
+    """Split a command into program and arguments as a shell does; only quotes are special.
 
     Raises:
         UsageError: The command is empty, or a quote is not closed.
+
+    Example:
+        >>> split_command("python agent.py --name 'Ada L'")
+        ['python', 'agent.py', '--name', 'Ada L']
     """
     try:
         argv = shlex.split(command)

@@ -1,4 +1,4 @@
-"""Calling a function that may never return, from a thread that must go on."""
+"""Call a function that may never return, from a thread that must continue."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 NAME = "agent-under-test"
+"""Name of threads that run an agent's code."""
 
 GRACE_SECONDS = 0.5
-"""How much longer to wait for a function that has a time limit of its own."""
+"""Extra time for a function that enforces a time limit itself."""
 
 T = TypeVar("T")
 
@@ -18,15 +19,26 @@ _Inbox = SimpleQueue[Callable[[], None] | None]
 
 
 class HelperThread:
-    """A thread of the calling thread's own, used again and again: starting one a call would cost more than
-    most functions take. One that does not return is left behind, and another takes its place.
+    """Calls functions with a time limit, in one helper thread for each calling thread.
+
+    The helper thread is reused, because starting a thread for each call would cost more than most functions
+    take. A helper thread whose function does not return in time is abandoned, and the next call starts
+    another.
+
+    Example:
+        >>> import time
+        >>> HelperThread().call(lambda: "done", seconds=5)
+        'done'
+        >>> HelperThread().call(lambda: time.sleep(0.2), seconds=0.01)
+        Traceback (most recent call last):
+        TimeoutError
     """
 
     def __init__(self) -> None:
         self._local = threading.local()
 
     def run(self, function: Callable[[], None], seconds: float) -> bool:
-        """Call a function that does not raise. Returns whether it returned in time."""
+        """Call a function that does not raise; return whether it returned in time."""
         helper: _Helper | None = getattr(self._local, "helper", None)
         if helper is None:
             helper = self._local.helper = _Helper()
@@ -36,28 +48,28 @@ class HelperThread:
         return False
 
     def call(self, function: Callable[[], T], seconds: float | None) -> T:
-        """What a function returns or raises.
+        """Call a function; return what it returns, or raise what it raises.
 
         Raises:
-            TimeoutError: It did not return in time, and was left behind.
+            TimeoutError: The function did not return in time; its thread is abandoned.
         """
         if seconds is None:
             return function()
-        returned: list[T] = []
-        raised: list[BaseException] = []
+        results: list[T] = []
+        errors: list[BaseException] = []
 
         def work() -> None:
             try:
-                returned.append(function())
-            # It is raised again in the thread that waits.
+                results.append(function())
+            # The calling thread raises it again.
             except BaseException as error:
-                raised.append(error)
+                errors.append(error)
 
         if not self.run(work, seconds):
             raise TimeoutError
-        if raised:
-            raise raised[0]
-        return returned[0]
+        if errors:
+            raise errors[0]
+        return results[0]
 
 
 class _Helper:
@@ -75,12 +87,12 @@ class _Helper:
         return True
 
     def __del__(self) -> None:
-        # With the thread that it helped, or when it was left behind: it ends after what it is doing.
+        # The helper thread ends with the thread that used it, or after the function that it was abandoned in.
         self._inbox.put(None)
 
 
 def _serve(inbox: _Inbox, done: SimpleQueue[None]) -> None:
     while (function := inbox.get()) is not None:
         function()
-        del function  # what it holds is not kept while waiting for the next
+        del function  # lets its objects be freed while the thread waits for the next function
         done.put(None)

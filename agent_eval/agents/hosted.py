@@ -1,7 +1,7 @@
-"""Agents that are hosted models: what every provider's SDK has in common.
+"""The base of agents that are hosted models, for every provider's SDK.
 
-Answers are read as bytes, so that a slow or endless one is cut off and a broken one is reported as such; the
-SDKs check their time limits only between two reads.
+Answers are read as bytes, so that a slow or endless answer is cut off and a malformed one is reported as
+such; the SDKs check their time limits only between two reads.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from agent_eval.storage.json import parse
 
 _NO_KEY = "none"
 _UNLIMITED = 24 * 3600.0
-_REFUSED = {
+_REFUSALS = {
     401: "Set the key for it, and check that it is still valid.",
     403: "Check what the key may do.",
     404: "Check the address and the model's name.",
 }
+"""Statuses that no further request can change, with their remedies."""
 _BUSY = frozenset({408, 429, 529})
 _RATE_LIMITED = frozenset({429, 529})
-"""Anthropic says 529 when it is overloaded: that too is a reason to ask for less at once."""
+"""Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
 
 
-_deadlines = HelperThread()
+_helper_thread = HelperThread()
 
 
-class _TooLong(Exception):
+class _AnswerTooLong(Exception):
     """More bytes than allowed."""
 
 
@@ -58,9 +59,9 @@ class HostedModel(Agent, ChatModel):
     provider's messages.
 
     Args:
-        model: The model's name; None takes each case's `metadata.model`.
+        model: The model's name; None uses each case's `metadata.model`.
         base_url: The endpoint, such as `http://localhost:11434/v1`; the provider's own by default.
-        api_key: Sent with each request, and written nowhere. Endpoints without keys need none.
+        api_key: Key of each request, never recorded. Endpoints without keys need none.
         system: The system prompt, before the case's input.
         parameters: Further fields of each request, such as `temperature`.
 
@@ -142,10 +143,10 @@ class HostedModel(Agent, ChatModel):
 
 
 def check_address(url: str | None) -> None:
-    """Refuse what is no address of a model; SDKs find that out when they send the first request.
+    """Refuse a malformed address of a model, which SDKs notice only in the first request.
 
     Raises:
-        UsageError: It is none.
+        UsageError: Malformed address.
     """
     if url is None:
         return
@@ -168,17 +169,17 @@ def receive(
     seconds: float | None,
     max_bytes: int,
 ) -> Sent[dict[str, Any]]:
-    """Send a request and read its JSON object.
+    """Send a request and parse the JSON object in its answer.
 
     Args:
-        sdk: The package, for its errors.
-        open_answer: Sends the request with a time limit in seconds; gives what `with_streaming_response`
-            gives.
-        seconds: For all of it.
-        max_bytes: What the answer may be long.
+        sdk: The SDK's package, for its errors.
+        open_answer: Sends the request with a time limit in seconds; returns what the SDK's
+            `with_streaming_response` returns.
+        seconds: Time limit for request and answer.
+        max_bytes: Maximum size of the answer.
 
     Raises:
-        NotEvaluable: The service refuses whatever would be asked: no valid key, no such model.
+        NotEvaluable: The service would refuse every request: invalid key, unknown model.
     """
     limit = _UNLIMITED if seconds is None else seconds
     deadline = time.monotonic() + limit
@@ -188,19 +189,19 @@ def receive(
             return _read(response, deadline, max_bytes)
 
     try:
-        # SDKs know time limits between two reads only, also while they read headers.
-        data = _deadlines.call(send, None if seconds is None else seconds + GRACE_SECONDS)
-    except _TooLong:
+        # SDKs check time limits only between two reads, also while they read headers.
+        data = _helper_thread.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+    except _AnswerTooLong:
         return Sent(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
     except sdk.APIStatusError as error:
-        return _refused(error)
-    # The rest is about the connection: an SDK's error, or that of whichever HTTP library it reads with.
+        return _refusal(error)
+    # Every other error is one of the connection: the SDK's own, or its HTTP library's.
     except Exception as error:
         if time.monotonic() >= deadline or "Timeout" in type(error).__name__:
             return Sent(failure=FailureKind.TIMEOUT, problem="did not answer in time")
         problem = f"could not be reached: {type(error).__name__}"
         return Sent(failure=FailureKind.INFRASTRUCTURE, problem=problem)
-    return _parsed(data)
+    return _parse(data)
 
 
 def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
@@ -208,13 +209,13 @@ def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
     for piece in response.iter_bytes():
         data += piece
         if len(data) > max_bytes:
-            raise _TooLong
+            raise _AnswerTooLong
         if time.monotonic() > deadline:
             raise TimeoutError
     return bytes(data)
 
 
-def _parsed(data: bytes) -> Sent[dict[str, Any]]:
+def _parse(data: bytes) -> Sent[dict[str, Any]]:
     try:
         value = parse(data, source="the model's answer")
     except InvalidInput as error:
@@ -224,14 +225,14 @@ def _parsed(data: bytes) -> Sent[dict[str, Any]]:
     return Sent(value)
 
 
-def _refused(error: Any) -> Sent[dict[str, Any]]:
+def _refusal(error: Any) -> Sent[dict[str, Any]]:
     status = int(error.status_code)
     words = f"answered with HTTP {status}: {_message(error)}"
-    if status in _REFUSED:
-        raise NotEvaluable(f"the model {words}", remedy=_REFUSED[status], status=status)
+    if status in _REFUSALS:
+        raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
     if status in _BUSY or status >= 500:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
-        wait = _milliseconds(headers)
+        wait = _retry_after_ms(headers)
         if wait is None:
             wait = asked_wait(status, headers, now=time.time())
         return Sent(
@@ -243,16 +244,16 @@ def _refused(error: Any) -> Sent[dict[str, Any]]:
     return Sent(failure=FailureKind.AGENT_ERROR, problem=words)
 
 
-def _milliseconds(headers: Mapping[str, str]) -> float | None:
-    """Some services ask to wait in `retry-after-ms`."""
-    stated = headers.get("retry-after-ms", "")
-    return int(stated) / 1000 if stated.isascii() and stated.isdigit() and len(stated) < 12 else None
+def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait from `retry-after-ms`, which some services send instead of `retry-after`."""
+    value = headers.get("retry-after-ms", "")
+    return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) < 12 else None
 
 
 def _message(error: Any) -> str:
-    """What the service says of it, in one bounded line."""
+    """Return the service's explanation in one bounded line."""
     body = error.body if isinstance(error.body, dict) else {}
-    inner = body.get("error", body)
-    said = inner.get("message") if isinstance(inner, dict) else None
-    text = said if isinstance(said, str) else "no explanation"
+    details = body.get("error", body)
+    message = details.get("message") if isinstance(details, dict) else None
+    text = message if isinstance(message, str) else "no explanation"
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:300]

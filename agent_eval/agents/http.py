@@ -54,7 +54,7 @@ class HttpAgent(Agent):
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         recorder = Recorder(task, surroundings)
-        recorder.asked()
+        recorder.record_input()
         payload, limits = task.payload(), task.limits
 
         def send() -> Sent[bytes]:

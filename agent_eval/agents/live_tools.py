@@ -1,9 +1,9 @@
-"""Live tools to record a cassette from: a Python function or an address.
+"""Live tools, whose answers a cassette can record: a Python function or an address.
 
     def call_tool(tool, arguments): return {"status": "shipped"}
 
-An address is sent `{"case_id", "tool", "arguments"}` by POST and answers `{"response": …}` or `{"error": …}`.
-A function may take the case's id as a third argument, and may raise.
+A function may take the case's id as a third argument, and may raise. An address receives
+`{"case_id", "tool", "arguments"}` by POST and answers `{"response": …}` or `{"error": …}`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+
+from typing_extensions import override
 
 from agent_eval.agents.base import Retry, Sent, ToolAnswer, ToolFault, once
 from agent_eval.agents.cassette import LiveTools
@@ -24,41 +26,53 @@ from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import parse
 
 SOURCE = "live"
+"""`ToolAnswer.source` of answers of live tools."""
+
 _MAX_BYTES = 8 << 20
 
 
-class FunctionTools:
-    """Tools that a Python function is.
+class FunctionTools(LiveTools):
+    """Tools that a Python function implements.
 
     Args:
-        spec: `module:function`.
+        spec: The function, as `module:function`.
 
     Raises:
-        UsageError: It cannot be imported.
+        UsageError: The function cannot be imported.
+
+    Example:
+        >>> FunctionTools("operator:concat").call("refund", "lookup", "-order").output
+        'lookup-order'
     """
 
     def __init__(self, spec: str) -> None:
         self._function = load_function(spec, what="tool server")
-        self._wants_case = _takes(self._function, 3)
+        self._takes_case_id = _accepts(self._function, 3)
 
+    @override
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """See `LiveTools.call`."""
-        more = (case_id,) if self._wants_case else ()
+        further_arguments = (case_id,) if self._takes_case_id else ()
         try:
-            return answer_of(storable(self._function(tool, arguments, *more)), source=SOURCE)
-        # What a tool raises is its error, as the agent would see it.
+            response = self._function(tool, arguments, *further_arguments)
+            return answer_of(storable(response), source=SOURCE)
+        # An exception of a tool is the tool's error, as the agent would see it.
         except Exception as error:
             return ToolAnswer(error=storable(f"{type(error).__name__}: {error}"), source=SOURCE)
 
 
-class HttpTools:
+class HttpTools(LiveTools):
     """Tools behind an address.
 
     Args:
-        url: Where they are.
-        headers: Sent along, and shown nowhere.
-        retry: How calls are repeated that were refused because there were too many.
-        seconds: How long one call may take.
+        url: The address.
+        headers: Headers of every request; never shown or recorded.
+        retry: Repeats calls that the server refused because of too many requests.
+        seconds: Time limit of one call.
+
+    Example:
+        >>> HttpTools("http://localhost:1").call("refund", "lookup", {"id": 1})
+        Traceback (most recent call last):
+        agent_eval.agents.base.ToolFault: called lookup, and the tool server could not be reached: ...
     """
 
     def __init__(
@@ -72,23 +86,24 @@ class HttpTools:
         self._address = Address(url, secret_headers=headers)
         self._retry, self._seconds = retry, seconds
 
+    @override
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """See `LiveTools.call`."""
         body = {"case_id": case_id, "tool": tool, "arguments": arguments}
-        began = asked = time.monotonic()
+        first_sent = last_sent = time.monotonic()
         sent: Sent[bytes] = Sent()
 
         def send() -> Sent[bytes]:
-            nonlocal asked, sent
-            asked = time.monotonic()
+            nonlocal last_sent, sent
+            last_sent = time.monotonic()
             sent = self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
-            # Whether a call that got no answer was carried out, nobody knows: only a refusal is tried again.
+            # A call without an answer may have been carried out, so only a refused call is repeated.
             return sent if sent.rate_limited else Sent()
 
         _, retries = self._retry(send)
         if sent.value is None:
             raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {sent.problem}")
-        return replace(_read(sent.value, tool), retries=retries, waited=asked - began if retries else 0.0)
+        waited = last_sent - first_sent if retries else 0.0
+        return replace(_read(sent.value, tool), retries=retries, waited=waited)
 
 
 def _read(data: bytes, tool: str) -> ToolAnswer:
@@ -111,17 +126,22 @@ def _read(data: bytes, tool: str) -> ToolAnswer:
 def open_tool_server(
     spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = once
 ) -> LiveTools:
-    """The tools at an address or in a function.
+    """Open the tools behind an address, or those that a function implements.
+
+    Args:
+        spec: An address, or `module:function`.
+        headers: Headers of every request to an address.
+        retry: Repeats calls that an address refused because of too many requests.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: `spec` is neither.
     """
     if "://" in spec:
         return HttpTools(spec, headers=headers, retry=retry)
     return FunctionTools(spec)
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def _accepts(function: Callable[..., Any], count: int) -> bool:
     try:
         inspect.signature(function).bind(*(None,) * count)
     except (TypeError, ValueError):

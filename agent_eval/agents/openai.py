@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint (chat completions), with the case's tools."""
+"""The `openai` agent: a model behind an OpenAI-compatible endpoint (chat completions), with tools."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from agent_eval.storage.json import parse
 
 
 class OpenAiCompatibleAgent(HostedModel):
-    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol.
+
+    Example:
+        >>> OpenAiCompatibleAgent("gpt-4o-mini", parameters={"temperature": 0}).describe()["parameters"]
+        {'temperature': 0}
+    """
 
     kind = "openai"
     key_variable = "OPENAI_API_KEY"
 
     @override
     def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
-        import openai  # a second of imports, paid only where such a model is asked
+        import openai  # takes a second, so only runs that use such a model import it
 
         return openai, openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0)
 
@@ -55,7 +60,7 @@ class OpenAiCompatibleAgent(HostedModel):
 
 
 def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
-    """Read a chat completion."""
+    """Parse a chat completion."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
@@ -65,7 +70,7 @@ def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         problem = f"gave no chat completion: {type(error).__name__} at {error}"[:300]
         return Sent(failure=FailureKind.TYPE_ERROR, problem=problem)
-    # The model gets back what it sent; without content some endpoints want the field as null.
+    # The conversation repeats the model's message as it was; some endpoints require `content`, be it null.
     answer = {"role": "assistant", "content": message.get("content")}
     if calls:
         answer["tool_calls"] = message["tool_calls"]
@@ -74,15 +79,15 @@ def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
 
 def _call(call: Mapping[str, Any], number: int) -> ModelCall:
     function = call["function"]
-    call_id, tool, written = call.get("id") or f"call-{number}", function["name"], function.get("arguments")
-    if not isinstance(written, str):
-        return ModelCall(str(call_id), str(tool), {} if written is None else written)
-    if not written.strip():
+    call_id, tool, arguments = call.get("id") or f"call-{number}", function["name"], function.get("arguments")
+    if not isinstance(arguments, str):
+        return ModelCall(str(call_id), str(tool), {} if arguments is None else arguments)
+    if not arguments.strip():
         return ModelCall(str(call_id), str(tool), {})
     try:
-        return ModelCall(str(call_id), str(tool), parse(written.encode(), source="arguments"))
+        return ModelCall(str(call_id), str(tool), parse(arguments.encode(), source="arguments"))
     except InvalidInput:
-        return ModelCall(str(call_id), str(tool), storable(written), is_readable=False)
+        return ModelCall(str(call_id), str(tool), storable(arguments), is_readable=False)
 
 
 def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class PythonAgent(Agent):
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         recorder = Recorder(task, surroundings)
-        recorder.asked()
+        recorder.record_input()
         work = _Work(self._function, self._calls_tools, task, recorder)
         began = surroundings.clocks.monotonic()
         seconds = task.limits.seconds
@@ -130,8 +130,8 @@ class _Work:
             raise RuntimeError("the attempt is over: no further tools are called")
         given = storable({} if arguments is None else arguments)
         try:
-            call_id = self._recorder.called(str(tool), given)
-            answer = self._recorder.answered(str(tool), given, call_id)
+            call_id = self._recorder.record_call(str(tool), given)
+            answer = self._recorder.call_tool(str(tool), given, call_id)
         except (ToolFault, LimitReached) as problem:
             # Noted here: the function may catch what it does not know and answer all the same.
             self.failure, self.problem = problem.failure, problem.problem

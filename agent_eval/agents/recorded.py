@@ -1,4 +1,4 @@
-"""An agent that is not run: the trace that the suite recorded is its answer."""
+"""The `recorded` agent: it answers with the trace that the suite has of each case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Writing down what happens in an attempt as events."""
+"""Record an attempt as events.
+
+`Recorder` appends events, calls tools and enforces the attempt's limits. `read_answer` and `record_answer`
+serve agents that answer in one piece: they parse the answer and record it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,28 @@ from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import Limits, parse
 
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
-"""Attribute of a tool's result: where the answer was from; see `ToolAnswer.source`."""
+"""Attribute of a tool's result: the origin of the answer, as in `ToolAnswer.source`."""
 
 
 class LimitReached(Exception):
-    """The attempt used more than it may.
+    """The attempt exceeds one of its limits.
 
     Attributes:
-        failure: The kind of failure.
-        problem: Which limit, in words.
+        failure: Kind of failure of the attempt.
+        problem: The limit, in words.
+    """
+
+    def __init__(self, failure: FailureKind, problem: str) -> None:
+        super().__init__(problem)
+        self.failure, self.problem = failure, problem
+
+
+class UnusableAnswer(Exception):
+    """An agent's answer does not have the required form.
+
+    Attributes:
+        failure: Kind of failure of the attempt.
+        problem: What is wrong with the answer, in words.
     """
 
     def __init__(self, failure: FailureKind, problem: str) -> None:
@@ -31,11 +48,25 @@ class LimitReached(Exception):
 
 
 class Recorder:
-    """The events of one attempt, and what it has used.
+    """Records the events of one attempt and enforces its limits.
 
     Args:
         task: The attempt.
-        surroundings: Its clocks and tools.
+        surroundings: Clocks and tools of the attempt.
+
+    Example:
+        >>> from agent_eval.agents.tools import CaseTools
+        >>> from agent_eval.contracts import Case
+        >>> answers = {"tool_responses": {"lookup": "lost"}}
+        >>> case = Case(case_id="refund", input="Where is order 7?", metadata=answers)
+        >>> recorder = Recorder(Task(case), Surroundings(CaseTools(case)))
+        >>> recorder.record_input()
+        >>> call_id = recorder.record_call("lookup", {"order_id": 7})
+        >>> recorder.call_tool("lookup", {"order_id": 7}, call_id).output
+        'lost'
+        >>> recorder.record_message("It is lost.")
+        >>> [event.type for event in recorder.result("It is lost.").events]
+        ['message', 'tool_call', 'tool_result', 'message']
     """
 
     def __init__(self, task: Task, surroundings: Surroundings) -> None:
@@ -50,7 +81,7 @@ class Recorder:
         self.artifacts: dict[str, bytes] = {}
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
-        """Append an event."""
+        """Append an event with the given actor, type and fields."""
         event = Event(
             idx=len(self.events),
             ts=self._clocks.stamp(),
@@ -62,11 +93,11 @@ class Recorder:
         self.events.append(event)
         return event
 
-    def asked(self) -> None:
-        """The case's input, as the user's message."""
+    def record_input(self) -> None:
+        """Record the case's input as the user's message."""
         self.add("user", MESSAGE, input=self._task.case.input)
 
-    def said(
+    def record_message(
         self,
         output: Any,
         *,
@@ -74,7 +105,7 @@ class Recorder:
         attributes: Mapping[str, Any] | None = None,
         error: Any = None,
     ) -> None:
-        """A message of the agent, and how long it took."""
+        """Record a message of the agent, with the seconds that the agent took for it."""
         self.add(
             "agent",
             MESSAGE,
@@ -84,7 +115,7 @@ class Recorder:
             attributes=dict(attributes or {}),
         )
 
-    def called(
+    def record_call(
         self,
         tool: str,
         arguments: Any,
@@ -93,7 +124,7 @@ class Recorder:
         seconds: float | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> str:
-        """A tool call of the agent. Returns its id, which is made up where the agent gave none.
+        """Record a tool call of the agent; return the call's id, which is generated if the agent set none.
 
         Raises:
             LimitReached: The agent may not call any more tools.
@@ -101,57 +132,59 @@ class Recorder:
         limit = self._task.limits.tool_calls
         if limit is not None and len(self.calls) >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
-        name = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
+        call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
         self.calls.append({"tool": tool, "arguments": arguments})
         self.add(
             "agent",
             TOOL_CALL,
             tool=tool,
             input=arguments,
-            call_id=name,
+            call_id=call_id,
             latency_ms=milliseconds(seconds),
             attributes=dict(attributes or {}),
         )
-        return name
+        return call_id
 
-    def answered(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
-        """Have a tool called, and record its result.
+    def call_tool(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
+        """Call a tool, record its result, and return it.
 
         Raises:
-            ToolFault: There is no answer where one is required; that is recorded too.
-            LimitReached: The tool would take longer than the attempt may.
+            ToolFault: The call has no answer, and the attempt needs one. The failure is recorded too.
+            LimitReached: The tool takes longer than the attempt may.
         """
         began = self._clocks.monotonic()
         try:
             answer = self._tools.answer(tool, arguments)
         except ToolFault as fault:
-            self._result(tool, call_id, None, fault.problem, began, "missing")
+            self._record_result(tool, call_id, None, fault.problem, began, "missing")
             raise
         self.retries += answer.retries
         self.waited += answer.waited
         self._wait(answer.delay_ms / 1000)
-        self._result(tool, call_id, answer.output, answer.error, began + answer.waited, answer.source)
+        self._record_result(tool, call_id, answer.output, answer.error, began + answer.waited, answer.source)
         self.check_time()
         return answer
 
-    def refused(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
-        """Record that a call was not made, and why; the agent is told."""
+    def record_refusal(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
+        """Record that a call was not made, and why; return that as the tool's answer."""
         answer = ToolAnswer(error=problem, source="refused")
-        self._result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
+        self._record_result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
         return answer
 
     def _wait(self, seconds: float) -> None:
         if seconds <= 0:
             return
         limit = self._task.limits.seconds
-        left = seconds if limit is None else max(0.0, limit - self.seconds)
-        self._clocks.sleep(min(seconds, left))
-        if left < seconds:
-            self.seconds += left
+        remaining = seconds if limit is None else max(0.0, limit - self.seconds)
+        self._clocks.sleep(min(seconds, remaining))
+        if remaining < seconds:
+            self.seconds += remaining
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
-    def _result(self, tool: str, call_id: str, output: Any, error: Any, began: float, source: str) -> None:
-        seconds = max(0.0, self._clocks.monotonic() - began)  # a pinned clock knows of no waiting
+    def _record_result(
+        self, tool: str, call_id: str, output: Any, error: Any, began: float, source: str
+    ) -> None:
+        seconds = max(0.0, self._clocks.monotonic() - began)  # a pinned clock does not count waiting
         self.seconds += seconds
         self.add(
             "tool",
@@ -165,13 +198,21 @@ class Recorder:
         )
 
     def check_time(self) -> None:
-        """Raises LimitReached when the attempt has taken too long."""
+        """Check the attempt's time limit.
+
+        Raises:
+            LimitReached: The attempt has taken too long.
+        """
         limit = self._task.limits.seconds
         if limit is not None and self.seconds > limit:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def count_step(self, tokens: int | None) -> None:
-        """Count an answer of a model. Raises LimitReached when it was one too many, or too long."""
+        """Count an answer of a model, and the tokens it took.
+
+        Raises:
+            LimitReached: The attempt has taken too long, or too many tokens.
+        """
         limits = self._task.limits
         self.steps += 1
         self.tokens += tokens or 0
@@ -182,7 +223,11 @@ class Recorder:
             )
 
     def begin_step(self) -> None:
-        """Raises LimitReached when the model may not be asked again."""
+        """Check, before a request to a model, that the attempt may have another one.
+
+        Raises:
+            LimitReached: The attempt has had all its steps.
+        """
         limit = self._task.limits.steps
         if limit is not None and self.steps >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"did not come to an end within {limit} steps")
@@ -190,7 +235,7 @@ class Recorder:
     def result(
         self, output: Any = None, failure: FailureKind | None = None, problem: str = ""
     ) -> AttemptResult:
-        """What the attempt gave; a failure is recorded as an error of the agent's."""
+        """Return the attempt's result; a failure is also recorded, as an error of the agent."""
         if failure is not None:
             self.add("agent", MESSAGE, error=f"{failure.value}: {problem}")
         return AttemptResult(
@@ -206,36 +251,21 @@ class Recorder:
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """Seconds as milliseconds, to the microsecond."""
+    """Convert seconds to milliseconds, rounded to the microsecond."""
     return None if seconds is None else round(seconds * 1000, 3)
 
 
-_USAGE = {
-    "input_tokens": "gen_ai.usage.input_tokens",
-    "prompt_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens",
-    "completion_tokens": "gen_ai.usage.output_tokens",
-}
-
-
-class UnusableAnswer(Exception):
-    """An answer that is not what it must be, with the kind of failure and the problem in words."""
-
-    def __init__(self, failure: FailureKind, problem: str) -> None:
-        super().__init__(problem)
-        self.failure, self.problem = failure, problem
-
-
 def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
-    """The agent's answer as an object.
+    """Parse an agent's answer.
 
     Args:
-        data: What it gave.
-        what: What to call that in messages, such as `standard output`.
+        data: JSON of an object with `assistant_output`, `tool_calls`, `error`, `model`, `usage` and
+            `cost_usd`, all of them optional.
+        what: Name of the data in messages, such as `standard output`.
 
     Raises:
-        UnusableAnswer: `MISSING_OUTPUT` when there is nothing, `PARSE_ERROR` when it is not JSON,
-            `TYPE_ERROR` when it is not an object.
+        UnusableAnswer: `MISSING_OUTPUT` if the data is empty, `PARSE_ERROR` if it is not JSON, `TYPE_ERROR`
+            if it is not an object, or has malformed tool calls.
     """
     if not data.strip():
         raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
@@ -247,18 +277,20 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
 
 
 def checked_answer(value: Any) -> dict[str, Any]:
-    """A value as an answer.
+    """Check that a value has the form of an agent's answer, and return it.
 
     Raises:
-        UnusableAnswer: `TYPE_ERROR`.
+        UnusableAnswer: `TYPE_ERROR` if it has another form.
     """
     if not isinstance(value, dict):
         raise UnusableAnswer(
-            FailureKind.TYPE_ERROR, f"answered with {_kind(value)} instead of an object with assistant_output"
+            FailureKind.TYPE_ERROR,
+            f"answered with {_type_name(value)} instead of an object with assistant_output",
         )
     calls = value.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave {_kind(calls)} as tool_calls instead of a list")
+        problem = f"gave {_type_name(calls)} as tool_calls instead of a list"
+        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
     for number, call in enumerate(calls or []):
         if not isinstance(call, dict) or not isinstance(call.get("tool", call.get("name")), str):
             raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave tool_calls[{number}] without a tool's name")
@@ -266,22 +298,23 @@ def checked_answer(value: Any) -> dict[str, Any]:
 
 
 def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) -> AttemptResult:
-    """Record an agent's answer: its tool calls, what its tools gave, and its output.
+    """Record an agent's answer: its tool calls with the tools' results, and its output.
 
-    One with neither fails the attempt: an agent that did nothing breaks no rule, and would pass.
+    An answer with neither fails the attempt, because an agent that does nothing breaks no rule and would
+    pass.
 
     Args:
-        recorder: Has the user's message already.
-        answer: From `checked_answer`.
-        seconds: How long the agent took.
+        recorder: Recorder of the attempt; has the user's message already.
+        answer: The answer, from `read_answer` or `checked_answer`.
+        seconds: Time that the agent took.
     """
     try:
         for call in answer.get("tool_calls") or []:
             tool = call.get("tool", call.get("name"))
             arguments = call.get("arguments", call.get("input", {}))
-            stated = call.get("id", call.get("call_id"))
-            call_id = recorder.called(tool, arguments, stated if isinstance(stated, str) else None)
-            recorder.answered(tool, arguments, call_id)
+            own_id = call.get("id", call.get("call_id"))
+            call_id = recorder.record_call(tool, arguments, own_id if isinstance(own_id, str) else None)
+            recorder.call_tool(tool, arguments, call_id)
     except (ToolFault, LimitReached) as problem:
         return recorder.result(None, problem.failure, problem.problem)
     output = answer.get("assistant_output", answer.get("output"))
@@ -290,7 +323,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
         return recorder.result(
             None, FailureKind.MISSING_OUTPUT, "answered with neither an output nor tool calls"
         )
-    recorder.said(output, seconds=seconds, attributes=attributes_of(answer))
+    recorder.record_message(output, seconds=seconds, attributes=attributes_of(answer))
     if error is not None:
         words = error if isinstance(error, str) else json.dumps(error)
         return recorder.result(output, FailureKind.AGENT_ERROR, f"reported an error: {words[:2000]}")
@@ -298,12 +331,17 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
 
 
 def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Model, tokens and cost that an answer states, by the names of OpenTelemetry."""
+    """Extract model, tokens and cost that an answer reports, by the names of OpenTelemetry.
+
+    Example:
+        >>> attributes_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}})
+        {'gen_ai.response.model': 'gpt-4o', 'gen_ai.usage.input_tokens': 12}
+    """
     attributes: dict[str, Any] = {}
     if isinstance(answer.get("model"), str):
         attributes["gen_ai.response.model"] = answer["model"]
     usage = answer.get("usage")
-    for name, attribute in _USAGE.items():
+    for name, attribute in _USAGE_ATTRIBUTES.items():
         if isinstance(usage, dict) and _is_figure(usage.get(name)):
             attributes.setdefault(attribute, usage[name])
     if _is_figure(answer.get("cost_usd")):
@@ -312,7 +350,7 @@ def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """The value as JSON can hold it: other types become text, broken characters are replaced."""
+    """Convert a value to one that JSON can hold: other types become text, lone surrogates are replaced."""
     try:
         canonical_json(value)
     except TypeError:
@@ -325,19 +363,27 @@ def storable(value: Any) -> Any:
 
 
 def in_order(value: Any) -> Any:
-    """The same JSON value with the keys of its objects in order, as a pack or a cassette has them.
+    """Sort the keys of all objects in a JSON value, as a pack or a cassette has them.
 
-    An agent that prints what it was given says the same then when it is given that from a file of ours.
+    An agent that prints its input then prints the same for a suite as for the pack made of it.
     """
     if isinstance(value, dict):
         return {key: in_order(value[key]) for key in sorted(value)}
     return [in_order(item) for item in value] if isinstance(value, list) else value
 
 
+_USAGE_ATTRIBUTES = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "prompt_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "completion_tokens": "gen_ai.usage.output_tokens",
+}
+
+
 def _is_figure(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {str: "a string", list: "a list", type(None): "null", bool: "true or false"}
     return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)

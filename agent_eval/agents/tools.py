@@ -1,19 +1,21 @@
-"""Answers to tool calls from a case's metadata, so that the same calls always get the same answers.
+"""Answer tool calls from a case's metadata, so that the same calls always get the same answers.
 
 `tool_response_cassette` answers single calls. It is an object keyed by call,
 
     {"lookup::{\"id\": 1}": {"status": "shipped"}}
 
-or a list of rows, which can do more:
+or a list of rows, which can express more:
 
     [{"tool": "lookup", "arguments": {"id": 1}, "response": {"status": "shipped"}},
      {"tool": "lookup", "arguments": {"id": 2}, "responses": ["busy", "done"]},
      {"tool": "charge", "arguments": {"sum": 5}, "error": "card declined", "delay_ms": 250}]
 
-Rows for the same call answer its repetitions one after the other; the last one answers all that follow.
-`tool_responses` answers by the tool's name, whatever the arguments. In an object, a value with `$sequence`, a
-list of answers, or with any of `$response`, `$error` and `$delay_ms`, says the same as a row. As the
-specification has it, a response that is an object with `error` is an error.
+Rows for the same call answer its repetitions one after the other; the last row answers all further ones.
+`tool_responses` answers by the tool's name, whatever the arguments. In an object, a value with `$sequence` (a
+list of answers), or with any of `$response`, `$error` and `$delay_ms`, expresses the same as a row. By the
+specification, a response that is an object with `error` is an error.
+
+`declared_tools` lists the tools that a case offers to a model, and `call_key` identifies calls.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
-from agent_eval.contracts import Case, canonical_json
+from agent_eval.contracts import Case, ToolContract, canonical_json
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import parse
 
@@ -37,18 +41,21 @@ _ROW_KEYS = frozenset({"tool", "arguments", "response", "responses", "error", "d
 CallKey = tuple[str, str]
 
 
-class CaseTools:
-    """The answers that one case has, and where an attempt stands in their sequences.
-
-    Make one an attempt: every attempt starts at the beginning.
+class CaseTools(Tools):
+    """The tools of one attempt, answered from the case. Each attempt needs an object of its own.
 
     Args:
         case: The case.
         strict: Whether a call without an answer fails the attempt (`--strict-side-effects`).
-        beyond: Answers what the case does not; without it such calls get the error `unknown_tool`.
+        beyond: Answers the calls that the case does not; without it they get the error `unknown_tool`.
 
     Raises:
-        InvalidInput: The case's answers are not what they must be; names case and field.
+        InvalidInput: The case's answers are malformed; names case and field.
+
+    Example:
+        >>> tools = CaseTools(Case(case_id="refund", metadata={"tool_responses": {"lookup": "shipped"}}))
+        >>> tools.answer("lookup", {"id": 1}).output, tools.answer("pay", {}).error
+        ('shipped', 'unknown_tool')
     """
 
     def __init__(self, case: Case, *, strict: bool = False, beyond: Tools | None = None) -> None:
@@ -57,8 +64,8 @@ class CaseTools:
         self._tools = _responses(case)
         self._position: dict[CallKey | str, int] = {}
 
+    @override
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        """See `Tools.answer`."""
         key = call_key(tool, arguments)
         if key in self._calls:
             return self._next(key, self._calls[key])
@@ -73,8 +80,8 @@ class CaseTools:
             )
         return ToolAnswer(error=UNKNOWN_TOOL)
 
+    @override
     def recorded(self) -> Sequence[dict[str, Any]]:
-        """See `Tools.recorded`."""
         return () if self._beyond is None else self._beyond.recorded()
 
     def _next(self, key: CallKey | str, answers: list[ToolAnswer]) -> ToolAnswer:
@@ -84,82 +91,83 @@ class CaseTools:
 
 
 def check_tools(case: Case) -> None:
-    """Refuse a case whose tool answers cannot be used, before anything runs.
+    """Refuse a case whose tool answers are malformed, before anything runs.
 
     Raises:
-        InvalidInput: Names case and field.
+        InvalidInput: Malformed; names case and field.
     """
     CaseTools(case)
 
 
 def _cassette(case: Case) -> dict[CallKey, list[ToolAnswer]]:
-    given = case.metadata.get(CASSETTE)
+    cassette = case.metadata.get(CASSETTE)
     answers: dict[CallKey, list[ToolAnswer]] = {}
-    if given is None:
+    if cassette is None:
         return answers
-    if isinstance(given, dict):
-        for text, value in given.items():
+    if isinstance(cassette, dict):
+        for text, value in cassette.items():
             key = key_of_fingerprint(text)
             if key is None:
-                raise _wrong(case, f"{CASSETTE}.{text}", 'is no call such as tool::{"argument": 1}')
-            answers.setdefault(key, []).extend(_of_value(case, value, f"{CASSETTE}.{text}", CASSETTE))
+                raise _invalid(case, f"{CASSETTE}.{text}", 'is not a call such as tool::{"argument": 1}')
+            place = f"{CASSETTE}.{text}"
+            answers.setdefault(key, []).extend(_answers_in_value(case, value, place, CASSETTE))
         return answers
-    if not isinstance(given, list):
-        raise _wrong(case, CASSETTE, "must be an object or a list")
-    for number, row in enumerate(given):
+    if not isinstance(cassette, list):
+        raise _invalid(case, CASSETTE, "must be an object or a list")
+    for number, row in enumerate(cassette):
         place = f"{CASSETTE}[{number}]"
         if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
-            raise _wrong(case, place, "must be an object with the name of a tool")
-        answers.setdefault(call_key(row["tool"], row.get("arguments")), []).extend(_of_row(case, row, place))
+            raise _invalid(case, place, "must be an object with the name of a tool")
+        key = call_key(row["tool"], row.get("arguments"))
+        answers.setdefault(key, []).extend(_answers_in_row(case, row, place))
     return answers
 
 
 def _responses(case: Case) -> dict[str, list[ToolAnswer]]:
-    given = case.metadata.get(RESPONSES)
-    if given is None:
+    responses = case.metadata.get(RESPONSES)
+    if responses is None:
         return {}
-    if not isinstance(given, dict):
-        raise _wrong(case, RESPONSES, "must be an object by tool name")
-    return {tool: _of_value(case, value, f"{RESPONSES}.{tool}", RESPONSES) for tool, value in given.items()}
+    if not isinstance(responses, dict):
+        raise _invalid(case, RESPONSES, "must be an object by tool name")
+    return {
+        tool: _answers_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)
+        for tool, value in responses.items()
+    }
 
 
-def _of_row(case: Case, row: Mapping[str, Any], place: str) -> list[ToolAnswer]:
+def _answers_in_row(case: Case, row: Mapping[str, Any], place: str) -> list[ToolAnswer]:
     unknown = sorted(set(row) - _ROW_KEYS)
     if unknown:
-        raise _wrong(case, f"{place}.{unknown[0]}", f"is unknown; a row has {', '.join(sorted(_ROW_KEYS))}")
+        raise _invalid(case, f"{place}.{unknown[0]}", f"is unknown; a row has {', '.join(sorted(_ROW_KEYS))}")
     delay = _delay(case, row.get("delay_ms", 0), f"{place}.delay_ms")
     if row.get("error") is not None:
         return [ToolAnswer(error=row["error"], source=CASSETTE, delay_ms=delay)]
     responses = row.get("responses", [row.get("response")])
     if not isinstance(responses, list) or not responses:
-        raise _wrong(case, f"{place}.responses", "must be a list with at least one answer")
-    return [_plain_answer(response, CASSETTE, delay) for response in responses]
+        raise _invalid(case, f"{place}.responses", "must be a list with at least one answer")
+    return [answer_of(response, source=CASSETTE, delay_ms=delay) for response in responses]
 
 
-def _of_value(case: Case, value: Any, place: str, source: str) -> list[ToolAnswer]:
+def _answers_in_value(case: Case, value: Any, place: str, source: str) -> list[ToolAnswer]:
     if isinstance(value, dict) and set(value) == {"$sequence"}:
         sequence = value["$sequence"]
         if not isinstance(sequence, list) or not sequence:
-            raise _wrong(case, f"{place}.$sequence", "must be a list with at least one answer")
-        return [_one(case, item, place, source) for item in sequence]
-    return [_one(case, value, place, source)]
+            raise _invalid(case, f"{place}.$sequence", "must be a list with at least one answer")
+        return [_answer_in_value(case, item, place, source) for item in sequence]
+    return [_answer_in_value(case, value, place, source)]
 
 
-def _one(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
+def _answer_in_value(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
     if isinstance(value, dict) and value and _KEYS.issuperset(value):
         delay = _delay(case, value.get("$delay_ms", 0), f"{place}.$delay_ms")
         if value.get("$error") is not None:
             return ToolAnswer(error=value["$error"], source=source, delay_ms=delay)
-        return _plain_answer(value.get("$response"), source, delay)
-    return _plain_answer(value, source, 0.0)
-
-
-def _plain_answer(response: Any, source: str, delay: float) -> ToolAnswer:
-    return answer_of(response, source=source, delay_ms=delay)
+        return answer_of(value.get("$response"), source=source, delay_ms=delay)
+    return answer_of(value, source=source)
 
 
 def answer_of(response: Any, *, source: str, delay_ms: float = 0.0) -> ToolAnswer:
-    """A tool's response as an answer: an object with an `error` that is not null is an error."""
+    """Build the answer from a tool's response: an object with an `error` that is not null is an error."""
     if isinstance(response, dict) and response.get("error") is not None:
         return ToolAnswer(response.get("output"), response["error"], source, delay_ms)
     return ToolAnswer(response, None, source, delay_ms)
@@ -167,13 +175,13 @@ def answer_of(response: Any, *, source: str, delay_ms: float = 0.0) -> ToolAnswe
 
 def _delay(case: Case, value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_DELAY_MS:
-        raise _wrong(case, place, f"must be milliseconds from 0 to {LONGEST_DELAY_MS}")
+        raise _invalid(case, place, f"must be milliseconds from 0 to {LONGEST_DELAY_MS}")
     return float(value)
 
 
-def _wrong(case: Case, field: str, what: str) -> InvalidInput:
+def _invalid(case: Case, field: str, problem: str) -> InvalidInput:
     return InvalidInput(
-        f"case {case.case_id!r}: metadata.{field} {what}",
+        f"case {case.case_id!r}: metadata.{field} {problem}",
         remedy="Write the answers of tools as the guide to live agents shows.",
         case_id=case.case_id,
         field=f"metadata.{field}",
@@ -181,26 +189,31 @@ def _wrong(case: Case, field: str, what: str) -> InvalidInput:
 
 
 def declared_tools(case: Case) -> list[dict[str, Any]]:
-    """The tools a model is offered, as `{"name", "description", "parameters"}`.
+    """Return the tools that a case offers to a model, as `{"name", "description", "parameters"}`.
 
-    `metadata.tools` lists them, each like that or as OpenAI (`{"type": "function", "function": {…}}`) or
-    Anthropic (`input_schema`) have it. Without the list they follow from the case's tool contracts.
+    `metadata.tools` lists them, each in that form or in that of OpenAI (`{"type": "function", "function":
+    {…}}`) or Anthropic (`input_schema`). Without the list, the case's tool contracts are the tools.
 
     Raises:
-        InvalidInput: The list is not one of tools.
+        InvalidInput: `metadata.tools` is not a list of tools.
+
+    Example:
+        >>> case = Case(case_id="refund", tool_contracts={"refund": {"required_args": ["amount"]}})
+        >>> declared_tools(case)[0]["parameters"]
+        {'type': 'object', 'properties': {'amount': {}}, 'required': ['amount']}
     """
-    given = case.metadata.get("tools")
-    if given is None:
-        return [_from_contract(name, contract) for name, contract in sorted(case.tool_contracts.items())]
-    if not isinstance(given, list):
-        raise _wrong(case, "tools", "must be a list")
-    return [_declared(case, tool, f"tools[{number}]") for number, tool in enumerate(given)]
+    tools = case.metadata.get("tools")
+    if tools is None:
+        return [_contracted_tool(name, contract) for name, contract in sorted(case.tool_contracts.items())]
+    if not isinstance(tools, list):
+        raise _invalid(case, "tools", "must be a list")
+    return [_declared_tool(case, tool, f"tools[{number}]") for number, tool in enumerate(tools)]
 
 
-def _declared(case: Case, tool: Any, place: str) -> dict[str, Any]:
+def _declared_tool(case: Case, tool: Any, place: str) -> dict[str, Any]:
     body = tool.get("function", tool) if isinstance(tool, dict) else None
     if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
-        raise _wrong(case, place, "must be an object with the name of a tool")
+        raise _invalid(case, place, "must be an object with the name of a tool")
     schema = body.get("parameters", body.get("input_schema"))
     description = body.get("description", "")
     return {
@@ -210,7 +223,7 @@ def _declared(case: Case, tool: Any, place: str) -> dict[str, Any]:
     }
 
 
-def _from_contract(name: str, contract: Any) -> dict[str, Any]:
+def _contracted_tool(name: str, contract: ToolContract) -> dict[str, Any]:
     return {
         "name": name,
         "description": "",
@@ -228,29 +241,33 @@ _ARGUMENTS = re.compile(rf"{_SEPARATOR}(?=[{{\[])")
 
 
 def canonical(arguments: Any) -> str:
-    """Text that is equal for equal arguments.
+    """Return a text that is equal for equal arguments.
 
     The order of keys does not matter, nor does `1.0` for `1` (they are the same number in JSON), nor whether
-    an object or list is given as such or as its JSON text, as models write arguments. No arguments are `{}`.
+    an object or list is recorded as such or as its JSON text, as models write arguments. null equals `{}`.
+
+    Example:
+        >>> canonical({"b": 1.0, "a": [2]}) == canonical('{"a": [2], "b": 1}')
+        True
     """
-    value = _opened(arguments)
-    return canonical_json(_plain({} if value is None else value)).decode()
+    value = _parse_text(arguments)
+    return canonical_json(_normalize({} if value is None else value)).decode()
 
 
-def call_key(tool: str, arguments: Any) -> tuple[str, str]:
-    """What identifies a call."""
+def call_key(tool: str, arguments: Any) -> CallKey:
+    """Identify a call: the same key for the same tool and equal arguments."""
     return tool, canonical(arguments)
 
 
 def fingerprint(tool: str, arguments: Any) -> str:
-    """A call as the key of a cassette that is an object: `tool::{"a": 1}`, keys sorted."""
-    value = _opened(arguments)
+    """Format a call as the key of a cassette that is an object: `tool::{"a": 1}`, keys sorted."""
+    value = _parse_text(arguments)
     text = json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else str(value)
     return f"{tool}{_SEPARATOR}{text}"
 
 
-def key_of_fingerprint(text: str) -> tuple[str, str] | None:
-    """The call that a fingerprint names, however its JSON is laid out; None when it names none."""
+def key_of_fingerprint(text: str) -> CallKey | None:
+    """Return the key of the call that a fingerprint names, whatever its JSON's layout; None if malformed."""
     tool, separator, arguments = text.partition(_SEPARATOR)
     # A tool's name may itself contain the separator; the arguments begin with the first bracket after one.
     if begin := _ARGUMENTS.search(text):
@@ -258,8 +275,8 @@ def key_of_fingerprint(text: str) -> tuple[str, str] | None:
     return (tool, canonical(arguments)) if separator else None
 
 
-def _opened(arguments: Any) -> Any:
-    """Arguments given as JSON text, read; anything else as it is."""
+def _parse_text(arguments: Any) -> Any:
+    """Parse arguments that are the JSON text of an object or list; return all others unchanged."""
     if isinstance(arguments, str) and arguments.lstrip()[:1] in ("{", "["):
         try:
             return parse(arguments.encode("utf-8", "surrogatepass"), source="arguments")
@@ -268,11 +285,11 @@ def _opened(arguments: Any) -> Any:
     return arguments
 
 
-def _plain(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _normalize(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_normalize(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value

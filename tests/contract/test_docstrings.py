@@ -18,8 +18,11 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "agent_eval"
 SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-PLAIN_ROOMS = ("judges",)
+PLAIN_ROOMS = ("agents", "judges")
 """Rooms and modules whose prose and names have been read against the rules below. Add yours."""
+
+NOT_YET = {"agents/http.py", "agents/http_transport.py", "agents/python.py"}
+"""Modules of these rooms that have not. Remove yours."""
 
 DIALECT = re.compile(
     r"\b(nobody|somebody|whoever|stands|lies|anew|lets? go|became of|(is|are|was|were) told|of ours)\b", re.I
@@ -34,7 +37,8 @@ VAGUE_CLASSES = {"Run", "Both", "Joined", "Found", "Open", "Shown"}
 
 
 def plain_sources() -> list[str]:
-    return [name for name in SOURCES if name.removesuffix(".py").split("/")[0] in PLAIN_ROOMS]
+    rooms = {name: name.removesuffix(".py").split("/")[0] for name in SOURCES}
+    return [name for name, room in rooms.items() if room in PLAIN_ROOMS and name not in NOT_YET]
 
 
 def module_of(source: str) -> ModuleType:
@@ -67,9 +71,9 @@ def test_every_public_class_has_an_example(source: str) -> None:
         name
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
-        # Models and enumerations are documented field by field; an abstract class by its subclasses.
+        # Models and enumerations are documented field by field, abstract classes by their subclasses.
         if not issubclass(value, (pydantic.BaseModel, BaseException, enum.Enum))
-        if not inspect.isabstract(value)
+        if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
         if not re.search(r"^ *(>>> |Example:)", value.__doc__ or "", re.MULTILINE)
     ]
     assert missing == [], f"{source}: add an `Example:` to the docstring"

@@ -150,7 +150,7 @@ def test_recording_over_a_file_and_recording_from_nothing_are_refused(tmp_path: 
     with pytest.raises(UsageError, match="no live tools"):
         open_cassette(path, "record")
     record(path)
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="exists already"):
         open_cassette(path, "record", Live())
     with pytest.raises(InvalidInput):
         open_cassette(tmp_path / "missing.json", "replay")

@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.agents.base import AgentOptions, AttemptResult, Task
 from agent_eval.agents.catalog import open_agent
-from agent_eval.agents.command import CommandAgent, words
+from agent_eval.agents.command import CommandAgent, split_command
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from tests.unit.agents.tasks import around, make_task, told
@@ -209,7 +209,7 @@ def test_repairs_may_have_a_command_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["", "  ", "python 'agent.py"])
 def test_command_that_cannot_be_read(command: str) -> None:
     with pytest.raises(UsageError):
-        words(command)
+        split_command(command)
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def test_model_may_be_named_by_the_case() -> None:
         assert agent.attempt(task, around(task)).output == "hello"
         assert server.requests[0]["model"] == "of-the-case"
         nameless = make_task()
-        with pytest.raises(UsageError, match="which model"):
+        with pytest.raises(UsageError, match="no model is named"):
             agent.attempt(nameless, around(nameless))
 
 

@@ -52,7 +52,7 @@ class FakeAgent:
         with self._lock:
             self.tasks.append(task)
         recorder = Recorder(task, surroundings)
-        recorder.asked()
+        recorder.record_input()
 
         def send() -> Sent[Answer]:
             answer = self._behaviour(task)
@@ -69,8 +69,8 @@ class FakeAgent:
             return recorder.result(None, answer.failure, "broke")
         try:
             for tool in answer.calls:
-                recorder.answered(tool, {}, recorder.called(tool, {}))
+                recorder.call_tool(tool, {}, recorder.record_call(tool, {}))
         except LimitReached as reached:
             return recorder.result(None, reached.failure, reached.problem)
-        recorder.said(answer.output, attributes=answer.attributes)
+        recorder.record_message(answer.output, attributes=answer.attributes)
         return recorder.result(answer.output)
