@@ -1,4 +1,4 @@
-"""Suites: find, read, validate, migrate. Public names are re-exported here once."""
+"""Suites: read, select, validate, migrate. Public names are re-exported here once."""
 
 from agent_eval.suites.document import Place, Shard
 from agent_eval.suites.migrate import migrate

@@ -16,7 +16,8 @@ from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SHARD_CASES, Case, Ca
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.storage.files import open_regular, reading_failed
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse, parse_and_encode
-from agent_eval.suites.problems import Problem, problems_of, shown
+from agent_eval.suites.problems import Problem, problems_of
+from agent_eval.suites.problems import short_json as shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`schema migrate`: a suite of an older schema version, as the current one."""
+"""Migrate a suite from an older schema version to the current one (`schema migrate`)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import Any
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SCHEMA_VERSION
 from agent_eval.errors import InvalidInput
-from agent_eval.suites.problems import json_path, shown
+from agent_eval.suites.problems import json_path, short_json
 
 CASE_NAMES = {"expected": "expected_output", "regex": "regex_patterns"}
-"""Fields of a case that had another name before 1.1: old to new."""
+"""Fields of a case that had another name before 1.1: old name to new name."""
 
 TOOL_CONTRACT_NAMES = {"required": "required_args", "forbidden": "forbidden_args"}
 """The same for a tool contract."""
 
 
 def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A suite in the current schema version; the argument is left as it is.
+    """Return a suite in the current schema version, without changing the argument.
 
     Fields get their current names, a trace that numbers none of its events gets numbers, and
-    `metadata.schema_version` says so. Nothing is dropped: unknown fields and everything else stay.
-    A suite of the current version stays the same, so migrating twice changes nothing.
+    `metadata.schema_version` gets the current version. Nothing is dropped, not even unknown fields. A suite
+    of the current version stays the same, so migrating twice changes nothing.
 
     Args:
         payload: `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
 
     Raises:
-        InvalidInput: It is not a suite, states an unknown version, or holds a field under both its names
-            with different values.
+        InvalidInput: Not a suite, an unknown version, or a field under both its names with different values.
+
+    Example:
+        >>> migrate({"dataset_id": "orders", "cases": [{"case_id": "refund", "expected": 5}]})["cases"]
+        [{'case_id': 'refund', 'expected_output': 5}]
     """
     migrated = copy.deepcopy(dict(payload))
     metadata = migrated.setdefault("metadata", {})
@@ -38,7 +41,7 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
     for version in (migrated.get("schema_version"), metadata.get("schema_version")):
         if version is not None and version not in READABLE_SCHEMA_VERSIONS:
             raise InvalidInput(
-                f"schema version {shown(version)} cannot be migrated",
+                f"schema version {short_json(version)} cannot be migrated",
                 remedy=f"Known versions are {', '.join(READABLE_SCHEMA_VERSIONS)}.",
                 field="metadata.schema_version",
             )
@@ -54,7 +57,7 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def old_names(case: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """`(path of a field under an old name, its current name)` for each such field of a case."""
+    """Yield `(path, current name)` for each field of a case that has its old name."""
     for old, new in CASE_NAMES.items():
         if old in case:
             yield old, new
@@ -93,9 +96,9 @@ def _rename(fields: dict[str, Any], names: Mapping[str, str], place: str) -> Non
         fields[new] = fields.pop(old)
 
 
-def _wrong_type(place: str, what: str, value: Any) -> InvalidInput:
+def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
     return InvalidInput(
-        f"{place} must be {what}, not {shown(value)}",
+        f"{place} must be {expected}, not {short_json(value)}",
         remedy="Run `agent-eval schema validate` on the suite and correct what it lists.",
         field=place,
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a suite, said in sentences a person can act on."""
+"""Describe what is wrong with a suite in sentences that its author can act on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from agent_eval.errors import InvalidInput
 
-SHOWN_VALUE_CHARACTERS = 60
-"""Longest value or case id repeated in a message; the rest is cut."""
+VALUE_LIMIT = 60
+"""Maximum number of characters of a value or case id in a message."""
 
-# What each pydantic error type means to someone who writes JSON: (what it must be, how to write it).
+# What each pydantic error type means to an author of JSON: (what the value must be, how to write it).
 _EXPECTATIONS: dict[str, tuple[str, str]] = {
     "string_type": ("a string", "Write it in double quotes"),
     "string_too_short": ("a non-empty string", "Give it a value"),
@@ -30,10 +30,18 @@ _EXPECTATIONS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, with its place.
+    """One problem of a suite, with its place.
 
-    `field` is the JSON path from the case (or the header) on, such as `trace[3].idx`. `position` counts
-    cases from 0 and is None for the header; `line` counts from 1 and is None where lines mean nothing.
+    `field` is the JSON path below the case (or the header), such as `trace[3].idx`. `position` counts cases
+    from 0 and is None for the header; `line` counts from 1 and is None for files that are not `.jsonl`.
+
+    Example:
+        >>> remedy = "Write a whole number without quotes."
+        >>> problem = Problem("idx must be an integer", remedy, "trace[3].idx", "refund", position=2)
+        >>> problem.place
+        '$.cases[2].trace[3].idx'
+        >>> str(problem.to_error("suite.json"))
+        'suite.json: case "refund": idx must be an integer'
     """
 
     message: str
@@ -45,14 +53,14 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """JSON path from the top of the suite, such as `$.cases[2].trace[3].idx`."""
+        """JSON path of the problem from the top of the suite, such as `$.cases[2].trace[3].idx`."""
         top = "$" if self.position is None else f"$.cases[{self.position}]"
         if not self.field:
             return top
         return f"{top}{self.field}" if self.field.startswith("[") else f"{top}.{self.field}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without what is unknown."""
+        """Return the problem as plain data, without unknown values."""
         values = {
             "place": self.place,
             "message": self.message,
@@ -63,24 +71,24 @@ class Problem:
         return {name: value for name, value in values.items() if value not in (None, "")}
 
     def to_error(self, file: str, *, more: int = 0) -> InvalidInput:
-        """The error that refuses the suite because of this problem.
+        """Build the error that refuses the suite because of this problem.
 
         Args:
             file: The suite, as the user named it.
-            more: How many further problems the same case has.
+            more: Number of further problems in the same case.
         """
-        where = file
+        location = file
         if self.line is not None:
-            where += f": line {self.line}"
+            location += f": line {self.line}"
         if self.case_id is not None:
-            where += f": case {shown(self.case_id)}"
+            location += f": case {short_json(self.case_id)}"
         elif self.position is not None:
-            where += f": cases[{self.position}]"
-        rest = (
+            location += f": cases[{self.position}]"
+        suffix = (
             f" (and {more} more {'problem' if more == 1 else 'problems'} in the same place)" if more else ""
         )
         return InvalidInput(
-            f"{where}: {self.message}{rest}",
+            f"{location}: {self.message}{suffix}",
             remedy=self.remedy,
             file=file,
             line=self.line,
@@ -90,19 +98,24 @@ class Problem:
         )
 
 
-def shown(value: Any) -> str:
-    """A value as short JSON, safe to repeat in a message."""
+def short_json(value: Any) -> str:
+    """Format a value as JSON of bounded length, safe to repeat in a message."""
     try:
         text = orjson.dumps(value).decode()
     except TypeError:
         text = type(value).__name__
-    if len(text) <= SHOWN_VALUE_CHARACTERS:
+    if len(text) <= VALUE_LIMIT:
         return text
-    return text[: SHOWN_VALUE_CHARACTERS - 1] + "…"
+    return text[: VALUE_LIMIT - 1] + "…"
 
 
 def json_path(location: Sequence[str | int]) -> str:
-    """`("trace", 3, "idx")` as `trace[3].idx`; keys that are not plain words stand in quotes."""
+    """Format a location as a JSON path; keys that are not plain words are quoted.
+
+    Example:
+        >>> json_path(("trace", 3, "attributes", "a b"))
+        'trace[3].attributes["a b"]'
+    """
     path = ""
     for step in location:
         if isinstance(step, int):
@@ -110,36 +123,36 @@ def json_path(location: Sequence[str | int]) -> str:
         elif step.isidentifier():
             path += f".{step}" if path else step
         else:
-            path += f"[{shown(step)}]"
+            path += f"[{short_json(step)}]"
     return path
 
 
 def problems_of(error: ValidationError, raw: Any) -> list[tuple[str, str, str]]:
-    """`(field, message, remedy)` for each problem of a pydantic error, in document order.
+    """Return `(field, message, remedy)` for each problem of a pydantic error, in document order.
 
     Args:
-        error: What pydantic raised.
-        raw: The value it was raised for; used to tell fields from the arms of a union.
+        error: The error that pydantic raised.
+        raw: The value that pydantic refused; distinguishes fields from the members of a union.
     """
-    found: dict[str, tuple[str, str]] = {}
+    explanations: dict[str, tuple[str, str]] = {}
     for detail in error.errors(include_url=False, include_context=False):
-        location = _real_location(detail["loc"], raw)
-        found.setdefault(json_path(location), _explain(detail, location))
-    return [(field, message, remedy) for field, (message, remedy) in found.items()]
+        location = _location_in(raw, detail["loc"])
+        explanations.setdefault(json_path(location), _explain(detail, location))
+    return [(field, message, remedy) for field, (message, remedy) in explanations.items()]
 
 
-def _real_location(location: Sequence[str | int], raw: Any) -> list[str | int]:
-    """The location without the names pydantic appends for the arms of a union (`int`, `dict[str,any]`)."""
-    real: list[str | int] = []
+def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
+    """Remove the names that pydantic appends for members of a union (`int`, `dict[str,any]`)."""
+    steps: list[str | int] = []
     value = raw
     for step in location:
-        inside = isinstance(value, Mapping) and isinstance(step, str)
-        inside = inside or (isinstance(value, list) and isinstance(step, int))
-        if not inside:
+        exists = isinstance(value, Mapping) and isinstance(step, str)
+        exists = exists or (isinstance(value, list) and isinstance(step, int))
+        if not exists:
             break
-        real.append(step)
+        steps.append(step)
         value = _step_into(value, step)
-    return real
+    return steps
 
 
 def _step_into(value: Any, step: str | int) -> Any:
@@ -157,15 +170,15 @@ def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[
         return _explain_union(field, location, detail["input"])
     expectation = _EXPECTATIONS.get(detail["type"])
     if expectation is None:
-        return f"{field}: {detail['msg']}, not {shown(detail['input'])}", f"Correct {field}."
-    what, how = expectation
-    return f"{field} must be {what}, not {shown(detail['input'])}", f"{how}."
+        return f"{field}: {detail['msg']}, not {short_json(detail['input'])}", f"Correct {field}."
+    expected, how_to_write = expectation
+    return f"{field} must be {expected}, not {short_json(detail['input'])}", f"{how_to_write}."
 
 
 def _explain_union(field: str, location: Sequence[str | int], value: Any) -> tuple[str, str]:
     if location[-1:] == ["json_schema"]:
         return (
-            f"{field} must be an object, true or false, not {shown(value)}",
+            f"{field} must be an object, true or false, not {short_json(value)}",
             "Write a JSON Schema as an object.",
         )
-    return f"{field} must be a number, not {shown(value)}", "Write a number without quotes."
+    return f"{field} must be a number, not {short_json(value)}", "Write a number without quotes."

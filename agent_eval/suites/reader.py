@@ -1,4 +1,4 @@
-"""Opening a suite, whichever format it is in."""
+"""Open a suite of any format and read its cases."""
 
 from __future__ import annotations
 
@@ -29,11 +29,17 @@ SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
 @dataclass(frozen=True)
 class SuiteSource:
-    """A suite that can be read more than once, by several processes, without being held in memory.
+    """An open suite, which several processes can read repeatedly without keeping all of it in memory.
 
     Attributes:
-        document: The file.
+        document: The suite's file.
         header: Everything but the cases.
+
+    Example:
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> suite = open_suite(Path("suite.json"))
+        >>> suite.header.dataset_id, [case.case_id for _, case in suite.cases()]
+        ('orders', ['refund'])
     """
 
     document: Document
@@ -41,7 +47,7 @@ class SuiteSource:
 
     @property
     def path(self) -> Path:
-        """The file, as the user named it."""
+        """The suite's file, as the user named it."""
         return self.document.path
 
     @property
@@ -56,7 +62,7 @@ class SuiteSource:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the file that are held in memory as values: all of a `.json`, none of a `.jsonl`."""
+        """Bytes of the file that are in memory as values: all of a `.json`, none of a `.jsonl`."""
         return self.document.held_bytes
 
     @property
@@ -65,36 +71,36 @@ class SuiteSource:
         return self.document.shards
 
     def read(self, shard: Shard) -> Iterator[tuple[RawCase, Case]]:
-        """The cases of a shard, as read and as contracts; ids are not compared.
+        """Yield the cases of a shard, raw and as contracts, without looking for duplicate ids.
 
         Raises:
-            InvalidInput: A case is not what it must be; names file, place, case id and field.
+            InvalidInput: Malformed case; names file, place, case id and field.
             NotEvaluable: The file changed or vanished since it was opened.
         """
-        for found in self.document.read(shard):
-            yield found, parse_case(found, str(self.path))
+        for raw_case in self.document.read(shard):
+            yield raw_case, parse_case(raw_case, str(self.path))
 
     def cases(self) -> Iterator[tuple[dict[str, Any], Case]]:
-        """Every case in suite order, as read and as a contract.
+        """Yield every case in suite order, raw and as a contract.
 
         Raises:
-            InvalidInput: A case is not what it must be, or its id stood before.
+            InvalidInput: Malformed case, or duplicate case id.
         """
-        seen: dict[str, Place] = {}
+        places: dict[str, Place] = {}
         for shard in self.shards:
-            for found, case in self.read(shard):
-                first = seen.setdefault(case.case_id, found.place)
-                if first is not found.place:
-                    raise duplicate_problem(case.case_id, first, found.place).to_error(str(self.path))
-                yield found.raw, case
+            for raw_case, case in self.read(shard):
+                first = places.setdefault(case.case_id, raw_case.place)
+                if first is not raw_case.place:
+                    raise duplicate_problem(case.case_id, first, raw_case.place).to_error(str(self.path))
+                yield raw_case.raw, case
 
 
 def open_document(path: Path) -> Document:
-    """The suite file, unchecked beyond its syntax.
+    """Open a suite's file and check no more than its syntax.
 
     Raises:
-        InvalidInput: Missing, empty, not of a known format, or its syntax is broken.
-        StorageError: It cannot be read.
+        InvalidInput: Missing, empty, unknown format, or malformed.
+        StorageError: The file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
@@ -103,24 +109,24 @@ def open_document(path: Path) -> Document:
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
         return WholeDocument(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
     if suffix in SUITE_SUFFIXES:
-        from agent_eval.storage.yaml import read_yaml  # PyYAML only where it is needed
+        from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML
 
         payload = read_yaml(path)
         digest, size = sha256_file(path)
         return WholeDocument(path, digest, payload, size)
     raise InvalidInput(
         f"{path}: not a suite; its name must end in one of {', '.join(SUITE_SUFFIXES)}",
-        remedy="Name a suite file, or rename it to what it is.",
+        remedy="Name a suite file, or give the file the suffix of its format.",
         file=str(path),
     )
 
 
 def open_suite(path: Path) -> SuiteSource:
-    """A suite whose header is valid; cases are checked while they are read.
+    """Open a suite and check its header; its cases are checked when they are read.
 
     Raises:
-        InvalidInput: As `open_document`, or header or structure are wrong.
-        StorageError: It cannot be read.
+        InvalidInput: As `open_document`, or malformed header or structure.
+        StorageError: The file cannot be read.
     """
     document = open_document(path)
     for problem in document.problems:
@@ -129,11 +135,11 @@ def open_suite(path: Path) -> SuiteSource:
 
 
 def load_suite(path: Path) -> Suite:
-    """A whole suite in memory, every case checked, ids unique.
+    """Read a whole suite into memory and check every case.
 
     Raises:
         InvalidInput: As `open_suite` and `SuiteSource.cases`.
-        StorageError: It cannot be read.
+        StorageError: The file cannot be read.
     """
     source = open_suite(path)
     suite = Suite.model_validate(source.document.raw_header)
@@ -142,16 +148,17 @@ def load_suite(path: Path) -> Suite:
 
 
 def read_payload(path: Path) -> dict[str, Any]:
-    """A whole suite as plain JSON (`{"dataset_id", "cases", ...}`), unknown fields kept, nothing checked
-    but syntax and structure; what `migrate` takes.
+    """Read a whole suite as plain JSON (`{"dataset_id", "cases", ...}`) with unknown fields, for `migrate`.
+
+    Only syntax and structure are checked.
 
     Raises:
-        InvalidInput: As `open_document`, or it is not an object with an array of cases.
-        StorageError: It cannot be read.
+        InvalidInput: As `open_document`, or the suite is not an object with an array of cases.
+        StorageError: The file cannot be read.
     """
     document = open_document(path)
     for problem in document.problems:
         raise problem.to_error(str(path))
     if not isinstance(document.raw_header, dict):
         parse_header(document.raw_header, str(path), document.header_line)
-    return {**document.raw_header, "cases": [found.raw for found in document.read_all()]}
+    return {**document.raw_header, "cases": [raw_case.raw for raw_case in document.read_all()]}

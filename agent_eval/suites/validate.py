@@ -1,4 +1,4 @@
-"""`schema validate`: everything that is wrong with a suite, not only the first thing."""
+"""Validate a suite and report all of its problems, not only the first (`schema validate`)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ from agent_eval.suites.document import (
     stated_id,
 )
 from agent_eval.suites.migrate import old_names
-from agent_eval.suites.problems import Problem, shown
+from agent_eval.suites.problems import Problem, short_json
 from agent_eval.suites.reader import open_document
 
 LISTED_PROBLEMS = 200
-"""Longest list of errors, and of warnings, that a report holds; the rest is counted."""
+"""Maximum number of errors, and of warnings, that a report lists; it counts them all."""
 
 
 @dataclass
 class ValidationReport:
-    """What `validate_suite` found.
+    """Result of `validate_suite`.
 
-    `error_count` and `warning_count` count everything; `errors` and `warnings` hold the first
-    `LISTED_PROBLEMS` of each, in the order of the file. `schema_version` is what the suite states.
+    `error_count` and `warning_count` count all problems; `errors` and `warnings` list the first
+    `LISTED_PROBLEMS` of each, in the order of the file. `schema_version` is the version that the suite names.
+
+    Example:
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": 7}]}')
+        >>> report = validate_suite(Path("suite.json"))
+        >>> report.passed, [problem.message for problem in report.errors]
+        (False, ['case_id must be a string, not 7'])
     """
 
     path: Path
@@ -43,23 +49,23 @@ class ValidationReport:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no error."""
+        """Whether the suite has no errors."""
         return not self.error_count
 
     def add_error(self, problem: Problem) -> None:
-        """Count an error and list it while there is room."""
+        """Count an error, and list it if it is one of the first `LISTED_PROBLEMS`."""
         self.error_count += 1
         if len(self.errors) < LISTED_PROBLEMS:
             self.errors.append(problem)
 
     def add_warning(self, problem: Problem) -> None:
-        """Count a warning and list it while there is room."""
+        """Count a warning, and list it if it is one of the first `LISTED_PROBLEMS`."""
         self.warning_count += 1
         if len(self.warnings) < LISTED_PROBLEMS:
             self.warnings.append(problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         return {
             "input": str(self.path),
             "passed": self.passed,
@@ -75,16 +81,17 @@ class ValidationReport:
 def validate_suite(
     path: Path, *, strict: bool = False, require_version: str | None = None
 ) -> ValidationReport:
-    """Check a suite as a whole.
+    """Check a whole suite.
 
     Args:
-        path: The suite.
-        strict: Unknown fields and a missing schema version are errors, not kept and warned of.
-        require_version: The schema version that the suite must state.
+        path: The suite's file.
+        strict: Report unknown fields and a missing schema version as errors; otherwise unknown fields are
+            ignored, and a missing version is a warning.
+        require_version: Schema version that the suite must name.
 
     Raises:
-        InvalidInput: Missing, empty, or its syntax is broken, so that nothing more can be said.
-        StorageError: It cannot be read.
+        InvalidInput: Missing, empty, or malformed, so that the suite cannot be checked.
+        StorageError: The file cannot be read.
     """
     document = open_document(path)
     report = ValidationReport(path)
@@ -93,7 +100,7 @@ def validate_suite(
     header = _check_header(document, report)
     _check_version(document, report, header, strict=strict, require_version=require_version)
     if header is not None and strict:
-        _list_unknown(report, header, None, Place(None, document.header_line))
+        _report_unknown_fields(report, header, None, Place(None, document.header_line))
     _check_cases(document, report, strict=strict)
     return report
 
@@ -104,12 +111,12 @@ def _check_header(document: Document, report: ValidationReport) -> SuiteHeader |
         report.add_error(problem)
     if problems and not isinstance(document.raw_header, dict):
         return None
-    # A header may be wrong in one field and still state its version.
+    # A header may have one malformed field and still name its version.
     header = SuiteHeader.model_construct(**document.raw_header) if problems else None
     header = header or SuiteHeader.model_validate(document.raw_header)
     metadata = header.metadata if isinstance(header.metadata, dict) else {}
-    stated = header.schema_version or metadata.get("schema_version")
-    report.schema_version = stated if isinstance(stated, str) else None
+    version = header.schema_version or metadata.get("schema_version")
+    report.schema_version = version if isinstance(version, str) else None
     return None if problems else header
 
 
@@ -124,16 +131,16 @@ def _check_version(
     def problem(message: str, remedy: str) -> Problem:
         return Problem(message, remedy, "metadata.schema_version", line=document.header_line)
 
-    stated = report.schema_version
-    if require_version is not None and stated != require_version:
-        have = "not stated" if stated is None else shown(stated)
+    version = report.schema_version
+    if require_version is not None and version != require_version:
+        actual = "not stated" if version is None else short_json(version)
         report.add_error(
             problem(
-                f"metadata.schema_version must be {shown(require_version)}, but is {have}",
+                f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
                 "Migrate the suite with `agent-eval schema migrate`, or require the version it has.",
             )
         )
-    elif stated is None and header is not None:
+    elif version is None and header is not None:
         missing = problem(
             "metadata.schema_version is missing", 'Add "metadata": {"schema_version": "1.1.0"}.'
         )
@@ -144,29 +151,29 @@ def _check_version(
 
 
 def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
-    seen: dict[str, Place] = {}
-    for found in document.read_all():
+    places: dict[str, Place] = {}
+    for raw_case in document.read_all():
         report.case_count += 1
-        case, problems = case_problems(found)
+        case, problems = case_problems(raw_case)
         for problem in problems:
             report.add_error(problem)
-        case_id = stated_id(found.raw)
+        case_id = stated_id(raw_case.raw)
         if case_id is not None:
-            first = seen.setdefault(case_id, found.place)
-            if first is not found.place:
-                report.add_error(duplicate_problem(case_id, first, found.place))
+            first = places.setdefault(case_id, raw_case.place)
+            if first is not raw_case.place:
+                report.add_error(duplicate_problem(case_id, first, raw_case.place))
         if case is not None:
-            for problem in _old_name_problems(found):
+            for problem in _old_name_problems(raw_case):
                 report.add_warning(problem)
             if strict:
-                _list_unknown(report, case, case.case_id, found.place)
+                _report_unknown_fields(report, case, case.case_id, raw_case.place)
     if not report.case_count and not document.problems:
         report.add_warning(
             Problem("the suite has no cases", "Add cases; a run of it measures nothing.", "cases")
         )
 
 
-def _list_unknown(
+def _report_unknown_fields(
     report: ValidationReport, model: SuiteHeader | Case, case_id: str | None, place: Place
 ) -> None:
     for path in unknown_fields(model):
@@ -183,13 +190,13 @@ def _list_unknown(
         )
 
 
-def _old_name_problems(found: RawCase) -> Iterator[Problem]:
-    for old, new in old_names(found.raw):
+def _old_name_problems(raw_case: RawCase) -> Iterator[Problem]:
+    for old, new in old_names(raw_case.raw):
         yield Problem(
             f"{old} is the old name of {new}",
-            "Rename it; `agent-eval schema migrate` does.",
+            "Rename it, or run `agent-eval schema migrate`.",
             old,
-            found.raw["case_id"],
-            found.place.position,
-            found.place.line,
+            raw_case.raw["case_id"],
+            raw_case.place.position,
+            raw_case.place.line,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from agent_eval.suites.problems import Problem, json_path, problems_of, shown
+from agent_eval.suites.problems import Problem, json_path, problems_of, short_json
 
 
 class Limited(BaseModel):
@@ -45,8 +45,8 @@ def test_every_field_has_its_path() -> None:
     ],
 )
 def test_values_are_shown_short_whatever_they_are(value: Any, text: str) -> None:
-    assert shown(value)[: len(text)] == text
-    assert len(shown(value)) <= 100
+    assert short_json(value)[: len(text)] == text
+    assert len(short_json(value)) <= 100
 
 
 @pytest.mark.parametrize(
