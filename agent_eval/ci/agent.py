@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import open_agent
-from agent_eval.ci.config import AgentSettings, Settings
+from agent_eval.ci.config import AgentSettings
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.platforms.catalog import is_secret_of_a_job
 from agent_eval.contracts import AttemptLimits, TrialLimits
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.trial import RunLimits
@@ -17,34 +19,29 @@ from agent_eval.operations.run import RunRequest
 from agent_eval.operations.run_agent import AgentRequest, read_prompt, run_agent
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.reports.terminal import progress_text
-from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 
 SECONDS_BETWEEN_LINES = 10.0
 
-_OF_THE_JOB = ("INPUT_", "ACTIONS_")
-"""What begins the names of variables in which a runner keeps its own secrets."""
-_TOKENS = frozenset({"GITHUB_TOKEN", "GH_TOKEN"})
 
-
-def agent_request(settings: Settings, environ: Mapping[str, str]) -> AgentRequest | None:
-    """The agent that a job runs; None where it judges recorded traces.
+def agent_request(job: JobContext) -> AgentRequest | None:
+    """Build the request for the agent that the job runs; None where it judges recorded traces.
 
     Raises:
         UsageError: There is no such agent, its address or command is wrong, a header's variable is not set,
             or a child would be given the job's own token.
         InvalidInput: The system prompt cannot be read.
     """
-    agent = settings.agent
+    agent, environ = job.settings.agent, job.environ
     if agent is None:
         return None
-    _refuse_the_jobs_own("agent-env", agent.agent_env, settings, environ)
-    _refuse_the_jobs_own("setup-env", agent.setup_env, settings, environ)
-    _refuse_the_jobs_own("agent-header", agent.headers.values(), settings, environ)
+    _refuse_secrets_of_the_job("agent-env", agent.agent_env, job)
+    _refuse_secrets_of_the_job("setup-env", agent.setup_env, job)
+    _refuse_secrets_of_the_job("agent-header", agent.headers.values(), job)
     options = AgentOptions(
         environ=environ,
         pass_on=agent.agent_env,
-        headers={name: _value(variable, environ) for name, variable in agent.headers.items()},
+        headers={name: _value(variable, job) for name, variable in agent.headers.items()},
         base_url=agent.agent_openai_base_url or None,
         system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
     )
@@ -66,16 +63,14 @@ def agent_request(settings: Settings, environ: Mapping[str, str]) -> AgentReques
     )
 
 
-def run_live(
-    request: RunRequest,
-    how: AgentRequest,
-    *,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    source: SuiteSource | None,
-    say: Callable[[str], None],
-) -> None:
-    """Run the agent over a suite and seal the evidence; every few seconds say how far it is.
+def run_live(job: JobContext, request: RunRequest, how: AgentRequest, source: SuiteSource | None) -> None:
+    """Run the agent over a suite and seal the evidence; print every few seconds how far it is.
+
+    Args:
+        job: The job.
+        request: The suite, and where the evidence goes.
+        how: The agent, and how it is run.
+        source: The suite, where it is open already.
 
     Raises:
         AgentEvalError: As `run_agent`.
@@ -85,10 +80,10 @@ def run_live(
     done = run_agent(
         request,
         how,
-        environ=environ,
-        redactor=redactor,
+        environ=job.environ,
+        redactor=job.redactor,
         source=source,
-        on_progress=ProgressLines(request.suite.name, say),
+        on_progress=ProgressLines(request.suite.name, job.platform.say),
     )
     if done.stopped:
         standing = done.standing
@@ -148,13 +143,11 @@ def _attempt_limits(agent: AgentSettings) -> AttemptLimits:
     )
 
 
-def _refuse_the_jobs_own(
-    setting: str, names: Iterable[str], settings: Settings, environ: Mapping[str, str]
-) -> None:
-    token = settings.github_token
+def _refuse_secrets_of_the_job(setting: str, names: Iterable[str], job: JobContext) -> None:
+    secrets = [value for value in job.settings.secrets if value]
     for name in names:
-        holds_the_token = bool(token) and token in environ.get(name, "")
-        if name.startswith(_OF_THE_JOB) or name in _TOKENS or holds_the_token:
+        holds_a_secret = any(secret in job.environ.get(name, "") for secret in secrets)
+        if is_secret_of_a_job(name) or holds_a_secret:
             raise UsageError(
                 f"{setting}: {name} is the job's own, and no agent may see it.",
                 remedy="Give the agent a token of its own under another name.",
@@ -162,12 +155,12 @@ def _refuse_the_jobs_own(
             )
 
 
-def _value(variable: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(variable, "")
+def _value(variable: str, job: JobContext) -> str:
+    value = job.environ.get(variable, "")
     if not value:
         raise UsageError(
             f"agent-header names the environment variable {variable}, which is not set.",
-            remedy="Set it in the step's `env`; a fork's pull request has no secrets.",
+            remedy=f"{job.platform.spec.remedies.set_variable}.",
             field="agent-header",
         )
     return value

@@ -17,16 +17,16 @@ from agent_eval.http.client import AnswerTooLarge, HttpError
 from agent_eval.operations.packs import view
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import find
-from agent_eval.storage.files import safe_name
+from agent_eval.storage.files import safe_name, sha256_bytes
 
 MAX_LOOKED_AT = 20
-"""Earlier runs whose artifacts are looked at."""
+"""Earlier runs that are looked at."""
 
 MAX_OPENED = 3
 """Earlier runs whose evidence is read: a suite that none of these has is new."""
 
 MAX_ARCHIVE_BYTES = 256 << 20
-"""The largest artifact that is downloaded."""
+"""The largest evidence archive that is read."""
 
 _NOT_KNOWN = 401
 _REFUSED = frozenset({403, 404})
@@ -105,18 +105,54 @@ class Skipped(Exception):
         self.loud = loud
 
 
+def refuse_large_archive(size: int, label: str) -> None:
+    """Refuse an evidence archive of more than `MAX_ARCHIVE_BYTES` before it is read.
+
+    Raises:
+        Skipped: It is too large.
+    """
+    if size > MAX_ARCHIVE_BYTES:
+        raise Skipped(
+            f"The evidence of {label} is too large: {size:,} bytes, at most {MAX_ARCHIVE_BYTES:,} are read."
+        )
+
+
+def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
+    """Return an evidence archive that is what the platform recorded of it.
+
+    Args:
+        data: The archive.
+        sha256: The digest that the platform recorded; None where it records none.
+        label: What notes call the run.
+
+    Raises:
+        Skipped: It is not; the warning is shown at the top.
+    """
+    if sha256 is not None and sha256_bytes(data) != sha256:
+        raise Skipped(
+            f"The evidence of {label} is not what was recorded (its digest differs); it was not used.",
+            loud=True,
+        )
+    return data
+
+
 class NoHistory(Exception):
     """Earlier runs cannot be looked at from here; the text says why, as a sentence."""
 
 
 def search(
-    candidates: Callable[[list[str]], Iterable[Candidate]], wanted: Sequence[str], *, demanded: bool = False
+    candidates: Callable[[list[str]], Iterable[Candidate]],
+    wanted: Sequence[str],
+    *,
+    remedy: str,
+    demanded: bool = False,
 ) -> Search:
     """Look at candidates in their order until every suite has a baseline, or a bound is reached.
 
     Args:
         candidates: Given a list for notes, yields what to look at, the best first.
         wanted: Slugs of the suites.
+        remedy: What a user can do where the platform does not let the job read earlier runs; a phrase.
         demanded: The user named the run, so that finding nothing is an error.
 
     Raises:
@@ -137,10 +173,7 @@ def search(
                 "The token was not accepted (HTTP 401): it is wrong or expired, or belongs to another server."
             )
         elif status in _REFUSED:
-            result.warnings.append(
-                f"Earlier runs cannot be read (HTTP {status}): grant the job `actions: read`, and check "
-                "`baseline-workflow` where it is set."
-            )
+            result.warnings.append(f"Earlier runs cannot be read (HTTP {status}): {remedy}.")
         else:
             result.outage = error.message
     if demanded and not result.found:
@@ -175,7 +208,7 @@ def _look_through(
 
 def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
     try:
-        packs = open_bundle(candidate.fetch(), source=f"the artifact of {candidate.label}")
+        packs = open_bundle(candidate.fetch(), source=f"the evidence of {candidate.label}")
         opened = _opened(packs, wanted)
     except Skipped as skipped:
         if candidate.demanded:

@@ -1,12 +1,13 @@
-"""One comment per evaluation and pull request: found, updated in place, never taken back in time."""
+"""One comment per evaluation and change: found, updated in place, never replaced by an older run's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import HttpError, UncertainOutcome
 
@@ -18,7 +19,7 @@ _REFUSED = frozenset({403, 404, 410, 422, 423})
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment on a pull request. `url` is for people."""
+    """A comment on the change under review. `url` is for people."""
 
     id: int
     author: str
@@ -27,10 +28,15 @@ class Comment:
 
 
 class Comments(Protocol):
-    """The comments of one pull request."""
+    """The comments on one change, as a platform offers them.
+
+    Example:
+        `ci.platforms.local.comments.FileComments` keeps them in a directory, and
+        `publish(FileComments(directory), marker, body, spec=LOCAL, from_fork=False)` writes one.
+    """
 
     def listed(self) -> Iterable[Comment]:
-        """All of them, over all pages."""
+        """Yield all comments, over all pages."""
         ...
 
     def create(self, body: str) -> Comment:
@@ -46,19 +52,22 @@ class Comments(Protocol):
         ...
 
     def author(self) -> str:
-        """The login under which we write."""
+        """The name under which the job writes comments."""
         ...
 
     def current_head(self) -> str | None:
-        """The commit the pull request points to now."""
+        """The newest commit of the change; None when unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of the comment.
+    """How writing the comment ended.
 
-    `action` is `kept` when a newer run has already spoken. `warning` is a sentence for people.
+    Args:
+        action: `kept` where a newer run has already commented.
+        url: The comment's address; empty where there is none.
+        warning: A sentence for people; empty where all went well.
     """
 
     action: Literal["created", "updated", "kept", "refused", "none"]
@@ -66,21 +75,28 @@ class Published:
     warning: str = ""
 
 
-def publish(comments: Comments, marker: Marker, body: str, *, from_fork: bool) -> Published:
+def publish(
+    comments: Comments, marker: Marker, body: str, *, spec: PlatformSpec, from_fork: bool
+) -> Published:
     """Create or update the comment of this evaluation.
 
     Args:
-        comments: Of the pull request.
+        comments: Of the change under review.
         marker: Of this evaluation and run.
         body: Markdown that starts with the marker.
-        from_fork: Whether the pull request comes from a fork, whose token may only read.
+        spec: The platform's words and remedies, for the warning.
+        from_fork: Whether the change comes from a fork.
 
-    Never raises for what the remote side does: the decision stands without the comment.
+    Does not raise for a failure of the platform: the decision is valid without the comment.
     """
     try:
-        return _write(comments, marker, body)
+        published = _write(comments, marker, body)
     except RemoteError as error:
-        return Published("refused", warning=_explain(error, from_fork))
+        return Published("refused", warning=_explain(error, spec, from_fork))
+    if published.action == "kept":
+        kept = f"A newer run has already commented on this {spec.words.change}; its comment stays."
+        return replace(published, warning=kept)
+    return published
 
 
 def _write(comments: Comments, marker: Marker, body: str) -> Published:
@@ -91,7 +107,7 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
             try:
                 return _update(comments, marker, body, ours[0])
             except HttpError as error:
-                # Somebody removed it in between. Whoever may not write learns that next.
+                # The comment was removed in between. Where the job may not write, creating one says so next.
                 if error.status not in _GONE:
                     raise
         try:
@@ -124,41 +140,38 @@ def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
 
 
 def _update(comments: Comments, marker: Marker, body: str, existing: Comment) -> Published:
-    said = marker.read(existing.body)
-    if said is not None and _must_stay(said, marker, comments):
-        return Published("kept", existing.url, "A newer run has already commented; its comment stays.")
+    present = marker.read(existing.body)
+    if present is not None and _must_stay(present, marker, comments):
+        return Published("kept", existing.url)
     return Published("updated", comments.update(existing.id, body).url or existing.url)
 
 
-def _must_stay(said: Marker, ours: Marker, comments: Comments) -> bool:
-    if said.is_newer_than(ours):
+def _must_stay(present: Marker, ours: Marker, comments: Comments) -> bool:
+    if present.is_newer_than(ours):
         return True
-    if said.sha is None or said.sha == ours.sha:
+    if present.sha is None or present.sha == ours.sha:
         return False
-    # The comment is about another commit. Where that is the one the pull request points to now, a
-    # late run on an older commit has nothing to add.
-    return comments.current_head() == said.sha
+    # The comment is about another commit. Where that is the newest commit of the change, a late run on an
+    # older one has nothing to add.
+    return comments.current_head() == present.sha
 
 
-def _explain(error: RemoteError, from_fork: bool) -> str:
+def _explain(error: RemoteError, spec: PlatformSpec, from_fork: bool) -> str:
+    report = f"The report is in the {spec.words.full_report}."
     status = error.status if isinstance(error, HttpError) else None
     if status == _NOT_KNOWN:
         return (
             "No comment was written (HTTP 401): the token was not accepted. It is wrong or expired, or of "
-            "another server. The report is in the job's summary."
+            f"another server. {report}"
         )
     if status not in _REFUSED:
         return f"The comment could not be written: {error.message}"
     if status == 422:
-        return f"GitHub refused the comment as invalid (HTTP 422): {error.message}"
+        return f"The platform refused the comment as invalid (HTTP 422): {error.message}"
     if status == 410:
         return "The comment could not be written: the conversation no longer takes comments (HTTP 410)."
-    why = (
-        "A pull request from a fork runs with a token that may only read"
-        if from_fork
-        else "The token may not write comments: grant the job `pull-requests: write`"
-    )
-    return f"No comment was written (HTTP {status}). {why}. The report is in the job's summary."
+    why = spec.remedies.write_from_fork if from_fork else spec.remedies.write_comment
+    return f"No comment was written (HTTP {status}). {why}. {report}"
 
 
 _REST = re.compile(r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9}) -->")
@@ -166,7 +179,18 @@ _REST = re.compile(r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Args: `comment_id` of the evaluation, evaluated commit (or None), run id and attempt."""
+    """The first line of a comment: which evaluation and run wrote it.
+
+    Example:
+        >>> str(Marker("default", "0123456", 17, 1))
+        '<!-- agent-eval id=default sha=0123456 run=17 attempt=1 -->'
+
+    Args:
+        comment_id: The evaluation.
+        sha: The evaluated commit; None when unknown.
+        run_id: The run.
+        attempt: Which attempt of that run, from 1.
+    """
 
     comment_id: str
     sha: str | None
@@ -175,7 +199,7 @@ class Marker:
 
     @property
     def prefix(self) -> str:
-        """What every comment of this evaluation starts with."""
+        """The text that every comment of this evaluation starts with."""
         return f"<!-- agent-eval id={self.comment_id} "
 
     def __str__(self) -> str:
@@ -183,9 +207,9 @@ class Marker:
         return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt} -->"
 
     def read(self, body: str) -> Marker | None:
-        """The marker of a comment of the same evaluation, None for any other comment.
+        """Read the marker of a comment of the same evaluation; None for any other comment.
 
-        One that only begins like ours counts as the oldest of all.
+        A marker of another version, which begins alike, counts as the oldest of all.
         """
         if not body.startswith(self.prefix):
             return None

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
-from agent_eval.ci.inputs import AGENT_INPUTS, CONFIG_FILE, INPUT_BY_NAME, INPUTS
+from agent_eval.ci.inputs import (
+    AGENT_INPUTS,
+    CONFIG_FILE,
+    INPUT_BY_NAME,
+    INPUTS,
+    PLATFORM_INPUTS,
+    runner_variables,
+)
+from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import Option
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
@@ -284,14 +292,7 @@ def _check_names(settings: AgentSettings) -> None:
 
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LISTED = frozenset({"lines", "list"})
-_OF_THE_COMMENT = (
-    "report-title",
-    "comment",
-    "comment-id",
-    "comment-author",
-    "github-token",
-    "github-api-url",
-)
+_OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
 _ALMOST = 0.85
 DEFAULT = "default"
 """The source of a value that nobody gave."""
@@ -314,7 +315,6 @@ class Settings:
     baseline: str
     baseline_artifact: str
     baseline_branch: str
-    baseline_workflow: str
     baseline_run_id: int | None
     require_baseline: bool
     on_case_removed: str
@@ -322,10 +322,18 @@ class Settings:
     report_title: str
     comment: str
     comment_id: str
-    comment_author: str
     fail_on: str
-    github_api_url: str
-    github_token: str = field(repr=False)
+    platform: Mapping[str, Any] = field(repr=False)
+    """Values of the rows of every platform, by field; each platform reads its own."""
+
+    def platform_values(self, rows: tuple[Option, ...]) -> dict[str, Any]:
+        """Select the values of one platform's rows, by field."""
+        return {row.field: self.platform[row.field] for row in rows}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that nothing the job writes may hold, and no agent may see."""
+        return tuple(self.platform[row.field] for row in PLATFORM_INPUTS if row.kind == "secret")
 
 
 def gather(
@@ -360,10 +368,11 @@ def gather(
 def misspelt(environ: Mapping[str, str]) -> list[str]:
     """A sentence for every variable that is almost one of ours, and so was not read."""
     found = []
-    for prefix, ours in (
-        ("AGENT_EVAL_", [row.variable for row in INPUTS]),
-        ("INPUT_", [row.runner_variable for row in INPUTS]),
-    ):
+    prefixes = {"AGENT_EVAL_": [row.variable for row in INPUTS]}
+    for spec in platform_specs():
+        if spec.input_prefix:
+            prefixes[spec.input_prefix] = [spec.input_variable(row) for row in INPUTS]
+    for prefix, ours in prefixes.items():
         words = {name.removeprefix(prefix).replace("-", "_"): name for name in ours}
         for name in sorted(environ):
             if not name.startswith(prefix) or name in ours:
@@ -410,7 +419,7 @@ def _first(
 ) -> Given:
     places = (
         (flags.get(row.name, ""), row.flag),
-        (environ.get(row.runner_variable, ""), f"input {row.name}"),
+        *((environ.get(name, ""), f"input {row.name}") for name in runner_variables(row)),
         (environ.get(row.variable, ""), row.variable),
         (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
         (row.default, DEFAULT),
@@ -429,7 +438,7 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
-    parsed: dict[str, dict[str, Any]] = {"job": {}, "thresholds": {}, "agent": {}}
+    parsed: dict[str, dict[str, Any]] = {"job": {}, "thresholds": {}, "agent": {}, "platform": {}}
     for row in INPUTS:
         parsed[_section(row)][row.field] = parse_value(row, values[row.name])
     job = parsed["job"]
@@ -447,13 +456,14 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
         )
     given = {name: value.source for name, value in values.items() if value.source != DEFAULT}
     agent = agent_settings(parsed["agent"], given) if complete else None
-    return Settings(**job, agent=agent, thresholds=Thresholds(**parsed["thresholds"]))
+    thresholds = Thresholds(**parsed["thresholds"])
+    return Settings(**job, agent=agent, thresholds=thresholds, platform=parsed["platform"])
 
 
 def _section(row: Option) -> str:
     if row in AGENT_INPUTS:
         return "agent"
-    return "thresholds" if row.part == "thresholds" else "job"
+    return row.part if row.part in ("thresholds", "platform") else "job"
 
 
 def _read_file(file: Path, data: bytes | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Score every suite, find its baseline, compare and decide. What comes out is said by `telling`."""
+"""Score every suite, find its baseline, compare and decide. `ci.outputs` reports the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from agent_eval.ci.agent import ProgressLines, agent_request, run_live, set_up
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
 from agent_eval.ci.config import Settings
-from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.compare import compare
@@ -22,7 +23,6 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
-from agent_eval.operations import clock
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import RunRequest, run_suite
 from agent_eval.operations.run_agent import AgentRequest, refuse_unreachable
@@ -67,97 +67,71 @@ class Evaluation:
     rules: JudgingRules
 
 
-def evaluate(
-    settings: Settings,
-    platform: Platform,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    rules: JudgingRules,
-) -> Evaluation:
-    """Do everything that leaves evidence, none of which holds a secret that `redactor` knows.
+def evaluate(job: JobContext) -> Evaluation:
+    """Do everything that leaves evidence, none of which holds a secret that the job's redactor knows.
 
     Raises:
         AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
             run, or the evidence cannot be written (exit code 4).
     """
-    targets = find_targets(settings.suite)
-    how = agent_request(settings, environ)
-    if settings.agent is not None:
-        set_up(settings.agent, environ, platform.say)
+    targets = find_targets(job.settings.suite)
+    how = agent_request(job)
+    if job.settings.agent is not None:
+        set_up(job.settings.agent, job.environ, job.platform.say)
     # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
-    found = _baselines(settings, platform, [target.slug for target in targets], rules)
+    found = _baselines(job, [target.slug for target in targets])
     found.warnings += _gone(found)
-    if how is None:
-        packs = _score_all(targets, settings, platform, environ, redactor)
-    else:
-        packs = _run_all(targets, settings, platform, environ, redactor, how)
+    packs = _score_all(job, targets) if how is None else _run_all(job, targets, how)
     # What concerns no suite of this run is said by the first one.
-    missing = {targets[0].slug: _suites_gone(found, settings)}
-    suites = [
-        _decide(
-            target, packs[target.slug], found, settings, environ, redactor, rules, missing.get(target.slug)
-        )
-        for target in targets
-    ]
-    archive = settings.out / ARCHIVE_NAME
+    missing = {targets[0].slug: _suites_gone(found, job.settings)}
+    suites = [_decide(job, target, packs[target.slug], found, missing.get(target.slug)) for target in targets]
+    archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
-    return Evaluation(suites=suites, search=found, archive=archive, rules=rules)
+    return Evaluation(suites=suites, search=found, archive=archive, rules=job.rules)
 
 
-def _score_all(
-    targets: Sequence[Target],
-    settings: Settings,
-    platform: Platform,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-) -> dict[str, Pack]:
-    """The evidence of every suite, by slug: its recorded traces judged.
+def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
+    """Judge the recorded traces of every suite; its evidence by slug.
 
     The packs come into place together, so that a suite that cannot be read leaves those of an earlier run
     as they were.
     """
-    finals = [settings.out / target.slug for target in targets]
+    finals = [job.settings.out / target.slug for target in targets]
     with new_directories(finals, may_replace=may_be_replaced) as places:
         for target, place in zip(targets, places, strict=True):
             run_suite(
-                _request(target, place, settings, platform),
-                environ=environ,
-                redactor=redactor,
+                _request(job, target, place),
+                environ=job.environ,
+                redactor=job.redactor,
                 source=target.source,
-                on_progress=ProgressLines(target.path.name, platform.say),
+                on_progress=ProgressLines(target.path.name, job.platform.say),
             )
-    return {target.slug: open_pack(settings.out / target.slug) for target in targets}
+    return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _run_all(
-    targets: Sequence[Target],
-    settings: Settings,
-    platform: Platform,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    how: AgentRequest,
-) -> dict[str, Pack]:
-    """The evidence of every suite, by slug: its cases given to the agent. What was paid for is kept."""
+def _run_all(job: JobContext, targets: Sequence[Target], how: AgentRequest) -> dict[str, Pack]:
+    """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     if len(targets) > 1:
         for target in targets:
             # One that cannot be read is found before the others have been run.
             deque(open_suite(target.path).cases(), maxlen=0)
     packs = {}
     for target in targets:
-        request = _request(target, settings.out / target.slug, settings, platform)
-        run_live(request, how, environ=environ, redactor=redactor, source=target.source, say=platform.say)
+        request = _request(job, target, job.settings.out / target.slug)
+        run_live(job, request, how, target.source)
         packs[target.slug] = open_pack(request.out)
         refuse_unreachable(packs[target.slug], target.path)
     return packs
 
 
-def _request(target: Target, out: Path, settings: Settings, platform: Platform) -> RunRequest:
-    name = platform.context.run_name
+def _request(job: JobContext, target: Target, out: Path) -> RunRequest:
+    settings, run = job.settings, job.platform.run
+    name = run.run_name
     return RunRequest(
         suite=target.path,
         out=out,
         run_id=f"{name}-{target.slug}" if name else None,
-        git_commit=platform.context.head_sha,
+        git_commit=run.head_sha or stated_commit(job.environ),
         judges=settings.judges,
         judge_config=settings.judge_config,
         case_policy=settings.case_policy,
@@ -165,7 +139,8 @@ def _request(target: Target, out: Path, settings: Settings, platform: Platform) 
     )
 
 
-def _baselines(settings: Settings, platform: Platform, slugs: list[str], rules: JudgingRules) -> Search:
+def _baselines(job: JobContext, slugs: list[str]) -> Search:
+    settings, rules = job.settings, job.rules
     if settings.baseline == "none":
         return Search(notes=["No baseline is wanted (`baseline: none`)."])
     if settings.baseline != "auto":
@@ -173,23 +148,19 @@ def _baselines(settings: Settings, platform: Platform, slugs: list[str], rules: 
         if entry is not None and not Path(settings.baseline).exists():
             return from_registry(entry, rules.registry_path, slugs)
         return from_path(Path(settings.baseline), slugs)
-    return search(platform.candidates, slugs, demanded=settings.baseline_run_id is not None)
+    remedy = job.platform.spec.remedies.read_runs
+    demanded = settings.baseline_run_id is not None
+    return search(job.platform.candidates, slugs, remedy=remedy, demanded=demanded)
 
 
 def _decide(
-    target: Target,
-    pack: Pack,
-    found: Search,
-    settings: Settings,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    rules: JudgingRules,
-    broken: RuleResult | None,
+    job: JobContext, target: Target, pack: Pack, found: Search, broken: RuleResult | None
 ) -> SuiteEvaluation:
+    settings, rules = job.settings, job.rules
     where = settings.out / target.slug
-    now = clock.timestamp(environ)
+    now = job.timestamp()
     candidate = view(pack)
-    comparison = _without_secrets(_compare(target, pack, candidate, found, now), redactor)
+    comparison = _without_secrets(_compare(target, pack, candidate, found, now), job.redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None and comparison.overview.compared_cases:

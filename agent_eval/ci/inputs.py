@@ -1,10 +1,10 @@
-"""What `agent-eval ci` takes and gives: the rows of the table of options for the job, and its outputs.
+"""Inputs and outputs of `agent-eval ci`: the job's rows of the table of options, and values for later steps.
 
 The command's flags, `action.yml`, the file `agent-eval.yml` and the reference in the guides are made from
 these rows, or tested against them. A value is looked for in this order, the first non-empty one counts:
 
 1. the flag (`--max-regressed-cases 3`),
-2. `INPUT_<NAME>` as the GitHub runner sets it, hyphens kept (`INPUT_MAX-REGRESSED-CASES`),
+2. the variable in which a platform's runner passes the input,
 3. `AGENT_EVAL_<NAME>` with underscores (`AGENT_EVAL_MAX_REGRESSED_CASES`),
 4. the key `max-regressed-cases` in `agent-eval.yml`,
 5. the row's default.
@@ -17,35 +17,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import CI, Option
 from agent_eval.config.table import options_of
 
 CONFIG_FILE = "agent-eval.yml"
 """Read from the working directory when it is there."""
 
-PLATFORM_INPUTS: tuple[Option, ...] = (
-    Option(
-        "github-token",
-        "secret",
-        "Token for the baseline artifact and the comment.",
-        goes_to="github_token",
-        commands=(CI,),
-        action_default="${{ github.token }}",
-        in_file=False,
-    ),
-    Option(
-        "github-api-url",
-        "url",
-        "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
-        goes_to="github_api_url",
-        commands=(CI,),
-        in_file=False,
-    ),
-)
-"""What a platform needs to be told."""
+PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for row in spec.inputs)
+"""Rows that one platform needs. The job takes those of every platform; each platform reads its own."""
 
 INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
-"""In the order of `action.yml`."""
+"""The rows that every platform has, then those of each platform."""
+
+SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind == "secret")
 
 INPUT_BY_NAME = {row.name: row for row in INPUTS}
 
@@ -57,9 +42,15 @@ AGENT_INPUTS = tuple(row for row in INPUTS if row.part.partition(".")[0] in _PAR
 """Inputs that only mean something where an agent is run."""
 
 
+def runner_variables(row: Option) -> tuple[str, ...]:
+    """Name the variables in which the platforms' runners pass an input."""
+    names = (spec.input_variable(row) for spec in platform_specs())
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One thing the job says to the steps after it."""
+    """One value that the job sets for the steps after it."""
 
     name: str
     description: str
@@ -78,7 +69,7 @@ OUTPUTS: tuple[Output, ...] = (
         "new-hard-fail-cases",
         "How many cases fail hard that did not in the baseline; empty without one.",
     ),
-    Output("baseline-run-id", "The workflow run the baseline came from; empty without one."),
+    Output("baseline-run-id", "The run the baseline came from; empty without one."),
     Output("baseline-sha", "The commit the baseline came from; empty without one."),
     Output("evidence-pack", "Directories of the evidence packs, one a line, in the order of the suites."),
     Output("evidence-archive", "One deterministic zip of all evidence packs: the file to upload."),

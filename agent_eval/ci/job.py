@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import Settings, gather, gather_for_comment, misspelt, settings_from
+from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME
+from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.outputs import (
     error_report,
     exit_code,
@@ -21,12 +24,13 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
-from agent_eval.ci.platforms.base import Context, Platform, Teller
-from agent_eval.ci.platforms.catalog import platform_for, teller_for
-from agent_eval.ci.platforms.local import Local
-from agent_eval.ci.platforms.redacting import Discreet
+from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
+from agent_eval.ci.platforms.build import platform_for, reporter_for
+from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local.spec import LOCAL
+from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import GoverningFiles, JudgingRules, judging_rules
+from agent_eval.ci.trusted_files import GoverningFiles, judging_rules
 from agent_eval.ci.workspace import give_back, refuse_others_files, refuse_to_lead_out
 from agent_eval.contracts import GateStatus
 from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
@@ -42,6 +46,16 @@ from agent_eval.text.escape import clean, prose
 MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
 
 
+@dataclass(frozen=True)
+class _Sources:
+    """Where a job's settings come from, and how its platform is built."""
+
+    flags: Mapping[str, str]
+    environ: Mapping[str, str]
+    config_file: Path | None
+    make_platform: Callable[[Settings], Platform]
+
+
 def run_job(
     flags: Mapping[str, str],
     environ: Mapping[str, str],
@@ -50,43 +64,46 @@ def run_job(
     config_file: Path | None = Path(CONFIG_FILE),
     make_platform: MakePlatform = platform_for,
 ) -> ExitCode:
-    """Evaluate, compare, decide and tell people.
+    """Evaluate, compare, decide and report.
+
+    Example:
+        >>> import io
+        >>> from agent_eval.demo.support_agent import write_suites
+        >>> _, suite = write_suites(Path("demo"))
+        >>> run_job({"suite": str(suite), "min-pass-rate": "0.95"}, {}, io.StringIO(), config_file=None)
+        <ExitCode.NO: 1>
 
     Args:
         flags: Values of the command line by input name.
         environ: The environment variables.
         stream: The job's log.
-        config_file: Where further settings may stand; None for nowhere.
-        make_platform: Builds the platform; the one the environment shows by default.
+        config_file: The file with further settings; None for no file.
+        make_platform: Builds the platform; the one that the environment variables show by default.
 
     Raises:
-        AgentEvalError: The settings or the runner's environment are wrong, and this is a place where nobody
-            can be told but the caller. Everything later is told on the platform and ends in an exit code.
+        AgentEvalError: The settings or the runner's environment are wrong, and the platform has no reporter
+            that works without settings. Every later error is reported there and ends in an exit code.
     """
-    redactor = redactor_for(environ, flags.get("github-token", ""))
+    redactor = redactor_for(environ, *(flags.get(name, "") for name in SECRET_INPUTS))
+    sources = _Sources(
+        flags,
+        environ,
+        config_file,
+        lambda settings: RedactingPlatform(make_platform(settings, environ, stream), redactor),
+    )
     try:
-        settings, platform, files = _settle(
-            flags,
-            environ,
-            config_file,
-            lambda settings: Discreet(make_platform(settings, environ, stream), redactor),
-        )
+        settings, platform, files = _settle(sources)
     except AgentEvalError as error:
-        teller = teller_for(environ, stream)
-        if teller is None:
+        reporter = reporter_for(environ, stream)
+        if reporter is None:
             error.message = redactor.redact_text(error.message)
             raise
-        _tell_wrong_settings(error, teller, redactor)
+        _report_wrong_settings(error, reporter, redactor)
         try:
-            settings, platform = _comment_alone(
-                flags,
-                environ,
-                config_file,
-                lambda settings: Discreet(make_platform(settings, environ, stream), redactor),
-            )
+            settings, platform = _settle_for_comment(sources)
         except AgentEvalError:
-            # Nobody knows which comment it is, or as whom.
-            teller.write_outputs({"comment-url": ""})
+            # Without valid settings of the comment, the job cannot tell which comment is its own.
+            reporter.write_outputs({"comment-url": ""})
         else:
             _comment_error(error, settings, platform)
         return error.exit_code
@@ -95,66 +112,62 @@ def run_job(
         refuse_others_files(settings.out)
         for sentence in misspelt(environ):
             platform.warn(sentence)
-        rules = judging_rules(settings, files)
-        return _job(settings, platform, environ, redactor, rules)
+        return _evaluate_and_report(
+            JobContext(
+                settings=settings,
+                platform=platform,
+                environ=environ,
+                redactor=redactor,
+                rules=judging_rules(settings, files),
+                clock=partial(clock.now, environ),
+            )
+        )
     except AgentEvalError as error:
-        _tell_error(error, settings, platform)
+        _report_error(error, settings, platform)
         return error.exit_code
     finally:
         give_back(settings.out, Path.cwd())
 
 
-def _settle(
-    flags: Mapping[str, str],
-    environ: Mapping[str, str],
-    config_file: Path | None,
-    make_platform: Callable[[Settings], Platform],
-) -> tuple[Settings, Platform, GoverningFiles]:
-    """The settings, once it is known whose `agent-eval.yml` counts.
+def _settle(sources: _Sources) -> tuple[Settings, Platform, GoverningFiles]:
+    """Read the settings, with `agent-eval.yml` in the version that counts.
 
-    It may not say where the token goes, so the platform can be asked before it is read.
+    The file may not say where a token goes, so the platform can be asked for that version before it is read.
     """
-    platform = make_platform(settings_from(gather(flags, environ, None), complete=False))
-    files = GoverningFiles(platform, environ)
-    content = files.read(config_file) if config_file is not None else None
-    there = config_file if content is not None else None
-    settings = settings_from(gather(flags, environ, there, content=content))
-    return settings, make_platform(settings), files
+    flags, environ, file = sources.flags, sources.environ, sources.config_file
+    platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
+    files = GoverningFiles(platform)
+    content = files.read(file) if file is not None else None
+    settings = settings_from(gather(flags, environ, file if content is not None else None, content=content))
+    return settings, sources.make_platform(settings), files
 
 
-def _comment_alone(
-    flags: Mapping[str, str],
-    environ: Mapping[str, str],
-    config_file: Path | None,
-    make_platform: Callable[[Settings], Platform],
-) -> tuple[Settings, Platform]:
-    """What it takes to comment, where other settings are wrong; from `agent-eval.yml` as in `_settle`."""
-    name = config_file or Path(CONFIG_FILE)
+def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
+    """Read only what it takes to comment, where other settings are wrong."""
+    flags, environ, file = sources.flags, sources.environ, sources.config_file
+    name = file or Path(CONFIG_FILE)
     settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
-    platform = make_platform(settings)
-    content = GoverningFiles(platform, environ).read(config_file) if config_file is not None else None
+    platform = sources.make_platform(settings)
+    content = GoverningFiles(platform).read(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
-    return settings, make_platform(settings)
+    return settings, sources.make_platform(settings)
 
 
-def _job(
-    settings: Settings,
-    platform: Platform,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    rules: JudgingRules,
-) -> ExitCode:
-    evaluation = evaluate(settings, platform, environ, redactor, rules)
-    report = report_of(evaluation, settings, platform.context, environ)
+def _evaluate_and_report(job: JobContext) -> ExitCode:
+    settings, platform = job.settings, job.platform
+    evaluation = evaluate(job)
+    report = report_of(evaluation, job)
     outcome = outcome_of(evaluation)
-    summary = redactor.redact_text(render_summary(report))
+    summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     platform.say("\n".join(log_lines(evaluation, outcome)))
     for warning in report.warnings:
         platform.warn(warning)
     platform.write_summary(summary)
     platform.write_outputs(outputs_of(evaluation, settings))
-    _comment(platform, settings, lambda marker: render_comment(report, marker))
+    platform.keep_evidence(evaluation.archive)
+    limit = platform.spec.comment_limit
+    _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
@@ -173,31 +186,30 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
 
 
-def _tell_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    title, context = settings.report_title, platform.context
+def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
     platform.fail(_in_one_line(error))
-    platform.write_summary(error_report(error, title, context))
+    platform.write_summary(error_report(error, settings.report_title, platform.run))
     platform.write_outputs(outputs_of_error())
     _comment_error(error, settings, platform)
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    title, context = settings.report_title, platform.context
-    _comment(platform, settings, lambda marker: error_report(error, title, context, marker=marker))
+    title, run = settings.report_title, platform.run
+    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
 
 
-def _tell_wrong_settings(error: AgentEvalError, teller: Teller, redactor: Redactor) -> None:
-    report = error_report(error, INPUT_BY_NAME["report-title"].default, Context())
-    teller.fail(redactor.redact_text(_in_one_line(error)))
-    teller.write_summary(redactor.redact_text(report))
-    teller.write_outputs(outputs_of_error())
+def _report_wrong_settings(error: AgentEvalError, reporter: Reporter, redactor: Redactor) -> None:
+    report = error_report(error, INPUT_BY_NAME["report-title"].default, CiRun())
+    reporter.fail(redactor.redact_text(_in_one_line(error)))
+    reporter.write_summary(redactor.redact_text(report))
+    reporter.write_outputs(outputs_of_error())
 
 
 def _in_one_line(error: AgentEvalError) -> str:
     return f"{full_stop(error.message)} {error.remedy}".strip()
 
 
-class _Shown(Local):
+class _Shown(LocalDirectory):
     """A gate that says no is what there is to see here, not a failure."""
 
     def fail(self, text: str) -> None:
@@ -233,7 +245,8 @@ def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
     )
     if code not in (ExitCode.OK, ExitCode.NO):
         return code
-    decided = "blocks this pull request" if code is ExitCode.NO else "lets this pull request pass"
+    change = LOCAL.words.change
+    decided = f"blocks this {change}" if code is ExitCode.NO else f"lets this {change} pass"
     closing = (
         f"\nThe gate {decided} (exit code {int(code)} in CI). That is what this demonstration shows.\n"
         f"Evidence and report: {evidence}\n"

@@ -1,21 +1,22 @@
-"""What the job says: the report, the outputs, the exit code."""
+"""The job's results as people and later steps read them: report, outputs, log, exit code."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from datetime import datetime
 
 from agent_eval import __version__
 from agent_eval.ci.agent import reproduction
 from agent_eval.ci.baseline import Baseline, age_in_words
 from agent_eval.ci.config import Settings
+from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
 from agent_eval.ci.inputs import OUTPUTS
-from agent_eval.ci.platforms.base import Context
+from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.operations import clock
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.text.escape import fence, plain, prose
@@ -38,10 +39,9 @@ _ORDER = (
 )
 
 
-def report_of(
-    evaluation: Evaluation, settings: Settings, context: Context, environ: Mapping[str, str]
-) -> EvaluationReport:
-    """The evaluation as the renderers want it."""
+def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
+    """Build the report that the renderers take."""
+    settings, run = job.settings, job.platform.run
     search = evaluation.search
     rules = evaluation.rules
     warnings = [*rules.warnings, *search.warnings]
@@ -50,11 +50,12 @@ def report_of(
     return EvaluationReport(
         title=settings.report_title,
         comment_id=settings.comment_id,
-        suites=[_suite(suite, evaluation, environ) for suite in evaluation.suites],
-        run_url=context.run_url,
-        head_sha=context.head_sha,
-        evidence_name=settings.baseline_artifact if context.run_url else str(evaluation.archive),
-        evidence_url=context.evidence_url,
+        suites=[_suite(suite, evaluation, job.clock()) for suite in evaluation.suites],
+        run_url=run.run_url,
+        head_sha=run.head_sha,
+        evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive),
+        evidence_url=run.evidence_url,
+        full_report=job.platform.spec.words.full_report,
         warnings=warnings,
         rule_changes=RuleChanges(sentences=rules.changes, applied=not rules.from_base),
         reproduce=_reproduce(settings),
@@ -63,7 +64,7 @@ def report_of(
 
 
 def outcome_of(evaluation: Evaluation) -> str:
-    """The worst outcome; a search that GitHub cut short is an error, whatever the rest says."""
+    """The worst outcome; a search for the baseline that was cut short is an error, whatever the rest says."""
     if evaluation.search.outage:
         return ERROR
     return min((suite.decision.gate_status.value for suite in evaluation.suites), key=_ORDER.index)
@@ -118,13 +119,13 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(error: AgentEvalError, title: str, context: Context, *, marker: str = "") -> str:
+def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
     """Markdown that says why there is no result, in place of a report.
 
     Args:
         error: What went wrong.
         title: Of the report.
-        context: For the commit and the job's page.
+        run: For the commit and the job's page.
         marker: The comment's first line; empty outside a comment.
     """
     blocks = [
@@ -133,8 +134,8 @@ def error_report(error: AgentEvalError, title: str, context: Context, *, marker:
         f"**{prose(full_stop(error.message), limit=1_000)}**",
         prose(error.remedy, limit=1_000) if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
-        f"Commit {prose(f'`{context.head_sha[:7]}`')}." if context.head_sha else "",
-        f"[Job]({context.run_url})" if context.run_url else "",
+        f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
+        f"[Job]({run.run_url})" if run.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -178,7 +179,7 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
     return [*lines, f"Evidence: {evaluation.archive}"]
 
 
-def _suite(suite: SuiteEvaluation, evaluation: Evaluation, environ: Mapping[str, str]) -> SuiteReport:
+def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
     notes = evaluation.search.notes
     return SuiteReport(
         slug=suite.target.slug,
@@ -186,7 +187,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, environ: Mapping[str,
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
-        baseline=_baseline(suite.baseline, notes, environ) if suite.baseline else None,
+        baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
         baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),
     )
@@ -203,7 +204,7 @@ def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     return "No earlier run left evidence that can be compared with."
 
 
-def _baseline(baseline: Baseline, notes: list[str], environ: Mapping[str, str]) -> BaselineInfo:
+def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:
     origin = baseline.origin
     return BaselineInfo(
         how=origin.how,
@@ -212,7 +213,7 @@ def _baseline(baseline: Baseline, notes: list[str], environ: Mapping[str, str]) 
         run_id=str(origin.run_id) if origin.run_id else None,
         run_url=origin.run_url,
         created_at=origin.created_at,
-        age=age_in_words(origin.created_at, clock.now(environ)),
+        age=age_in_words(origin.created_at, now),
         notes=notes,
     )
 

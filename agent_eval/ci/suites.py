@@ -13,6 +13,8 @@ from agent_eval.suites.reader import SuiteSource, open_suite
 
 ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
+COMMENT_NAME = "comment.md"
+_OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME)
 MAX_SUITES = 500
 
 HELD_BYTES = 8 << 20
@@ -57,7 +59,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
-        if slug in seen or slug in (ARCHIVE_NAME, REPORT_NAME):
+        if slug in seen or slug in _OF_THE_JOB:
             other = seen.get(slug, "the job's own files")
             raise InvalidInput(
                 f"{path} has the same dataset_id as {other}.",

@@ -1,8 +1,8 @@
-"""Whose version counts of the files that say how a change is judged, and what the change does to them.
+"""Read the files that say how a change is judged in the version that counts, and list what the change alters.
 
-A fork's pull request is judged by the base branch's files, whatever it brings along. The repository's own
-branches are judged by their own, so that an intended change and its acceptance are reviewed in one step; what
-differs from the base branch is listed at the top of the comment.
+A change from a fork is judged by the base branch's files. The repository's own branches are judged by their
+own, so that an intended change and its acceptance are reviewed in one step; what differs from the base branch
+is listed at the top of the comment.
 """
 
 from __future__ import annotations
@@ -52,15 +52,13 @@ class GoverningFiles:
     """Reads files in the version that counts, and collects what differs.
 
     Args:
-        platform: Knows the base of the change, and whether it comes from a fork.
-        environ: Says where the checkout is (`GITHUB_WORKSPACE`); else it is the working directory.
+        platform: Knows the base of the change, whether it comes from a fork, and where the checkout is.
     """
 
-    def __init__(self, platform: Platform, environ: Mapping[str, str]) -> None:
+    def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._top = Path(environ.get("GITHUB_WORKSPACE", "").strip() or Path.cwd())
         self._reachable = True
-        self.from_fork = platform.context.from_fork
+        self.from_fork = platform.run.from_fork
         self.changes: list[str] = []
         self.warnings: list[str] = []
 
@@ -73,7 +71,7 @@ class GoverningFiles:
         """
         head = self._head(path)
         where = self._place(path)
-        if where is None or self._platform.context.base_sha is None or not self._reachable:
+        if where is None or self._platform.run.base_sha is None or not self._reachable:
             return head
         try:
             base = self._platform.base_file(where)
@@ -106,7 +104,7 @@ class GoverningFiles:
 
     def _place(self, path: Path) -> str | None:
         """The path in the repository; None for what does not come with the change."""
-        place = os.path.relpath(os.path.abspath(path), self._top)
+        place = os.path.relpath(os.path.abspath(path), self._platform.workspace)
         return None if place.startswith("..") else Path(place).as_posix()
 
 

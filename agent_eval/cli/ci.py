@@ -53,7 +53,7 @@ def ci(**values: Any) -> int:
     """Score, compare with an earlier run's evidence, comment, and set the job's status.
 
     Every flag can also be given as the environment variable AGENT_EVAL_<NAME>, in the file agent-eval.yml,
-    or as an input of the GitHub Action. Outside CI the comment is printed.
+    or as an input of the action. Outside CI the comment is printed.
     """
     import os
     import sys

@@ -87,6 +87,7 @@ def run(
     import os
     from pathlib import Path
 
+    from agent_eval.ci.platforms.catalog import stated_commit
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.run import RunRequest, run_suite
     from agent_eval.processes.child import hide_environment
@@ -100,6 +101,7 @@ def run(
     if spec is None:
         _drop_agent_options(options)
     how = take_agent(spec, options) if spec is not None else None
+    options["git_commit"] = options["git_commit"] or stated_commit(os.environ)
     request = RunRequest(
         suite=Path(suite),
         out=Path(out),
@@ -163,8 +165,10 @@ def run_loop(
     Every finished case is on disk before it counts: after Ctrl-C, a kill or a full disk the same command with
     --resume does the rest. Exits 0 when everything was evaluated, whatever the verdicts.
     """
+    import os
     from pathlib import Path
 
+    from agent_eval.ci.platforms.catalog import stated_commit
     from agent_eval.operations.run import RunRequest
     from agent_eval.processes.child import hide_environment
 
@@ -172,6 +176,7 @@ def run_loop(
     how = take_proposed(propose_command, repair_command, agent, options)
     if how is None:
         raise click.UsageError("Give --propose-command, or --agent for another kind of agent.")
+    options["git_commit"] = options["git_commit"] or stated_commit(os.environ)
     request = RunRequest(
         suite=Path(suite),
         out=Path(out),

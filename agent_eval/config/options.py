@@ -110,11 +110,6 @@ class Option:
         return f"--{self.name}"
 
     @property
-    def runner_variable(self) -> str:
-        """The environment variable in which the GitHub runner passes it to the job."""
-        return f"INPUT_{self.name.upper()}"
-
-    @property
     def variable(self) -> str:
-        """The environment variable in which any other place passes it to the job."""
+        """The environment variable in which any place can pass it to the job."""
         return f"AGENT_EVAL_{self.field.upper()}"

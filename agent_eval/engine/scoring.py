@@ -56,6 +56,8 @@ def score_suite(
     The pack's bytes do not depend on the number of workers. Either the whole pack appears at `out` or
     nothing changes there.
 
+    More than six parameters: only the first four are needed; each of the others switches one thing.
+
     Args:
         suite: The suite.
         plan: The judges.

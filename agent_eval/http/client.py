@@ -33,6 +33,8 @@ _NOT_IN_A_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 class Session:
     """Requests to one service.
 
+    More than six parameters: all but the address have a default; three replace time and chance in tests.
+
     Args:
         base_url: Where the service lives; paths are appended to it.
         secret_headers: Sent to the origin of `base_url` only, and shown nowhere.
@@ -97,7 +99,7 @@ class Session:
     ) -> Answer:
         """Send a request and read the answer.
 
-        It takes what a request can say and what is accepted of its answer, so more than six arguments.
+        More than six parameters: method and path are needed; the others have the defaults of most calls.
 
         Args:
             method: HTTP method. POST is repeated only when it certainly was not carried out.

@@ -8,7 +8,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 SECONDARY_LIMIT_SECONDS = 60.0
-"""GitHub asks for at least a minute after a secondary limit that names no time."""
+"""The wait after a secondary rate limit that names no time."""
 
 RETRIED_STATUS = frozenset({500, 502, 503, 504})
 
@@ -37,10 +37,7 @@ class Patience:
 
 
 def is_rate_limit(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether a refusal is about too many requests, and not about permission.
-
-    GitHub says both with 403: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
-    """
+    """Whether a refusal is about too many requests. Some services use 403 for that and for permissions."""
     if status == 429:
         return True
     if status != 403:

@@ -181,6 +181,7 @@ class BaseJudge(Judge, Generic[ConfigT]):
         refs: Iterable[int],
         evidence: Mapping[str, Any] | None,
     ) -> Verdict:
+        """Build a verdict. More than six parameters: they are its fields, in one place for all outcomes."""
         return Verdict(
             judge_id=self.judge_id,
             case_id=case.case_id,

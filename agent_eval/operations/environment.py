@@ -18,8 +18,6 @@ from agent_eval.storage.redaction import Redactor
 JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referencing")
 """Packages whose version can change a verdict or its bytes."""
 
-COMMIT_VARIABLE = "GITHUB_SHA"
-
 # Forty hexadecimal digits, or sixty-four in a repository that uses sha256.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_BYTES = 16 << 20
@@ -44,14 +42,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def git_commit(environ: Mapping[str, str], start: Path) -> str | None:
-    """The commit that is checked out: `GITHUB_SHA`, else what `.git` at or above `start` says.
+def git_commit(start: Path) -> str | None:
+    """Read which commit is checked out from `.git` at or above `start`.
 
     Git itself is not needed. Returns None where there is no repository, or one this cannot read.
     """
-    stated = environ.get(COMMIT_VARIABLE, "").strip().lower()
-    if _COMMIT.fullmatch(stated):
-        return stated
     try:
         directory = _git_directory(start.resolve())
         return _head(directory) if directory is not None else None

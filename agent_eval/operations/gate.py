@@ -60,6 +60,8 @@ def decide_on(
 ) -> GateResult:
     """Decide on a comparison and write the decision.
 
+    More than six parameters: each is one source of rules or of facts, and most have a default.
+
     Args:
         comparison: The file that `compare` wrote. Where it lies in a pack, the pack must verify and be
             the comparison's candidate.

@@ -85,8 +85,8 @@ def run_suite(
 
     Args:
         request: What to run.
-        environ: The environment variables; they may pin clock and run id and name the commit. Values of
-            those that look secret are not written.
+        environ: The environment variables; they may pin clock and run id. Values of those that look secret
+            are not written.
         redactor: Knows the secrets instead.
         source: The suite, where it is open already.
         on_progress: Called after every few hundred cases.
@@ -206,7 +206,7 @@ def run_config(
         prompt_hash=request.prompt_hash,
         policy_hash=request.policy_hash,
         container_image=request.container_image,
-        git_commit=request.git_commit or git_commit(environ, Path.cwd()),
+        git_commit=request.git_commit or git_commit(Path.cwd()),
         dependency_lock_hash=request.dependency_lock_hash,
         dataset_metadata=source.header.metadata,
     )

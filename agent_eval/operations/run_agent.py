@@ -121,6 +121,8 @@ def run_agent(
 
     What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete.
 
+    More than six parameters: request and agent are needed; each of the others replaces one default.
+
     Args:
         request: What to run, and what to record of it.
         how: The agent.

@@ -77,6 +77,8 @@ def promote_baseline(
 ) -> tuple[BaselineEntry, Approval]:
     """`set_baseline` with a record of who approved it and why; one change.
 
+    More than six parameters: they are the fields of the entry and of its approval.
+
     Raises:
         InvalidPack: The pack does not verify.
         InvalidInput: It is of another data set than `dataset_id`.

@@ -23,6 +23,8 @@ def add_waiver(
 ) -> Waiver:
     """Accept a regression against a baseline.
 
+    More than six parameters: they are the fields of the waiver that is recorded.
+
     Args:
         store: The registry.
         baseline_name: The baseline it is accepted against.

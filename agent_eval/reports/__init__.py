@@ -1,1 +1,1 @@
-"""What people read: pull request comment, job summary, markdown file, terminal. Values in, text out."""
+"""What people read: comment, full report, markdown file, terminal. Values in, text out."""

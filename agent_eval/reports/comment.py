@@ -1,4 +1,4 @@
-"""The pull request comment: the decision and why, the change in numbers, the cases, the rest folded."""
+"""The comment on a change: the decision and why, the change in numbers, the cases, the rest folded."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.decision import certainty, counting_again, left_out
-from agent_eval.reports.detail import COMMENT, FULL, SUMMARY_LIMIT, Detail, characters, fit, utf8_bytes
+from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import ICONS, decision_word, overall, sentence, suite_why
 from agent_eval.reports.suite import most_regressed
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
 
-COMMENT_LIMIT = 65_536
-"""Characters GitHub accepts in a comment."""
 
-
-def render_comment(report: EvaluationReport, marker: str, *, limit: int = COMMENT_LIMIT) -> str:
-    """The comment as markdown, `marker` first.
+def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
+    """Render the comment as markdown, `marker` first.
 
     Args:
         report: What was evaluated and decided; every text in it may be hostile.
         marker: An HTML comment that identifies the comment, `<!-- … -->`; the caller vouches for it.
-        limit: Characters allowed. Detail is dropped to keep to it; below some 2,000 characters the shortest
-            version may be longer.
+        limit: Characters that the platform accepts. Detail is dropped to keep to it; below some 2,000
+            characters the shortest version may be longer.
     """
 
     def render(detail: Detail) -> str:
-        if report.run_url is None:
-            there = "see the full report"
+        if report.run_url is not None:
+            there = f"see the {report.full_report}"
             detail = replace(detail, elsewhere=there, cases_elsewhere=there)
         return document([marker, *evaluation(report, detail), _pointers(report, detail)])
 
@@ -42,8 +39,8 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int = COMMEN
 
 def _pointers(report: EvaluationReport, detail: Detail) -> str:
     if not detail.links and report.run_url:
-        return "The full report is in the job summary."
-    full = f"Full report: {link('job summary', report.run_url)}" if report.run_url else ""
+        return f"The full report is in the {report.full_report}."
+    full = f"Full report: {link(report.full_report, report.run_url)}" if report.run_url else ""
     return " · ".join(part for part in (full, evidence(report, detail)) if part)
 
 
@@ -57,12 +54,12 @@ _LEVELS = tuple(
 )
 
 
-def render_summary(report: EvaluationReport, *, limit: int = SUMMARY_LIMIT) -> str:
-    """The full report as markdown for `$GITHUB_STEP_SUMMARY`.
+def render_summary(report: EvaluationReport, *, limit: int) -> str:
+    """Render the full report as markdown.
 
     Args:
         report: What was evaluated and decided; every text in it may be hostile.
-        limit: Bytes of UTF-8 allowed. Detail is dropped to keep to it, as in the comment.
+        limit: Bytes of UTF-8 that the platform accepts. Detail is dropped to keep to it, as in the comment.
     """
 
     def render(detail: Detail) -> str:

@@ -44,8 +44,8 @@ class Detail:
     commands: bool = True
     links: bool = True
     sentences: int = 10
-    elsewhere: str = "see the job summary"
-    cases_elsewhere: str = "see the job summary"
+    elsewhere: str = "see the full report"
+    cases_elsewhere: str = "see the full report"
     folded_cases: int = 0
     one_liners: int = 0
 
@@ -76,10 +76,10 @@ COMMENT = (
         clusters=0, quote=60, name=24, sentences=1, folded=False, commands=False, links=False,
     ),
 )  # fmt: skip
-"""For a pull request comment: what a person reads on a phone, then less and less of it."""
+"""For a comment: what a person reads on a phone, then less and less of it."""
 
-SUMMARY_LIMIT = 1024 * 1024
-"""Bytes GitHub accepts in the summary of one step."""
+FILE_LIMIT = 1024 * 1024
+"""Bytes of a report in a file of its own: larger ones are slow in viewers of markdown."""
 
 FULL = (
     Detail(
@@ -92,7 +92,7 @@ FULL = (
     ),
     *COMMENT,
 )  # fmt: skip
-"""For a job summary or a file: everything there is room for."""
+"""For the full report: everything there is room for."""
 
 
 _IN_FULL = 3, 4
@@ -172,7 +172,7 @@ def _most(bound: int, fits: Callable[[int], bool], *, least: int = 0) -> int:
 
 
 def characters(text: str) -> int:
-    """Length in UTF-16 units: never less than the number of characters, however GitHub counts them."""
+    """Length in UTF-16 units: never less than the number of characters, however a platform counts them."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

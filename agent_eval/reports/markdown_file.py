@@ -11,7 +11,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document, folded
 from agent_eval.reports.decision import certainty, counting_again, left_out
-from agent_eval.reports.detail import FULL, SUMMARY_LIMIT, Detail, fit, utf8_bytes
+from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.model import nothing_shared
 from agent_eval.reports.sentences import ICONS, decision_word, sentence, why
 from agent_eval.text.escape import code_span, plain, prose
@@ -56,7 +56,7 @@ def render_markdown(
         )
 
     regressed = suite_section.most_regressed([comparison])
-    return fit(render, (_DETAIL,), limit=SUMMARY_LIMIT, size=utf8_bytes, regressed=regressed)
+    return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
 def _opening(

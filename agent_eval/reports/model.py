@@ -29,7 +29,7 @@ class BaselineInfo:
 
     `how` is a noun: `merge base`, `newest on main`, `path`. `run_id` and `run_url` name the CI run that
     published it. `age` is in words (`2 days`), measured by whoever holds the clock. `notes` are sentences
-    on what was passed over while looking (`run 17 has no artifact`).
+    on what was passed over while looking (`run 17 has no evidence`).
     """
 
     how: str
@@ -109,9 +109,10 @@ class EvaluationReport:
 
     Args:
         title: What the heading says, `report-title`.
-        comment_id: Tells several evaluations on one pull request apart.
+        comment_id: Tells several evaluations of one change apart.
         suites: At least one.
         run_url: The CI run, None outside CI.
+        full_report: What the platform calls the place of the full report.
         head_sha: The commit that was evaluated, None when unknown.
         evidence_name: Name of the artifact, or path of the archive, that holds the evidence.
         evidence_url: Where to download it, None when unknown.
@@ -129,6 +130,7 @@ class EvaluationReport:
     suites: Sequence[SuiteReport]
     comment_id: str = ""
     run_url: str | None = None
+    full_report: str = "full report"
     head_sha: str | None = None
     evidence_name: str | None = None
     evidence_url: str | None = None

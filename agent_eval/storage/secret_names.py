@@ -20,7 +20,7 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: `GITHUB_TOKEN`, `INPUT_API-KEY`, ..."""
+    """Whether a variable's name says that its value is secret: `DEPLOY_TOKEN`, `MY_API-KEY`, ..."""
     if name.upper() in _NOT_SECRET:
         return False
     words = _SEPARATORS.split(name.upper())

@@ -1,1 +1,1 @@
-"""Escaping of hostile text for markdown, terminals and workflow commands."""
+"""Escaping of hostile text, and numbers in words."""

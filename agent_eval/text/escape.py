@@ -1,8 +1,12 @@
-"""Hostile text in GitHub-flavoured markdown.
+"""Escape hostile text for markdown, for terminals and logs, and for a shell.
 
-GitHub turns text into mentions, issue references, links, images and emoji after the markdown has been
-parsed, so escaping single characters is not enough: what stands in a code span or a code block is the
-only text it leaves alone. Everything an agent, a suite or a branch says goes through these functions.
+Platforms turn text into mentions, issue references, links, images and emoji after the markdown has been
+parsed, so escaping single characters is not enough: only code spans and code blocks are left alone. All text
+from an agent, a suite or a branch goes through these functions.
+
+Example:
+    >>> code_span("`rm -rf`")
+    '`` `rm -rf` ``'
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ _STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
 _TITLE = re.compile(rf"{_STARTS}(?: (?:{_WORD}|[-–—→]))*")
 _IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|\(?[+−–-]?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
 _FIRST = re.compile(_STARTS)
-# What GitHub links by itself: web addresses, issue references (GH-1), commits.
+# What a platform links by itself: web addresses, issue references (GH-1), commits.
 _LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
 # A piece that the writer of a sentence set as code, with its punctuation; or a word.
 _PIECE = re.compile(r"(\(?)`([^`]+)`([,;:.?)]{0,2})(?=\s|$)|(\S+)")
@@ -52,7 +56,7 @@ def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json
     Args:
         text: Anything; its line breaks are kept.
         limit: At most so many characters are shown; a cut is marked with `…`.
-        language: How GitHub colours it.
+        language: For syntax colours.
     """
     shown = many_lines(text, limit=limit)
     ticks = "`" * max(3, 1 + _longest_run(shown))
@@ -160,8 +164,8 @@ def _cut(text: str, limit: int, *, was_cut: bool) -> str:
     return text
 
 
-# GitHub's runner obeys `::command::` after any white space and `##[command]` anywhere in a line; Azure's
-# and TeamCity's servers have `##vso[` and `##teamcity[`.
+# Runners obey `::command::` after any white space, and `##[command]`, `##vso[` and `##teamcity[` anywhere in
+# a line.
 _OLD_COMMAND = re.compile(r"##(?=\w*\[)")
 
 
@@ -177,38 +181,6 @@ def clean(text: str, *, limit: int = 10_000, multiline: bool = False) -> str:
     """
     shown = many_lines(text, limit=limit) if multiline else one_line(text, limit=limit)
     return _OLD_COMMAND.sub("# #", shown).replace("::", "∷")
-
-
-_COMMAND = re.compile(r"[a-z][a-z-]*")
-
-
-def escape_data(text: str) -> str:
-    """A command's message: per cent signs and line breaks encoded, other controls dropped."""
-    shown = many_lines(text, limit=10_000)
-    return shown.replace("%", "%25").replace("\n", "%0A")
-
-
-def escape_property(text: str) -> str:
-    """A command's property value: as `escape_data`, and colons and commas encoded."""
-    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def command(name: str, message: str, **properties: str | int) -> str:
-    """One workflow command on one line, without a line break at its end.
-
-    Args:
-        name: Such as `warning`, `error`, `notice`, `group`.
-        message: Anything.
-        properties: Such as `title`, `file`, `line`.
-
-    Raises:
-        ValueError: `name` or the name of a property is not a lower-case word.
-    """
-    for word in (name, *properties):
-        if not _COMMAND.fullmatch(word.lower()):
-            raise ValueError(f"not the name of a workflow command or property: {word!r}")
-    listed = ",".join(f"{key}={escape_property(str(value))}" for key, value in properties.items())
-    return f"::{name}{' ' + listed if listed else ''}::{escape_data(message)}"
 
 
 def shell_word(text: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.platforms.github.spec import ACTION_INPUTS
 from agent_eval.config.options import Option
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def agent_workflow() -> str:
 
 
 def inputs() -> str:
-    rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in INPUTS]
+    rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in ACTION_INPUTS]
     return "\n".join(["| Input | Default | |", "| :-- | :-- | :-- |", *rows]) + "\n"
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.platforms.github.spec import ACTION_INPUTS, GITHUB
 from agent_eval.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ TAIL = {
 def described() -> dict[str, Any]:
     """action.yml as the table has it."""
     inputs: dict[str, Any] = {}
-    for row in INPUTS:
+    for row in ACTION_INPUTS:
         inputs[row.name] = {"description": row.documentation, "required": False}
         if row.action_default:
             inputs[row.name]["default"] = row.action_default
@@ -73,10 +74,10 @@ def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():
     assert re.search(r"^ARG BASE=\S+:\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("row", INPUTS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ACTION_INPUTS, ids=lambda row: row.name)
 def test_every_input_arrives_in_the_real_entrypoint_under_the_name_the_runner_gives_it(row, tmp_path):
     environ = {name: value for name, value in os.environ.items() if name.startswith(("PATH", "COVERAGE"))}
-    environ[row.runner_variable] = "a\abell"
+    environ[GITHUB.input_variable(row)] = "a\abell"
     done = subprocess.run(
         [sys.executable, "-P", str(ROOT / "entrypoint")],
         cwd=tmp_path,

@@ -26,7 +26,7 @@ def shown(place: Path) -> Ended:
 def test_it_works_and_says_what_would_happen_in_ci(shown: Ended) -> None:
     assert (shown.code, shown.err) == (0, "")
     closing = shown.out.split("Decision: ")[1]
-    assert "The gate blocks this pull request (exit code 1 in CI)." in closing
+    assert "The gate blocks this change (exit code 1 in CI)." in closing
     assert "runs/demo/evidence" in closing
 
 

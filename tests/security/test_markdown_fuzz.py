@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.markdown_file import render_markdown
 from agent_eval.text.escape import code_span, fence, link, plain, prose
 from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts
@@ -86,14 +85,14 @@ def test_only_plain_web_addresses_become_links():
 
 def hostile_marker_and_page(text: str) -> tuple[str, Page]:
     report = scenarios.hostile(text)
-    comment = render_comment(report, scenarios.MARKER)
+    comment = scenarios.comment(report)
     return comment, Page(comment)
 
 
 @given(text=hostile_text)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_the_whole_comment_keeps_its_shape(text):
-    benign = Page(render_comment(scenarios.hostile("x|y"), scenarios.MARKER))
+    benign = Page(scenarios.comment(scenarios.hostile("x|y")))
     comment, page = hostile_marker_and_page(text)
     assert_inert(page, benign)
     assert comment.startswith(scenarios.MARKER)
@@ -101,7 +100,7 @@ def test_the_whole_comment_keeps_its_shape(text):
 
 
 def test_the_whole_comment_keeps_its_shape__seeded():
-    benign = Page(render_comment(scenarios.hostile("x|y"), scenarios.MARKER))
+    benign = Page(scenarios.comment(scenarios.hostile("x|y")))
     for text in nasty_texts(seed=11, number=ROUNDS // 15):
         if text.strip():
             assert_inert(hostile_marker_and_page(text)[1], benign)
@@ -110,9 +109,7 @@ def test_the_whole_comment_keeps_its_shape__seeded():
 def test_a_comment_on_two_suites_keeps_its_shape():
     def page(text: str) -> Page:
         report = scenarios.hostile(text)
-        return Page(
-            render_comment(replace(report, suites=[*report.suites, *report.suites]), scenarios.MARKER)
-        )
+        return Page(scenarios.comment(replace(report, suites=[*report.suites, *report.suites])))
 
     benign = page("x|y")
     for text in nasty_texts(seed=12, number=ROUNDS // 100):
@@ -123,9 +120,10 @@ def test_a_comment_on_two_suites_keeps_its_shape():
 @given(text=hostile_text)
 @settings(max_examples=EXAMPLES // 4, deadline=None)
 def test_summary_and_markdown_file_keep_their_shape(text):
-    assert_inert(
-        Page(render_summary(scenarios.hostile(text))), Page(render_summary(scenarios.hostile("x|y")))
-    )
+    def page(said: str) -> Page:
+        return Page(scenarios.full_report(scenarios.hostile(said)))
+
+    assert_inert(page(text), page("x|y"))
     assert_inert(Page(_file(text)), Page(_file("x|y")))
 
 

@@ -1,25 +1,27 @@
-"""What a CI platform offers the job. One file implements it for each; `platforms` lists them."""
+"""What the CI job asks of a platform: each implements `Platform`, and `ci.platforms.catalog` lists it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from agent_eval.ci.baseline import Candidate
 from agent_eval.ci.comment import Published
+from agent_eval.ci.platforms.spec import PlatformSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
-    """What the platform knows of this job.
+class CiRun:
+    """The run that this job belongs to, as the platform describes it.
 
     Args:
         head_sha: The commit that is evaluated, None when unknown.
         run_url: The job's page, None outside CI.
         run_name: Names this run and attempt; evidence packs are named after it. None outside CI.
-        evidence_url: The page where the uploaded evidence can be found.
-        base_sha: The commit that the change is meant to go onto, None where there is no such thing.
+        evidence_url: The page with the uploaded evidence.
+        base_sha: The commit that the change is to be merged onto, None where there is no such commit.
         from_fork: Whether the change comes from another repository.
     """
 
@@ -31,15 +33,23 @@ class Context:
     from_fork: bool = False
 
 
-class Teller(Protocol):
-    """Who can be told how the job went, whether or not its settings could be read."""
+class Reporter(Protocol):
+    """Where a job reports how it ended, also when its settings could not be read.
+
+    Example:
+        >>> class Terminal:
+        ...     def write_summary(self, markdown: str) -> None: ...
+        ...     def write_outputs(self, values: Mapping[str, str]) -> None: ...
+        ...     def fail(self, text: str) -> None:
+        ...         print(f"Error: {text}")
+    """
 
     def write_summary(self, markdown: str) -> None:
-        """Add to the job's summary, where there is one."""
+        """Append to the full report, on platforms that show one."""
         ...
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Tell the steps that follow."""
+        """Set outputs for the steps that follow."""
         ...
 
     def fail(self, text: str) -> None:
@@ -47,36 +57,55 @@ class Teller(Protocol):
         ...
 
 
-class Platform(Teller, Protocol):
-    """A place where the job runs. No method raises for what the remote side does, except `candidates`."""
+class Platform(Reporter, Protocol):
+    """Where the job runs. Only `candidates` and `base_file` raise for a failure of the platform.
+
+    Example:
+        A platform is a folder with a `PlatformSpec` and a class like `ci.platforms.local.job.LocalDirectory`,
+        and one row of `ci.platforms.catalog.PLATFORMS`.
+    """
 
     @property
-    def context(self) -> Context:
-        """What the platform knows of this job."""
+    def spec(self) -> PlatformSpec:
+        """The platform's variables, limits and words."""
+        ...
+
+    @property
+    def run(self) -> CiRun:
+        """The run that this job belongs to."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The top of the checkout; `base_file` takes paths relative to it."""
         ...
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Earlier runs that may be the baseline, the best first; adds to `notes` what it passes over.
+        """Yield earlier runs that may be the baseline, the best first; note in `notes` which are skipped.
 
         Raises:
-            NoHistory: Earlier runs cannot be looked at from here.
+            NoHistory: Earlier runs cannot be read from here.
             RemoteError: The platform refuses or cannot be reached.
         """
         ...
 
     def base_file(self, path: str) -> bytes | None:
-        """A file as it is on the commit `context.base_sha`; None where it is not there.
+        """Read a file as of the commit `run.base_sha`; None if it does not exist there.
 
         Args:
             path: In the repository, with `/`.
 
         Raises:
-            RemoteError: The platform refuses or cannot be reached, or it is no regular file of a usual size.
+            RemoteError: The platform refuses or cannot be reached; or it is no regular file of a usual size.
         """
         ...
 
+    def keep_evidence(self, archive: Path) -> None:
+        """Store the evidence archive for later runs, unless a later step of the pipeline does that."""
+        ...
+
     def publish(self, body: Callable[[str], str]) -> Published:
-        """Say it where the change is reviewed.
+        """Create or update the comment where the change is reviewed.
 
         Args:
             body: Makes the markdown, given the marker it must start with.
@@ -84,9 +113,9 @@ class Platform(Teller, Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Print prose into the job's log. Nothing in it is obeyed as a command."""
+        """Print prose into the job's log. The platform obeys nothing in it as a command."""
         ...
 
     def warn(self, text: str) -> None:
-        """Point out a sentence that someone should act on."""
+        """Point out a sentence that a user should act on."""
         ...

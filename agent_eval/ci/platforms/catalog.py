@@ -1,55 +1,43 @@
-"""Which platforms there are and how to tell where the job runs. A new one is a file and a row here."""
+"""The table of CI platforms, and what holds for all of them. A new platform is a folder and one row here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Any
 
-from agent_eval.ci.config import Settings
-from agent_eval.ci.platforms.base import Platform, Teller
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A platform: its class, the environment variable that is `true` there (empty: everywhere), and who can
-    be told there that the settings are wrong (empty: whoever called)."""
-
-    name: str
-    where: str
-    variable: str
-    teller: str = ""
-
+from agent_eval.ci.platforms.spec import PlatformSpec
 
 PLATFORMS = (
-    Row(
-        "github",
-        "agent_eval.ci.platforms.github.job:GitHub",
-        "GITHUB_ACTIONS",
-        "agent_eval.ci.platforms.github.step:GitHubStep",
-    ),
-    Row("local", "agent_eval.ci.platforms.local:Local", ""),
+    "agent_eval.ci.platforms.github.spec:GITHUB",
+    "agent_eval.ci.platforms.local.spec:LOCAL",
 )
+"""The `PlatformSpec` of each, as `module:NAME`; a job runs on the first that detects itself."""
 
 
-def platform_for(settings: Settings, environ: Mapping[str, str], stream: TextIO) -> Platform:
-    """The platform this job runs on; the first row that fits."""
-    made: Platform = _load(_row(environ).where)(settings, environ, stream)
-    return made
+@cache
+def platform_specs() -> tuple[PlatformSpec, ...]:
+    """Load every platform's spec, in the order of `PLATFORMS`."""
+    return tuple(load(row) for row in PLATFORMS)
 
 
-def teller_for(environ: Mapping[str, str], stream: TextIO) -> Teller | None:
-    """Who can be told there while there are no settings; None where that is whoever called."""
-    where = _row(environ).teller
-    made: Teller | None = _load(where)(environ, stream) if where else None
-    return made
+def detected_platform(environ: Mapping[str, str]) -> PlatformSpec:
+    """Find the platform this job runs on."""
+    return next(spec for spec in platform_specs() if spec.detect(environ))
 
 
-def _row(environ: Mapping[str, str]) -> Row:
-    return next(row for row in PLATFORMS if not row.variable or environ.get(row.variable) == "true")
+def is_secret_of_a_job(variable: str) -> bool:
+    """Whether any platform keeps secrets in this variable, also one that this job does not run on."""
+    return any(spec.keeps_from_agents(variable) for spec in platform_specs())
 
 
-def _load(where: str) -> Any:
+def stated_commit(environ: Mapping[str, str]) -> str | None:
+    """Find the commit that a platform's variable names; None where there is none."""
+    return next((commit for spec in platform_specs() if (commit := spec.commit(environ))), None)
+
+
+def load(where: str) -> Any:
+    """Import what `module:NAME` names."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)

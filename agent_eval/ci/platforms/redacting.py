@@ -1,62 +1,90 @@
-"""A platform to which no secret is told, whatever the job says."""
+"""A platform that redacts secrets from everything the job writes to another platform."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from agent_eval.ci.baseline import Candidate
 from agent_eval.ci.comment import Published
-from agent_eval.ci.platforms.base import Context, Platform
+from agent_eval.ci.platforms.base import CiRun, Platform
+from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.storage.redaction import Redactor
 
 
-class Discreet:
-    """Passes everything on to another platform, without the secrets.
+class RedactingPlatform:
+    """Wraps a platform and redacts every text before it is written.
 
-    What a run writes has none (see `engine.shard`); an earlier run's evidence, a path or an error may.
+    The packs of this run hold no secret (`engine.shard` redacts them); an earlier run's evidence, a path or
+    an error may.
+
+    Example:
+        >>> import sys
+        >>> from agent_eval.ci.config import gather, settings_from
+        >>> from agent_eval.ci.platforms.build import platform_for
+        >>> platform = platform_for(settings_from(gather({"suite": "s.json"}, {}, None)), {}, sys.stdout)
+        >>> redacting = RedactingPlatform(platform, Redactor(["ghs_0123456789"]))
+        >>> redacting.warn("The token ghs_0123456789 was refused.")
+        Warning: The token [redacted] was refused.
 
     Args:
-        platform: Who really says it.
+        platform: The platform to write to.
         redactor: Knows the secrets.
     """
 
     def __init__(self, platform: Platform, redactor: Redactor) -> None:
         self._platform = platform
-        self._clean = redactor.redact_text
+        self._redacted = redactor.redact_text
 
     @property
-    def context(self) -> Context:
-        """See `Platform.context`."""
-        return self._platform.context
+    def spec(self) -> PlatformSpec:
+        """The variables, limits and words of the wrapped platform."""
+        return self._platform.spec
+
+    @property
+    def run(self) -> CiRun:
+        """The run that this job belongs to."""
+        return self._platform.run
+
+    @property
+    def workspace(self) -> Path:
+        """The top of the checkout."""
+        return self._platform.workspace
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """See `Platform.candidates`."""
+        """Yield earlier runs that may be the baseline."""
         return self._platform.candidates(notes)
 
     def base_file(self, path: str) -> bytes | None:
-        """See `Platform.base_file`."""
+        """Read a file as of the base commit."""
         return self._platform.base_file(path)
 
+    def keep_evidence(self, archive: Path) -> None:
+        """Store the evidence archive, from which secrets have been redacted already."""
+        self._platform.keep_evidence(archive)
+
     def write_summary(self, markdown: str) -> None:
-        """See `Platform.write_summary`."""
-        self._platform.write_summary(self._clean(markdown))
+        """Append redacted markdown to the full report."""
+        self._platform.write_summary(self._redacted(markdown))
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
-        """See `Platform.write_outputs`."""
-        self._platform.write_outputs({name: self._clean(value) for name, value in values.items()})
+        """Set redacted outputs."""
+        self._platform.write_outputs({name: self._redacted(value) for name, value in values.items()})
 
     def publish(self, body: Callable[[str], str]) -> Published:
-        """See `Platform.publish`. The marker stays as it is, or the comment would not be found again."""
-        return self._platform.publish(lambda marker: marker + self._clean(body(marker).removeprefix(marker)))
+        """Publish a redacted comment. The marker is not changed, or the comment would not be found again."""
+        return self._platform.publish(
+            lambda marker: marker + self._redacted(body(marker).removeprefix(marker))
+        )
 
     def say(self, text: str) -> None:
-        """See `Platform.say`."""
-        self._platform.say(self._clean(text))
+        """Print redacted prose."""
+        self._platform.say(self._redacted(text))
 
     def warn(self, text: str) -> None:
-        """See `Platform.warn`."""
-        self._platform.warn(self._clean(text))
+        """Print a redacted warning."""
+        self._platform.warn(self._redacted(text))
 
     def fail(self, text: str) -> None:
-        """See `Platform.fail`."""
-        self._platform.fail(self._clean(text))
+        """Print why the job fails, redacted."""
+        self._platform.fail(self._redacted(text))

@@ -61,15 +61,15 @@ GATE: tuple[Option, ...] = (
         "policy",
         "path",
         "YAML or JSON file with the gate's policy: preset, margin, zero-tolerance judges, quarantine, "
-        "thresholds. For a fork's pull request the base branch's version counts.",
+        "thresholds. For a change from a fork the base branch's version counts.",
         goes_to="policy",
         commands=(CI,),
     ),
     Option(
         "registry-path",
         "path",
-        "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a fork's "
-        "pull request the base branch's version counts.",
+        "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "
+        "from a fork the base branch's version counts.",
         goes_to="registry_path",
         commands=(CI,),
         default=".agent_eval/registry.json",

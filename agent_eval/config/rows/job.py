@@ -17,8 +17,8 @@ JOB: tuple[Option, ...] = (
     Option(
         "baseline-artifact",
         "text",
-        "Name of the workflow artifact that carries the evidence archive. Give each of several "
-        "evaluations its own.",
+        "Name under which the evidence archive is uploaded and found again. Give each of several evaluations "
+        "its own.",
         goes_to="baseline_artifact",
         commands=(CI,),
         default="agent-eval-evidence",
@@ -26,22 +26,15 @@ JOB: tuple[Option, ...] = (
     Option(
         "baseline-branch",
         "text",
-        "Branch whose runs may be the baseline. Default: the branch the pull request goes into, else the "
+        "Branch whose runs may be the baseline. Default: the branch that the change goes into, else the "
         "repository's default branch.",
         goes_to="baseline_branch",
         commands=(CI,),
     ),
     Option(
-        "baseline-workflow",
-        "text",
-        "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
-        goes_to="baseline_workflow",
-        commands=(CI,),
-    ),
-    Option(
         "baseline-run-id",
         "integer",
-        "Take the baseline from exactly this workflow run.",
+        "Take the baseline from exactly this run.",
         goes_to="baseline_run_id",
         commands=(CI,),
     ),
@@ -65,7 +58,7 @@ JOB: tuple[Option, ...] = (
     Option(
         "comment",
         "choice",
-        "`auto` writes one comment on the pull request and keeps it up to date, `never` writes none.",
+        "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",
         goes_to="comment",
         commands=(CI,),
         default="auto",
@@ -74,18 +67,10 @@ JOB: tuple[Option, ...] = (
     Option(
         "comment-id",
         "text",
-        "Tells several evaluations on one pull request apart: each id has its own comment. Letters, "
+        "Tells several evaluations of one change apart: each id has its own comment. Letters, "
         "digits, dots, hyphens and underscores, at most 64.",
         goes_to="comment_id",
         commands=(CI,),
         default="default",
-    ),
-    Option(
-        "comment-author",
-        "text",
-        "Login under which the token writes comments, for tokens that cannot say it themselves. Default: "
-        "asked from GitHub, else `github-actions[bot]`.",
-        goes_to="comment_author",
-        commands=(CI,),
     ),
 )

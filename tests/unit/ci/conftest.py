@@ -12,7 +12,7 @@ import pytest
 from agent_eval.ci.config import Settings
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.platforms.catalog import platform_for
+from agent_eval.ci.platforms.build import platform_for
 from agent_eval.ci.platforms.github.job import GitHub
 from agent_eval.errors import AgentEvalError
 from tests.e2e.runner import Runner

@@ -8,14 +8,9 @@ import pytest
 
 from agent_eval.ci import agent as live
 from agent_eval.ci.agent import ProgressLines, agent_request, reproduction
-from agent_eval.ci.config import Settings, gather, settings_from
 from agent_eval.engine.progress import Standing
 from agent_eval.errors import InvalidInput, UsageError
-
-
-def settings(**flags: str) -> Settings:
-    given = {"suite": "s.json", **{name.replace("_", "-"): value for name, value in flags.items()}}
-    return settings_from(gather(given, {}, None))
+from tests.unit.ci.jobs import make_job, settings_of
 
 
 def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,24 +49,22 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
 def test_reproduction__names_the_agent_and_what_it_works_with(
     flags: dict[str, str], words: list[str]
 ) -> None:
-    agent = settings(**flags).agent
+    agent = settings_of(**flags).agent
     assert agent is not None
     assert reproduction(agent) == words
 
 
 def test_request__takes_limits_headers_and_recorded_answers(tmp_path: Path) -> None:
-    found = agent_request(
-        settings(
-            agent_url="https://a.example.org",
-            agent_header="Authorization=MY_AGENT",
-            replay="answers.json",
-            max_steps="7",
-            max_tool_calls="8",
-            max_case_tokens="9",
-            max_run_cost="0.5",
-        ),
-        {"MY_AGENT": "Bearer x"},
+    given = settings_of(
+        agent_url="https://a.example.org",
+        agent_header="Authorization=MY_AGENT",
+        replay="answers.json",
+        max_steps="7",
+        max_tool_calls="8",
+        max_case_tokens="9",
+        max_run_cost="0.5",
     )
+    found = agent_request(make_job(given, {"MY_AGENT": "Bearer x"}))
     assert found is not None
     assert found.options.headers == {"Authorization": "Bearer x"}
     assert (found.attempt.steps, found.attempt.tool_calls, found.trial.tokens) == (7, 8, 9)
@@ -79,11 +72,11 @@ def test_request__takes_limits_headers_and_recorded_answers(tmp_path: Path) -> N
 
 
 def test_request__refuses_the_jobs_token_in_a_header() -> None:
-    given = settings(
+    given = settings_of(
         agent_url="https://a.example.org", agent_header="Authorization=COPY", github_token="ghs_x"
     )
     with pytest.raises(UsageError, match="COPY is the job's own") as caught:
-        agent_request(given, {"COPY": "Bearer ghs_x"})
+        agent_request(make_job(given, {"COPY": "Bearer ghs_x"}))
     assert caught.value.details["field"] == "agent-header"
 
 
@@ -91,8 +84,8 @@ def test_request__needs_a_prompt_that_can_be_read(tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.txt"
     prompt.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="UTF-8"):
-        agent_request(settings(agent="openai:m", system_prompt=str(prompt)), {})
+        agent_request(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
 
 
 def test_request__without_an_agent_is_none() -> None:
-    assert agent_request(settings(), {}) is None
+    assert agent_request(make_job(settings_of())) is None

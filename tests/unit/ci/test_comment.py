@@ -9,6 +9,7 @@ import pytest
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.github.api import GitHubApi, graphql_url
 from agent_eval.ci.platforms.github.job import PullRequestComments
+from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.http.client import Session
 from agent_eval.http.retry import Patience
 from tests.fakes.github import BOT, REPOSITORY, TOKEN, FakeGitHub, sha
@@ -47,7 +48,7 @@ def say(
 ) -> Published:
     marker = Marker(comment_id, sha, run, attempt)
     comments = PullRequestComments(api(github), PULL, author)
-    return publish(comments, marker, f"{marker}\n{text}", from_fork=fork)
+    return publish(comments, marker, f"{marker}\n{text}", spec=GITHUB, from_fork=fork)
 
 
 def test_first__creates_one(github: FakeGitHub) -> None:

@@ -41,7 +41,7 @@ def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
     assert found.out == Path("agent-eval-out")
 
 
-def test_inputs__only_secrets_and_addresses_are_kept_out_of_the_file() -> None:
+def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file() -> None:
     who_and_what_it_sees = {
         "agent",
         "agent-url",
@@ -51,7 +51,8 @@ def test_inputs__only_secrets_and_addresses_are_kept_out_of_the_file() -> None:
         "setup-env",
     }
     kept_out = {row.name for row in INPUTS if not row.in_file}
-    assert kept_out == {"github-token", "github-api-url", *who_and_what_it_sees}
+    of_platforms = {"github-token", "github-api-url", "baseline-store"}
+    assert kept_out == of_platforms | who_and_what_it_sees
 
 
 def test_inputs__hold_every_setting_of_an_agent() -> None:
@@ -218,7 +219,7 @@ def test_suite__is_one_a_line(tmp_path: Path) -> None:
 
 def test_token__appears_nowhere(tmp_path: Path) -> None:
     found = settings(tmp_path, **{"INPUT_GITHUB-TOKEN": "ghs_secret_value"})
-    assert found.github_token == "ghs_secret_value"
+    assert found.platform["github_token"] == "ghs_secret_value"
     assert "ghs_secret_value" not in repr(found)
     with pytest.raises(AgentEvalError) as caught:
         settings(tmp_path, **{"INPUT_GITHUB-TOKEN": "ghs_secret\nvalue"})

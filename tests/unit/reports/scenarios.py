@@ -35,6 +35,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
+from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from tests.unit.comparison.views import Said, passing, view
 
@@ -43,8 +44,17 @@ HEAD = "9be1f04c55a1e1d2f3a4b5c6d7e8f90123456789"
 BASE = "3f9a1c27aa10b2c3d4e5f60718293a4b5c6d7e8f"
 RUN = "https://github.com/acme/support-bot/actions/runs"
 MARKER = "<!-- agent-eval:default head=9be1f04 run=812 attempt=1 -->"
+COMMENT_LIMIT, SUMMARY_LIMIT = 65_536, 1 << 20
 THRESHOLDS = Thresholds(min_pass_rate=0.9, max_pass_rate_drop=0.02, max_regressed_cases=0)
 JUDGES = ("policy", "tool_contract", "trajectory_step", "regex", "json_schema")
+
+
+def comment(report: EvaluationReport, *, limit: int = COMMENT_LIMIT) -> str:
+    return render_comment(report, MARKER, limit=limit)
+
+
+def full_report(report: EvaluationReport, *, limit: int = SUMMARY_LIMIT) -> str:
+    return render_summary(report, limit=limit)
 
 
 def metric(name: str, baseline: float | None, candidate: float | None) -> Metric:
@@ -199,6 +209,7 @@ def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
     told: dict[str, Any] = {
         "title": "Agent evaluation",
         "run_url": f"{RUN}/812",
+        "full_report": "job summary",
         "head_sha": HEAD,
         "evidence_name": "agent-eval-evidence",
         "evidence_url": f"{RUN}/812/artifacts/55",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.behaviour import ABSENT, behaviour_change
 from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
-from agent_eval.reports.comment import render_comment
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
 from agent_eval.reports.terminal import gate_text
@@ -19,7 +18,7 @@ from tests.unit.reports import scenarios
 
 
 def comment_on(report, **more) -> str:
-    return render_comment(report, scenarios.MARKER, **more)
+    return scenarios.comment(report, **more)
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
-from agent_eval.reports.comment import COMMENT_LIMIT, render_comment, render_summary
-from agent_eval.reports.detail import SUMMARY_LIMIT, characters, utf8_bytes
+from agent_eval.reports.detail import characters, utf8_bytes
 from agent_eval.reports.markdown_file import render_markdown
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
@@ -19,7 +18,7 @@ KEPT = "A comparison keeps how the behaviour changed of 200 cases."
 
 
 def comment_on(report, **more) -> str:
-    return render_comment(report, scenarios.MARKER, **more)
+    return scenarios.comment(report, **more)
 
 
 def shown(text: str) -> tuple[int, int, int]:
@@ -47,7 +46,7 @@ def test_the_first_five_cases_are_open_and_the_next_ones_in_full_behind_a_click(
 
 def test_hundreds_of_cases_fill_the_comment():
     text = comment_on(scenarios.many_behave_otherwise(400))
-    assert COMMENT_LIMIT * 0.93 < characters(text) <= COMMENT_LIMIT
+    assert scenarios.COMMENT_LIMIT * 0.93 < characters(text) <= scenarios.COMMENT_LIMIT
     in_full, lines, counted = shown(text)
     assert in_full + lines + counted == 400
     assert in_full > 60
@@ -84,13 +83,13 @@ def test_cases_are_in_full_up_to_the_last_one_that_fits():
 
 
 def test_the_full_report_holds_what_the_comment_has_no_room_for():
-    text = render_summary(scenarios.many_behave_otherwise(1_000))
+    text = scenarios.full_report(scenarios.many_behave_otherwise(1_000))
     assert shown(text) == (1_000, 0, 0)
-    assert utf8_bytes(text) <= SUMMARY_LIMIT
+    assert utf8_bytes(text) <= scenarios.SUMMARY_LIMIT
 
 
 def test_beyond_its_limit_the_full_report_says_how_many_are_missing_and_where_they_are():
-    text = render_summary(scenarios.many_regressed(9_000), limit=300_000)
+    text = scenarios.full_report(scenarios.many_regressed(9_000), limit=300_000)
     in_full, lines, counted = shown(text)
     assert utf8_bytes(text) <= 300_000
     assert in_full + lines + counted == 9_000
@@ -107,15 +106,15 @@ def test_a_markdown_file_of_a_comparison_is_filled_alike():
 
 
 def test_where_the_comparison_keeps_no_behaviour_it_is_said_once():
-    text = render_summary(scenarios.many_behave_otherwise(300))
+    text = scenarios.full_report(scenarios.many_behave_otherwise(300))
     assert text.count(KEPT) == 1
     assert text.index("`checkout-flow-0199`") < text.index(KEPT) < text.index("`checkout-flow-0200`")
 
 
 def test_a_case_that_behaves_as_before_is_not_taken_for_one_that_was_left_out():
     assert DETAIL_LIMIT == 200
-    assert KEPT not in render_summary(scenarios.many_behave_otherwise(300, kept=199))
-    assert KEPT not in render_summary(scenarios.many_behave_otherwise(200))
+    assert KEPT not in scenarios.full_report(scenarios.many_behave_otherwise(300, kept=199))
+    assert KEPT not in scenarios.full_report(scenarios.many_behave_otherwise(200))
 
 
 @given(limit=st.integers(2_000, 65_536), number=st.integers(0, 120))

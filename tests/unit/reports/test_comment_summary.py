@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.reports.comment import render_summary
 from agent_eval.reports.detail import utf8_bytes
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
@@ -12,17 +11,17 @@ from tests.unit.reports import scenarios
 
 @pytest.mark.parametrize("name", ["first-run", "regressed", "two-suites", "hostile"])
 def test_scenarios_look_as_agreed(name, golden):
-    golden(f"summary/{name}.md", render_summary(scenarios.SCENARIOS[name]()))
+    golden(f"summary/{name}.md", scenarios.full_report(scenarios.SCENARIOS[name]()))
 
 
 def test_it_points_to_the_evidence():
-    last = render_summary(scenarios.unchanged()).splitlines()[-1]
+    last = scenarios.full_report(scenarios.unchanged()).splitlines()[-1]
     assert last.startswith("Evidence: [`agent-eval-evidence`](https://github.com/")
 
 
 @given(limit=st.integers(2_000, 200_000))
 @settings(max_examples=15, deadline=None)
 def test_any_limit_in_bytes_is_kept(limit):
-    text = render_summary(scenarios.many_regressed(700), limit=limit)
+    text = scenarios.full_report(scenarios.many_regressed(700), limit=limit)
     assert utf8_bytes(text) <= limit
     assert Page(text).balanced()

@@ -6,10 +6,11 @@ import os
 import re
 from pathlib import Path
 
+from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import GateStatus
-from agent_eval.reports.comment import COMMENT_LIMIT, NOT_EVALUATED, render_comment
-from agent_eval.reports.detail import COMMENT, FULL, SUMMARY_LIMIT
+from agent_eval.reports.comment import NOT_EVALUATED
+from agent_eval.reports.detail import COMMENT, FULL
 from agent_eval.reports.sentences import ICONS, NOTHING_SHARED, WORDS
 from tests.unit.reports import scenarios
 
@@ -21,7 +22,7 @@ def test_its_example_is_what_is_rendered():
     before, example, after = re.split(
         r"(?<=^````markdown\n)(.*?)(?=^````$)", guide, flags=re.DOTALL | re.MULTILINE
     )
-    rendered = render_comment(scenarios.regressed(), scenarios.MARKER)
+    rendered = scenarios.comment(scenarios.regressed())
     if os.environ.get("UPDATE_GOLDEN") == "1":
         GUIDE.write_text(before + rendered + after, "utf-8")
         return
@@ -34,8 +35,8 @@ def test_it_explains_every_decision_and_the_limit():
         assert f"| {icon} | {WORDS[status]} |" in text
     assert f"| {ICONS[GateStatus.NO_BASELINE]} | {NOTHING_SHARED} |" in text
     assert f"| {NOT_EVALUATED[0]} | {NOT_EVALUATED[1]} |" in text
-    assert f"{COMMENT_LIMIT:,} characters" in text
-    assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text
+    assert f"{GITHUB.comment_limit:,} characters" in text
+    assert f"{GITHUB.summary_limit // 1024**2} MiB" in text
     assert f"kept of {DETAIL_LIMIT} cases" in text
     assert f"{FULL[0].cases} regressed cases open" in text
     assert COMMENT[0].cases == 5

@@ -6,22 +6,19 @@ Only documented parameters are sent: GitHub ignores the others without a word.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from agent_eval.errors import InvalidInput, RemoteError
-from agent_eval.http.client import Answer, Session
-from agent_eval.storage.json import parse
+from agent_eval.ci.platforms.rest import RestApi
+from agent_eval.errors import RemoteError
+from agent_eval.http.client import Session
 
 API_VERSION = "2022-11-28"
 PAGE = 100
 MAX_COMMENT_PAGES = 50
 _VIEWER = "query { viewer { login } }"
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class Repository(BaseModel):
@@ -106,10 +103,6 @@ class _Content(BaseModel):
     content: str = ""
 
 
-class _Comments(BaseModel):
-    comments: list[IssueComment]
-
-
 class GitHubApi:
     """GitHub, as far as one repository is concerned.
 
@@ -120,37 +113,37 @@ class GitHubApi:
     """
 
     def __init__(self, session: Session, *, graphql_url: str, repository: str) -> None:
-        self._session = session
+        self._api = RestApi(session, name="GitHub", remedy="Check the API address (`github-api-url`).")
         self._graphql_url = graphql_url
         self._root = f"/repos/{repository}"
 
     def repository(self) -> Repository:
         """The repository itself."""
-        return self._get(Repository, self._root)
+        return self._api.get(Repository, self._root)
 
     def run(self, run_id: int) -> WorkflowRun:
         """One workflow run."""
-        return self._get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
+        return self._api.get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
 
     def runs(self, workflow: str | int, **query: str) -> list[WorkflowRun]:
         """The newest hundred finished runs of a workflow, narrowed by `query`."""
         path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
-        return self._get(_Runs, path, {"status": "completed", "per_page": PAGE, **query}).workflow_runs
+        return self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query}).workflow_runs
 
     def artifacts(self, run_id: int, name: str) -> list[Artifact]:
         """A run's artifacts of that name; several when attempts each left one."""
         path = f"{self._root}/actions/runs/{run_id}/artifacts"
-        return self._get(_Artifacts, path, {"name": name, "per_page": PAGE}).artifacts
+        return self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE}).artifacts
 
     def download(self, artifact_id: int, *, max_bytes: int) -> bytes:
         """The artifact's zip. The redirect to the storage is followed without the token."""
         path = f"{self._root}/actions/artifacts/{artifact_id}/zip"
-        return self._session.request("GET", path, max_bytes=max_bytes).body
+        return self._api.session.request("GET", path, max_bytes=max_bytes).body
 
     def merge_base(self, base: str, head: str) -> str:
         """The commit where `head` left `base` (branches or commits)."""
         path = f"{self._root}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
-        return self._get(_Comparison, path, {"per_page": 1}).merge_base_commit.sha
+        return self._api.get(_Comparison, path, {"per_page": 1}).merge_base_commit.sha
 
     def file(self, path: str, commit: str) -> bytes | None:
         """A file's bytes at a commit; None where there is none.
@@ -159,11 +152,11 @@ class GitHubApi:
             RemoteError: It is no file, or larger than the 1 MiB that GitHub answers with.
         """
         place = f"{self._root}/contents/{quote(path, safe='')}"
-        answer = self._session.request("GET", place, params={"ref": commit}, accept=(404,))
+        answer = self._api.session.request("GET", place, params={"ref": commit}, accept=(404,))
         if answer.status == 404:
             return None
-        found = _json(answer, place)
-        content = _read(_Content, found if isinstance(found, dict) else {}, place)
+        found = self._api.decode(answer, place)
+        content = self._api.validate(_Content, found if isinstance(found, dict) else {}, place)
         if content.type != "file" or content.encoding != "base64":
             raise RemoteError(
                 f"`{path}` on the base branch is not a regular file of at most 1 MiB.",
@@ -177,71 +170,42 @@ class GitHubApi:
 
     def pull_head(self, number: int) -> str:
         """The commit a pull request points to now."""
-        return self._get(_Pull, f"{self._root}/pulls/{number}").head.sha
+        return self._api.get(_Pull, f"{self._root}/pulls/{number}").head.sha
 
     def comments(self, number: int) -> Iterator[IssueComment]:
         """Every comment of a pull request, over all pages, the oldest first."""
         path = f"{self._root}/issues/{number}/comments"
-        for answer in self._session.pages(path, params={"per_page": PAGE}, max_pages=MAX_COMMENT_PAGES):
-            yield from _read(_Comments, {"comments": _json(answer, path)}, path).comments
+        return self._api.rows(IssueComment, path, page=PAGE, max_pages=MAX_COMMENT_PAGES)
 
     def create_comment(self, number: int, body: str) -> IssueComment:
         """Write a comment; not repeated when it may have been written."""
         path = f"{self._root}/issues/{number}/comments"
-        answer = self._session.request("POST", path, json={"body": body})
-        return _read(IssueComment, _json(answer, path), path)
+        return self._api.send(IssueComment, "POST", path, {"body": body})
 
     def update_comment(self, comment_id: int, body: str) -> IssueComment:
         """Replace a comment's body."""
         path = f"{self._root}/issues/comments/{comment_id}"
-        answer = self._session.request("PATCH", path, json={"body": body})
-        return _read(IssueComment, _json(answer, path), path)
+        return self._api.send(IssueComment, "PATCH", path, {"body": body})
 
     def delete_comment(self, comment_id: int) -> None:
         """Remove a comment; one that is gone already is fine."""
-        self._session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
+        self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
 
     def viewer(self) -> str | None:
         """The login the token stands for, None where GitHub does not say."""
         try:
-            answer = self._session.request(
+            answer = self._api.session.request(
                 "POST", self._graphql_url, json={"query": _VIEWER}, repeatable=True
             )
-            value = _json(answer, "/graphql")
+            value = self._api.decode(answer, "/graphql")
         except RemoteError:
             return None
         for key in ("data", "viewer", "login"):
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, str) and value else None
 
-    def _get(self, model: type[Model], path: str, params: Mapping[str, str | int] | None = None) -> Model:
-        return _read(model, _json(self._session.request("GET", path, params=params), path), path)
-
 
 def graphql_url(api_url: str) -> str:
     """Where GraphQL lives beside the REST API: GitHub Enterprise Server has it at `/api/graphql`."""
     base = api_url.rstrip("/")
     return f"{base.removesuffix('/v3')}/graphql"
-
-
-def _json(answer: Answer, path: str) -> Any:
-    try:
-        return parse(answer.body, source=path)
-    except InvalidInput as error:
-        raise RemoteError(
-            f"{answer.host} did not answer {path} with JSON: {error.message}",
-            remedy="Check the API address (`github-api-url`).",
-            path=path,
-        ) from error
-
-
-def _read(model: type[Model], value: Any, path: str) -> Model:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        place = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise RemoteError(
-            f"The answer to {path} is not what GitHub documents ({place or 'it is no object'}).",
-            remedy="Check the API address (`github-api-url`).",
-            path=path,
-        ) from error

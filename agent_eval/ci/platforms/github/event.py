@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.ci.platforms.spec import COMMIT
 from agent_eval.errors import UsageError
 from agent_eval.storage.json import Limits, read_json
 
-_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _EVENT_LIMITS = Limits(max_bytes=32 << 20)
 _PULL_REQUEST_EVENTS = frozenset(
@@ -138,7 +138,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _sha(text: str | None) -> str | None:
-    return text if text and _SHA.fullmatch(text) else None
+    return text if text and COMMIT.fullmatch(text) else None
 
 
 def _branch(reference: str | None) -> str | None:

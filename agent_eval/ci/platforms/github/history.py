@@ -7,11 +7,18 @@ workflow_dispatch and its code came from this very repository, compared by numbe
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES, Candidate, NoHistory, Origin, Skipped
+from agent_eval.ci.baseline import (
+    MAX_ARCHIVE_BYTES,
+    Candidate,
+    NoHistory,
+    Origin,
+    Skipped,
+    checked_archive,
+    refuse_large_archive,
+)
 from agent_eval.ci.platforms.github.api import Artifact, GitHubApi, WorkflowRun
 from agent_eval.ci.platforms.github.event import GitHubEvent
 from agent_eval.errors import UsageError
@@ -133,13 +140,8 @@ class GitHubHistory:
             if error.status != 410:
                 raise
             raise Skipped(f"The artifact of run {run.id} has expired.") from error
-        if artifact.digest is not None and artifact.digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
-            raise Skipped(
-                f"The artifact of run {run.id} is not what GitHub recorded (its digest differs); "
-                "it was not used.",
-                loud=True,
-            )
-        return data
+        recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
+        return checked_archive(data, recorded, f"run {run.id}")
 
     def _usable(self, run: WorkflowRun) -> Artifact:
         named = [row for row in self.api.artifacts(run.id, self.artifact) if row.name == self.artifact]
@@ -149,11 +151,7 @@ class GitHubHistory:
         artifact = max(named, key=lambda row: row.id)
         if artifact.expired:
             raise Skipped(f"The artifact of run {run.id} has expired.")
-        if artifact.size_in_bytes > MAX_ARCHIVE_BYTES:
-            raise Skipped(
-                f"The artifact of run {run.id} is too large: {artifact.size_in_bytes:,} bytes, at most "
-                f"{MAX_ARCHIVE_BYTES:,} are read."
-            )
+        refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
         owner = artifact.workflow_run
         if owner is not None and owner.repository_id != owner.head_repository_id:
             raise Skipped(f"The artifact of run {run.id} was made by another repository's code.", loud=True)

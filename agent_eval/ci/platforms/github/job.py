@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.baseline import Candidate, NoHistory
 from agent_eval.ci.comment import Comment, Marker, Published, publish
 from agent_eval.ci.config import Settings
-from agent_eval.ci.platforms.base import Context
+from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
 from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
 from agent_eval.ci.platforms.github.history import GitHubHistory
+from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.ci.platforms.github.step import GitHubStep
+from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError, UsageError
 from agent_eval.http.client import HttpError, Session
 
 PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"
-"""Who writes when a workflow's own token cannot say it."""
+"""The author of comments that are written with a workflow's own token."""
 
 _NOT_NAMED = Published(
     "refused",
     warning="No comment was written: the event's payload (GITHUB_EVENT_PATH) names no pull request. The "
-    "report is in the job's summary.",
+    "report is in the job summary.",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHubSettings:
+    """Values of the rows that only GitHub has. Fields are named as the inputs."""
+
+    github_token: str = field(repr=False)
+    github_api_url: str
+    baseline_workflow: str
+    comment_author: str
 
 
 class GitHub(GitHubStep):
@@ -53,14 +67,26 @@ class GitHub(GitHubStep):
         super().__init__(environ, stream)
         self.event = read_event(environ)
         self._settings = settings
-        token = settings.github_token or environ.get("GITHUB_TOKEN", "").strip()
-        self._api = _api(settings, environ, token, self.event.repository, sleep) if token else None
+        self._own = GitHubSettings(**settings.platform_values(GITHUB.inputs))
+        token = self._own.github_token or environ.get("GITHUB_TOKEN", "").strip()
+        base = self._own.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
+        self._api = _api(base, token, self.event.repository, sleep) if token else None
 
     @property
-    def context(self) -> Context:
-        """What the runner said of this job."""
+    def spec(self) -> PlatformSpec:
+        """GitHub's variables, limits and words."""
+        return GITHUB
+
+    @property
+    def workspace(self) -> Path:
+        """Where `actions/checkout` puts the repository."""
+        return Path(self._environ.get(GITHUB.workspace_variable, "").strip() or Path.cwd())
+
+    @property
+    def run(self) -> CiRun:
+        """The workflow run, as the runner's environment and the event describe it."""
         event = self.event
-        return Context(
+        return CiRun(
             head_sha=event.head_sha,
             run_url=event.run_url,
             run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
@@ -70,21 +96,21 @@ class GitHub(GitHubStep):
         )
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Earlier workflow runs; see `github_history`."""
+        """Yield earlier workflow runs, as `GitHubHistory` finds them."""
         if self._api is None:
             raise NoHistory("Without a token (`github-token`) earlier runs cannot be read.")
         history = GitHubHistory(
             api=self._api,
             event=self.event,
             artifact=self._settings.baseline_artifact,
-            workflow=self._settings.baseline_workflow,
+            workflow=self._own.baseline_workflow,
             branch=self._settings.baseline_branch,
             run_id=self._settings.baseline_run_id,
         )
         return history.candidates(notes)
 
     def base_file(self, path: str) -> bytes | None:
-        """A file as it is on the base of the pull request or merge group."""
+        """Read a file as of the base of the pull request or merge group."""
         base = self.event.base_sha
         if self._api is None or base is None:
             raise RemoteError(
@@ -93,6 +119,9 @@ class GitHub(GitHubStep):
                 path=path,
             )
         return self._api.file(path, base)
+
+    def keep_evidence(self, archive: Path) -> None:
+        """Leave the archive to the workflow's step with `actions/upload-artifact`."""
 
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's comment on the pull request, where there is one."""
@@ -105,18 +134,18 @@ class GitHub(GitHubStep):
                 warning="No comment was written: there is no token. Set `github-token`, or `comment: never`.",
             )
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
-        comments = PullRequestComments(self._api, event.pull_request, self._settings.comment_author)
-        return publish(comments, marker, body(str(marker)), from_fork=event.from_fork)
+        comments = PullRequestComments(self._api, event.pull_request, self._own.comment_author)
+        return publish(comments, marker, body(str(marker)), spec=GITHUB, from_fork=event.from_fork)
 
 
 class PullRequestComments:
-    """The comments of one pull request, as `publication` wants them."""
+    """The comments of one pull request."""
 
     def __init__(self, api: GitHubApi, number: int, author: str) -> None:
         self._api, self._number, self._author = api, number, author
 
     def listed(self) -> Iterable[Comment]:
-        """All comments, over all pages."""
+        """Yield all comments, over all pages."""
         return (_comment(row) for row in self._api.comments(self._number))
 
     def create(self, body: str) -> Comment:
@@ -132,22 +161,15 @@ class PullRequestComments:
         self._api.delete_comment(comment_id)
 
     def author(self) -> str:
-        """Who we are: as the user says, as GitHub says, else the usual bot."""
+        """The login of the token: as the user says, as GitHub says, else the usual bot."""
         return self._author or self._api.viewer() or USUAL_AUTHOR
 
     def current_head(self) -> str | None:
-        """The commit the pull request points to now."""
+        """The commit that the pull request points to now."""
         return self._api.pull_head(self._number)
 
 
-def _api(
-    settings: Settings,
-    environ: Mapping[str, str],
-    token: str,
-    repository: str,
-    sleep: Callable[[float], None],
-) -> GitHubApi:
-    base = settings.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
+def _api(base: str, token: str, repository: str, sleep: Callable[[float], None]) -> GitHubApi:
     try:
         session = Session(
             base,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
+from agent_eval.ci.platforms.github.commands import command
 from agent_eval.errors import StorageError
 from agent_eval.storage.atomic import append_file
-from agent_eval.text.escape import command
 
 MAX_SUMMARY_BYTES = 1 << 20
 """GitHub drops a step's summary beyond this size."""

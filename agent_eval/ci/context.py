@@ -1,0 +1,40 @@
+"""What every step of the CI job works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from agent_eval.ci.config import Settings
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.storage.redaction import Redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobContext:
+    """One CI job, once its settings and the rules it judges by are known.
+
+    Example:
+        `ci.job.run_job` builds one from flags and environment; `ci.evaluate.evaluate(job)` does the work.
+
+    Args:
+        settings: The checked settings.
+        platform: Where the job runs.
+        environ: The environment variables.
+        redactor: Knows the secrets; nothing that the job writes holds one.
+        rules: Policy, waivers and named baselines, in the version that counts.
+        clock: The time to record.
+    """
+
+    settings: Settings
+    platform: Platform
+    environ: Mapping[str, str]
+    redactor: Redactor
+    rules: JudgingRules
+    clock: Callable[[], datetime]
+
+    def timestamp(self) -> str:
+        """The time to record, as ISO 8601 with its offset."""
+        return self.clock().isoformat()

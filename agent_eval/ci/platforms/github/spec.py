@@ -1,0 +1,69 @@
+"""GitHub Actions: how it is recognised, its variables, limits, words and remedies."""
+
+from __future__ import annotations
+
+from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words
+from agent_eval.config.options import CI, Option
+from agent_eval.config.table import options_of
+
+INPUTS: tuple[Option, ...] = (
+    Option(
+        "github-token",
+        "secret",
+        "Token for the baseline artifact and the comment.",
+        goes_to="platform.github_token",
+        commands=(CI,),
+        action_default="${{ github.token }}",
+        in_file=False,
+    ),
+    Option(
+        "github-api-url",
+        "url",
+        "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
+        goes_to="platform.github_api_url",
+        commands=(CI,),
+        in_file=False,
+    ),
+    Option(
+        "baseline-workflow",
+        "text",
+        "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
+        goes_to="platform.baseline_workflow",
+        commands=(CI,),
+    ),
+    Option(
+        "comment-author",
+        "text",
+        "Login under which the token writes comments, for tokens that cannot say it themselves. Default: "
+        "asked from GitHub, else `github-actions[bot]`.",
+        goes_to="platform.comment_author",
+        commands=(CI,),
+    ),
+)
+
+ACTION_INPUTS: tuple[Option, ...] = (*options_of(CI), *INPUTS)
+"""Inputs of the action, in the order of `action.yml`."""
+
+GITHUB = PlatformSpec(
+    name="github",
+    platform="agent_eval.ci.platforms.github.job:GitHub",
+    detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
+    comment_limit=65_536,
+    summary_limit=1 << 20,
+    words=Words(change="pull request", full_report="job summary"),
+    inputs=INPUTS,
+    input_prefix="INPUT_",
+    reporter="agent_eval.ci.platforms.github.step:GitHubStep",
+    workspace_variable="GITHUB_WORKSPACE",
+    commit_variable="GITHUB_SHA",
+    secret_names=frozenset(
+        {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
+    ),
+    secret_prefixes=("INPUT_", "ACTIONS_"),
+    remedies=Remedies(
+        read_runs="grant the job `actions: read`, and check `baseline-workflow` where it is set",
+        write_comment="The token may not write comments: grant the job `pull-requests: write`",
+        write_from_fork="A pull request from a fork runs with a token that may only read",
+        set_variable="Set it in the step's `env`; a fork's pull request has no secrets",
+    ),
+)

@@ -1,0 +1,212 @@
+"""A job outside CI: its runs, comments and outputs are files in a store, or its comment is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TextIO
+
+from agent_eval.ci.baseline import Candidate, NoHistory, Origin, Skipped
+from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.config import Settings
+from agent_eval.ci.platforms.base import CiRun
+from agent_eval.ci.platforms.local.checkout import Checkout
+from agent_eval.ci.platforms.local.comments import FileComments
+from agent_eval.ci.platforms.local.spec import LOCAL
+from agent_eval.ci.platforms.local.store import Store, StoredRun
+from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.ci.suites import COMMENT_NAME
+from agent_eval.errors import AgentEvalError, StorageError, UsageError
+from agent_eval.operations import clock
+from agent_eval.storage.atomic import append_file, write_file
+from agent_eval.storage.json import dumps
+from agent_eval.text.escape import clean
+
+
+class LocalDirectory:
+    """A developer's machine, or a CI service that no other platform detects.
+
+    Example:
+        `agent-eval ci --suite suite.json --baseline-store evaluations` on `main`, and again on a branch: the
+        second run is compared with the first, and writes `evaluations/comments/BRANCH/default.md`.
+
+    Args:
+        settings: The checked settings.
+        environ: The environment variables.
+        stream: The job's log.
+    """
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], stream: TextIO) -> None:
+        self._settings, self._environ, self._stream = settings, environ, stream
+        where: Path | None = settings.platform["baseline_store"]
+        self._store = Store(where) if where is not None else None
+        self._outputs: dict[str, str] = {}
+        self._archive: Path | None = None
+
+    @property
+    def spec(self) -> PlatformSpec:
+        """The platform's input, limits and words."""
+        return LOCAL
+
+    @property
+    def workspace(self) -> Path:
+        """The top of the checkout."""
+        return self._checkout.top
+
+    @cached_property
+    def run(self) -> CiRun:
+        """The commit and its base where runs are stored; otherwise nothing is known."""
+        if self._store is None:
+            return CiRun()
+        checkout, base = self._checkout, self._base_branch
+        base_sha = checkout.merge_base(base) if base is not None and checkout.branch != base else None
+        return CiRun(head_sha=checkout.commit, base_sha=base_sha)
+
+    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
+        """Yield stored runs: the one that the user named; else those of the base commit, then the newest.
+
+        Raises:
+            NoHistory: There is no store.
+            UsageError: The store has no run of the number that the user named.
+        """
+        if self._store is None:
+            raise NoHistory(
+                "Outside CI there are no earlier runs: give `--baseline PATH` to compare, or keep runs with "
+                "`--baseline-store DIRECTORY`."
+            )
+        number = self._settings.baseline_run_id
+        return [self._named(self._store, number)] if number is not None else self._earlier(self._store, notes)
+
+    def base_file(self, path: str) -> bytes | None:
+        """Read a file as of the commit where the branch began; None without one."""
+        base = self.run.base_sha
+        return self._checkout.file(path, base) if base is not None else None
+
+    def keep_evidence(self, archive: Path) -> None:
+        """Store the evidence for later runs, where there is a store."""
+        self._archive = archive
+        if self._store is None:
+            return
+        try:
+            self._store.keep(
+                self._directory,
+                archive,
+                artifact=self._settings.baseline_artifact,
+                branch=self._checkout.branch,
+                commit=self._checkout.commit,
+                created_at=clock.timestamp(self._environ),
+            )
+        except (AgentEvalError, Skipped) as error:
+            self.warn(f"The evidence was not stored: {error}")
+
+    def write_summary(self, markdown: str) -> None:
+        """Append to the run's `summary.md`; without a store the report in `out` is all there is."""
+        if self._store is not None:
+            self._write(
+                "The full report", "summary.md", lambda path: append_file(path, f"{markdown}\n".encode())
+            )
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Write the run's `outputs.json`; without a store no step reads outputs."""
+        self._outputs.update(values)
+        if self._store is not None:
+            data = dumps(self._outputs, indent=True)
+            self._write("The outputs", "outputs.json", lambda path: write_file(path, data))
+
+    def publish(self, body: Callable[[str], str]) -> Published:
+        """Create or update the comment file in the store; without a store print the comment."""
+        if self._store is None:
+            return self._print_comment(body)
+        checkout, comment_id = self._checkout, self._settings.comment_id
+        try:
+            marker = Marker(comment_id, checkout.commit, int(self._directory.name), 1)
+        except StorageError as error:
+            return Published("refused", warning=f"No comment was written: {error.message}")
+        file = self._store.comment_file(checkout.branch, comment_id)
+        published = self._write_comment(file, marker, body(str(marker)))
+        if published.url:
+            self.say(f"The comment is in {published.url}.")
+        return published
+
+    def say(self, text: str) -> None:
+        """Print prose without what a terminal would obey."""
+        print(clean(text, limit=10_000_000, multiline=True), file=self._stream, flush=True)
+
+    def warn(self, text: str) -> None:
+        """Print a sentence that a user should act on."""
+        self.say(f"Warning: {text}")
+
+    def fail(self, text: str) -> None:
+        """Print why the job fails."""
+        self.say(f"Error: {text}")
+
+    @cached_property
+    def _checkout(self) -> Checkout:
+        return Checkout(Path.cwd(), self._environ)
+
+    @cached_property
+    def _directory(self) -> Path:
+        """The directory of this run, created when the first file is written."""
+        assert self._store is not None
+        return self._store.new_run()
+
+    @cached_property
+    def _base_branch(self) -> str | None:
+        """The branch whose runs may be the baseline; None outside a repository, where no run has a branch."""
+        return self._settings.baseline_branch or self._checkout.default_branch
+
+    def _named(self, store: Store, number: int) -> Candidate:
+        notes: list[str] = []
+        run = store.run(number, notes)
+        if run is None:
+            raise UsageError(
+                " ".join([f"The store has no run {number} that can be read.", *notes]),
+                remedy="Correct `baseline-run-id`, or leave it out.",
+                field="baseline-run-id",
+            )
+        return self._candidate(store, run, "named run", demanded=True)
+
+    def _earlier(self, store: Store, notes: list[str]) -> Iterator[Candidate]:
+        branch, base = self._base_branch, self.run.base_sha
+        runs = [run for run in store.runs(notes) if run.branch == branch]
+        at_base = [run for run in runs if base is not None and run.commit == base]
+        if base is not None and not at_base:
+            notes.append(f"There is no stored run for the merge base `{base[:7]}`.")
+        for run in at_base:
+            yield self._candidate(store, run, "merge base")
+        for run in runs:
+            if run not in at_base:
+                yield self._candidate(store, run, f"newest on {branch}" if branch else "newest run")
+
+    def _candidate(self, store: Store, run: StoredRun, how: str, *, demanded: bool = False) -> Candidate:
+        def fetch() -> bytes:
+            wanted = self._settings.baseline_artifact
+            if run.artifact != wanted:
+                raise Skipped(f"Run {run.number} left no evidence `{wanted}`.")
+            return store.evidence(run)
+
+        origin = Origin(
+            how=how, sha=run.commit, branch=run.branch, run_id=run.number, created_at=run.created_at
+        )
+        return Candidate(f"run {run.number}", origin, fetch, demanded=demanded)
+
+    def _print_comment(self, body: Callable[[str], str]) -> Published:
+        marker = Marker(self._settings.comment_id, None, 0, 0)
+        text = body(str(marker))
+        self.say("The comment, as it would be posted:\n")
+        self.say(text)
+        if self._archive is None:
+            # The output directory may be the very thing that is wrong.
+            return Published("none")
+        return self._write_comment(self._settings.out / COMMENT_NAME, marker, text)
+
+    def _write_comment(self, file: Path, marker: Marker, text: str) -> Published:
+        comments = FileComments(file, lambda: self._checkout.commit)
+        return publish(comments, marker, text, spec=LOCAL, from_fork=False)
+
+    def _write(self, what: str, name: str, write: Callable[[Path], None]) -> None:
+        try:
+            write(self._directory / name)
+        except StorageError as error:
+            self.warn(f"{what} could not be written: {error.message}")

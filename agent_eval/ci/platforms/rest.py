@@ -1,0 +1,92 @@
+"""A platform's REST API with typed answers, for platforms that are reached over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agent_eval.errors import InvalidInput, RemoteError
+from agent_eval.http.client import Answer, Session
+from agent_eval.storage.json import parse
+
+Model = TypeVar("Model", bound=BaseModel)
+Params = Mapping[str, str | int]
+
+
+class RestApi:
+    """Calls one service and validates what it answers.
+
+    Example:
+        >>> class Project(BaseModel):
+        ...     id: int
+        >>> session = Session("https://gitlab.com/api/v4")
+        >>> api = RestApi(session, name="GitLab", remedy="Check the API address.")
+        >>> api.validate(Project, {"id": 278964}, "/projects/278964").id
+        278964
+
+    Args:
+        session: To the API's base address, with the token.
+        name: What errors call the service.
+        remedy: What a user can do where its answers are not what they should be.
+    """
+
+    def __init__(self, session: Session, *, name: str, remedy: str) -> None:
+        self.session = session
+        self._name, self._remedy = name, remedy
+
+    def get(self, model: type[Model], path: str, params: Params | None = None) -> Model:
+        """Read one object.
+
+        Raises:
+            HttpError: The service refuses or cannot be reached.
+            RemoteError: The answer is not JSON, or not what `model` says.
+        """
+        return self.validate(model, self.decode(self.session.request("GET", path, params=params), path), path)
+
+    def send(self, model: type[Model], method: str, path: str, body: Mapping[str, Any]) -> Model:
+        """Write one object, and read it as the service has it then. Raises as `get`."""
+        return self.validate(model, self.decode(self.session.request(method, path, json=body), path), path)
+
+    def rows(self, model: type[Model], path: str, *, page: int, max_pages: int) -> Iterator[Model]:
+        """Yield the rows of a listing, over all pages by their `Link` headers. Raises as `get`."""
+        for answer in self.session.pages(path, params={"per_page": page}, max_pages=max_pages):
+            found = self.decode(answer, path)
+            if not isinstance(found, list):
+                raise self._not_as_documented(path, "it is no list")
+            yield from [self.validate(model, row, f"{path} row {number}") for number, row in enumerate(found)]
+
+    def decode(self, answer: Answer, path: str) -> Any:
+        """Parse the body of an answer as JSON.
+
+        Raises:
+            RemoteError: It is not JSON.
+        """
+        try:
+            return parse(answer.body, source=path)
+        except InvalidInput as error:
+            raise RemoteError(
+                f"{answer.host} did not answer {path} with JSON: {error.message}",
+                remedy=self._remedy,
+                path=path,
+            ) from error
+
+    def validate(self, model: type[Model], value: Any, path: str) -> Model:
+        """Read a value as `model`.
+
+        Raises:
+            RemoteError: It is not what `model` says.
+        """
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            place = ".".join(str(part) for part in error.errors()[0]["loc"])
+            raise self._not_as_documented(path, place or "it is no object") from error
+
+    def _not_as_documented(self, path: str, place: str) -> RemoteError:
+        return RemoteError(
+            f"The answer to {path} is not what {self._name} documents ({place}).",
+            remedy=self._remedy,
+            path=path,
+        )

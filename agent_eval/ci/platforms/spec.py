@@ -1,0 +1,109 @@
+"""What the program must know of a CI platform before a job runs on it: its variables, limits and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agent_eval.config.options import Option
+
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""Forty hexadecimal digits, or sixty-four in a repository that uses sha256."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The platform's terms in sentences that people read.
+
+    Args:
+        change: What is under review, such as `merge request`.
+        full_report: Where the job leaves the full report, such as `job's artifacts`.
+    """
+
+    change: str
+    full_report: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """What a user can do where the platform refuses something; phrases without a full stop.
+
+    Args:
+        read_runs: The job may not read earlier runs.
+        write_comment: The job may not write the comment.
+        write_from_fork: The job of a fork may not write the comment.
+        set_variable: A variable that the agent needs is not set.
+    """
+
+    read_runs: str = "check the permissions of the job's token"
+    write_comment: str = "The token may not write comments: check its permissions"
+    write_from_fork: str = "The job of a fork may not write comments"
+    set_variable: str = "Set it in the job's environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSpec:
+    """One CI platform, as `ci.platforms.catalog` lists it: names and figures, without the code.
+
+    Example:
+        >>> spec = PlatformSpec(
+        ...     name="gitlab",
+        ...     platform="agent_eval.ci.platforms.gitlab.job:GitLab",
+        ...     detect=lambda environ: environ.get("GITLAB_CI") == "true",
+        ...     comment_limit=1_000_000,
+        ...     summary_limit=1 << 20,
+        ...     words=Words(change="merge request", full_report="job's artifacts"),
+        ...     commit_variable="CI_COMMIT_SHA",
+        ...     secret_names=frozenset({"CI_JOB_TOKEN"}),
+        ... )
+        >>> spec.keeps_from_agents("CI_JOB_TOKEN")
+        True
+
+    Args:
+        name: How the catalog calls it.
+        platform: The `Platform`, as `module:Class`; called with settings, environment and stream.
+        detect: Whether this job runs there, given the environment variables.
+        comment_limit: Characters that the platform accepts in a comment.
+        summary_limit: Bytes of UTF-8 that the platform accepts as the full report.
+        words: Its terms.
+        inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
+        input_prefix: What begins the variables in which its runner passes inputs; the input's name follows in
+            upper case, hyphens kept. Empty where it passes none.
+        reporter: The `Reporter` that tells of settings that cannot be read, as `module:Class`; called with
+            environment and stream. Empty where that is the caller's task.
+        workspace_variable: The variable with the path of the checkout; empty: the working directory.
+        commit_variable: The variable with the commit that is checked out; empty for none.
+        secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
+        secret_prefixes: What the names of further such variables begin with.
+        remedies: Its remedies.
+    """
+
+    name: str
+    platform: str
+    detect: Callable[[Mapping[str, str]], bool]
+    comment_limit: int
+    summary_limit: int
+    words: Words
+    inputs: tuple[Option, ...] = ()
+    input_prefix: str = ""
+    reporter: str = ""
+    workspace_variable: str = ""
+    commit_variable: str = ""
+    secret_names: frozenset[str] = frozenset()
+    secret_prefixes: tuple[str, ...] = ()
+    remedies: Remedies = Remedies()
+
+    def keeps_from_agents(self, variable: str) -> bool:
+        """Whether the variable holds a secret of the platform's own."""
+        inputs = {row.variable for row in self.inputs if row.kind == "secret"}
+        return variable in self.secret_names | inputs or variable.startswith(self.secret_prefixes)
+
+    def input_variable(self, row: Option) -> str:
+        """The variable in which the platform's runner passes an input; empty where it passes none."""
+        return f"{self.input_prefix}{row.name.upper()}" if self.input_prefix else ""
+
+    def commit(self, environ: Mapping[str, str]) -> str | None:
+        """The commit that the platform's variable names; None where it names none."""
+        stated = environ.get(self.commit_variable, "").strip().lower()
+        return stated if COMMIT.fullmatch(stated) else None

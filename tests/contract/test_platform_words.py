@@ -1,0 +1,64 @@
+"""Only a CI platform's own folder names it, so that a further platform needs no change elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "agent_eval"
+GITHUB = "ci/platforms/github/"
+
+NAMES = re.compile(r'(?i:github)(?!\.com/google/re2)|\bGH_|\bCI_JOB_|"INPUT_[\"{]')
+"""A platform, or a variable of its runner."""
+
+TERMS = re.compile(
+    r"pull request|merge request|merge group|job'?s?.summary|step.summary|workflow run"
+    r"|actions: read|pull-requests: write",
+    re.IGNORECASE,
+)
+"""What one platform calls things, and how it is told to permit them."""
+
+ALLOWED = {
+    "ci/platforms/catalog.py": "its table names every platform",
+    "ci/platforms/spec.py": "the example of a platform",
+    "demo/scaffold.py": "the table of the files that `init` writes for each platform",
+    "demo/support_agent.py": "the story of the demonstration",
+    "cli/ci.py": "the choices of `init --ci`",
+}
+"""Files that may, and why."""
+
+
+def modules() -> list[str]:
+    return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("pattern", [NAMES, TERMS], ids=["names", "terms"])
+def test_only_a_platforms_own_folder_speaks_of_it(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name in modules()
+        if not name.startswith(GITHUB) and name not in ALLOWED
+        for number, line in enumerate((PACKAGE / name).read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, "a platform's words belong into its `PlatformSpec`:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_every_exception_is_still_needed(name: str) -> None:
+    text = (PACKAGE / name).read_text(encoding="utf-8")
+    assert NAMES.search(text) or TERMS.search(text)
+
+
+def test_no_module_imports_a_platform_but_itself_and_the_demonstration() -> None:
+    imports = re.compile(r"^\s*from agent_eval\.ci\.platforms\.(\w+)(?:\.\w+)? import", re.MULTILINE)
+    shared = {"base", "build", "catalog", "redacting", "rest", "spec"}
+    found = {
+        (name, folder)
+        for name in modules()
+        for folder in imports.findall((PACKAGE / name).read_text(encoding="utf-8"))
+        if folder not in shared and not name.startswith(f"ci/platforms/{folder}/")
+    }
+    assert found == {("ci/job.py", "local")}  # the demonstration runs outside CI

@@ -1,0 +1,41 @@
+"""Jobs for tests that need no runner: settings from flags, on the local platform."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent_eval.ci.config import Settings, gather, settings_from
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Registry
+from agent_eval.storage.redaction import Redactor
+
+NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def settings_of(**flags: str) -> Settings:
+    """Settings from flags, named with underscores for hyphens; a suite unless one is given."""
+    given = {"suite": "s.json", **{name.replace("_", "-"): value for name, value in flags.items()}}
+    return settings_from(gather(given, {}, None))
+
+
+def make_job(
+    settings: Settings, environ: Mapping[str, str] | None = None, platform: Platform | None = None
+) -> JobContext:
+    """A job whose rules are those of an empty repository."""
+    return JobContext(
+        settings=settings,
+        platform=platform or LocalDirectory(settings, environ or {}, io.StringIO()),
+        environ=environ or {},
+        redactor=Redactor([]),
+        rules=JudgingRules(
+            policy=GatePolicy(), registry=Registry(), registry_path=Path("registry.json"), waivers=[]
+        ),
+        clock=lambda: NOW,
+    )

@@ -1,0 +1,50 @@
+"""A git repository on `main`, for platforms that read a checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+
+class Repository:
+    """A checkout with one commit; nothing of the user's configuration counts.
+
+    Args:
+        top: Where it is made.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(top.parent),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        top.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        (top / "README").write_text("shop\n")
+        self.commit()
+
+    def commit(self) -> str:
+        """Commit everything but what an evaluation writes; the commit's name."""
+        self.git("add", "--all", "--", ":!agent-eval-out")
+        self.git("commit", "--quiet", "--allow-empty", "--message=change")
+        return self.git("rev-parse", "HEAD")
+
+    def branch(self, name: str, start: str) -> None:
+        """Begin a branch at a commit, with the files as they are."""
+        self.git("update-ref", f"refs/heads/{name}", start)
+        self.git("symbolic-ref", "HEAD", f"refs/heads/{name}")
+
+    def git(self, *arguments: str) -> str:
+        who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *who, *arguments],
+            cwd=self.top,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()

@@ -1,0 +1,310 @@
+"""Outside CI: without a store everything is printed; with one, runs and comments are files in it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.baseline import NoHistory
+from agent_eval.ci.job import run_job
+from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.errors import ExitCode, RemoteError
+from tests.e2e.runner import orders
+from tests.factories import make_suite
+from tests.unit.ci.jobs import settings_of
+from tests.unit.ci.platforms.local.repository import Repository
+
+CLOCK = {"AGENT_EVAL_CLOCK": "2026-11-21T08:00:00+00:00"}
+
+
+@pytest.fixture
+def printed() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def local(printed: io.StringIO) -> LocalDirectory:
+    return LocalDirectory(settings_of(), {}, printed)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    made = Repository(tmp_path / "checkout")
+    monkeypatch.chdir(made.top)
+    return made
+
+
+class Shop:
+    """A checkout with a suite, judged by `agent-eval ci` again and again."""
+
+    def __init__(self, repository: Repository, store: Path) -> None:
+        self.repository, self.store, self.log = repository, store, ""
+
+    def evaluate(self, *, bad: tuple[int, ...] = (), **flags: str) -> ExitCode:
+        """Judge four orders, of which those in `bad` fail."""
+        (self.repository.top / "suite.json").write_text(
+            json.dumps(make_suite(*orders(bad=bad), dataset_id="shop"))
+        )
+        stream = io.StringIO()
+        given = {
+            "suite": "suite.json",
+            "max-regressed-cases": "0",
+            "baseline-store": str(self.store),
+            **{name.replace("_", "-"): value for name, value in flags.items()},
+        }
+        code = run_job(given, {**self.repository.environ, **CLOCK}, stream)
+        self.log = stream.getvalue()
+        return code
+
+    def outputs(self, number: int) -> dict[str, str]:
+        found: dict[str, str] = json.loads((self.store / "runs" / str(number) / "outputs.json").read_text())
+        return found
+
+    def comments(self) -> dict[str, str]:
+        """Every comment by its path below `comments`."""
+        root = self.store / "comments"
+        return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*.md"))}
+
+
+@pytest.fixture
+def shop(repository: Repository, tmp_path: Path) -> Shop:
+    return Shop(repository, tmp_path / "store")
+
+
+def test_prose_is_printed_without_what_a_terminal_obeys(local: LocalDirectory, printed: io.StringIO) -> None:
+    local.say("one\x1b[2J\ntwo")
+    local.warn("mind this")
+    local.fail("no")
+    assert printed.getvalue() == "one[2J\ntwo\nWarning: mind this\nError: no\n"
+
+
+def test_without_a_store_the_comment_is_printed(local: LocalDirectory, printed: io.StringIO) -> None:
+    assert local.publish(lambda marker: f"{marker}\nbody").action == "none"
+    assert "<!-- agent-eval id=default run=0 attempt=0 -->\nbody" in printed.getvalue()
+
+
+def test_without_a_store_nothing_is_known_and_nothing_is_written(
+    local: LocalDirectory, printed: io.StringIO, repository: Repository
+) -> None:
+    with pytest.raises(NoHistory, match="--baseline"):
+        local.candidates([])
+    assert local.base_file("policy.yml") is None
+    assert (local.run.run_url, local.run.head_sha, local.run.base_sha) == (None, None, None)
+    local.write_summary("x")
+    local.write_outputs({"outcome": "passed"})
+    assert printed.getvalue() == ""
+    assert [path.name for path in repository.top.iterdir() if path.name != ".git"] == ["README"]
+
+
+def test_without_a_store_the_comment_is_a_file_beside_the_report(shop: Shop) -> None:
+    shop.evaluate(baseline_store="")
+    comment = shop.repository.top / "agent-eval-out" / "comment.md"
+    assert comment.read_text().startswith("<!-- agent-eval id=default run=0 attempt=0 -->")
+    shop.evaluate(baseline_store="", bad=(1,), min_pass_rate="1")
+    assert "failed" in comment.read_text()
+    assert not shop.store.exists()
+
+
+def test_without_a_store_a_file_of_the_users_is_not_replaced(shop: Shop) -> None:
+    comment = shop.repository.top / "agent-eval-out" / "comment.md"
+    comment.parent.mkdir()
+    comment.write_text("mine")
+    assert shop.evaluate(baseline_store="") is ExitCode.OK
+    assert comment.read_text() == "mine"
+    assert "is not a comment of this evaluation" in shop.log
+
+
+def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None:
+    assert shop.evaluate(baseline_store="", suite="missing.json") is ExitCode.WRONG_REQUEST
+    assert not (shop.repository.top / "agent-eval-out").exists()
+
+
+def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> None:
+    base = shop.repository.commit()
+    shop.evaluate()
+    shop.repository.commit()
+    shop.evaluate(bad=(3,))
+    shop.repository.branch("topic", base)
+    shop.repository.commit()
+    assert shop.evaluate(bad=(2,)) is ExitCode.NO
+    outputs = shop.outputs(3)
+    assert (outputs["baseline-run-id"], outputs["baseline-sha"]) == ("1", base)
+    assert outputs["regressed-cases"] == "1"
+
+
+def test_where_the_base_has_no_run_the_newest_on_its_branch_is_taken(shop: Shop) -> None:
+    shop.repository.commit()
+    shop.evaluate()
+    shop.evaluate()
+    base = shop.repository.commit()
+    shop.repository.branch("topic", base)
+    shop.evaluate(bad=(2,))
+    assert shop.outputs(3)["baseline-run-id"] == "2"
+    assert f"There is no stored run for the merge base `{base[:7]}`." in shop.log
+    assert "newest on main" in next(iter(shop.comments().values()))
+
+
+def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
+    base = shop.repository.commit()
+    shop.repository.branch("topic", base)
+    shop.evaluate(bad=(2,))
+    assert shop.evaluate(bad=(2,)) is ExitCode.OK
+    assert shop.outputs(2)["baseline-run-id"] == ""
+
+
+def test_the_branch_to_compare_with_can_be_named(shop: Shop) -> None:
+    base = shop.repository.commit()
+    shop.repository.branch("release", base)
+    shop.evaluate()
+    shop.repository.branch("topic", base)
+    shop.evaluate(bad=(2,), baseline_branch="release")
+    assert shop.outputs(2)["baseline-run-id"] == "1"
+
+
+def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
+    shop.evaluate()
+    shop.evaluate(bad=(1,))
+    assert shop.evaluate(bad=(1,), baseline_run_id="1") is ExitCode.NO
+    assert shop.outputs(3)["baseline-run-id"] == "1"
+    assert shop.evaluate(baseline_run_id="77") is ExitCode.WRONG_REQUEST
+    assert "The store has no run 77" in shop.log
+
+
+def test_evidence_of_another_evaluation_is_passed_over(shop: Shop) -> None:
+    shop.evaluate(baseline_artifact="safety")
+    shop.evaluate()
+    assert shop.outputs(2)["baseline-run-id"] == ""
+    assert "Run 1 left no evidence `agent-eval-evidence`." in shop.log
+
+
+def test_evidence_that_was_changed_is_refused_loudly(shop: Shop) -> None:
+    shop.evaluate()
+    shop.evaluate()
+    stored = shop.store / "runs" / "2" / "evidence.zip"
+    data = bytearray(stored.read_bytes())
+    data[100] ^= 1
+    stored.write_bytes(data)
+    shop.evaluate()
+    assert shop.outputs(3)["baseline-run-id"] == "1"
+    assert "Warning: The evidence of run 2 is not what was recorded (its digest differs)" in shop.log
+
+
+def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.evaluate()
+    monkeypatch.setattr("agent_eval.ci.baseline.MAX_ARCHIVE_BYTES", 100)
+    shop.evaluate()
+    assert shop.outputs(2)["baseline-run-id"] == ""
+    assert "The evidence of run 1 is too large" in shop.log
+    assert "Warning: The evidence was not stored: The evidence of run 2 is too large" in shop.log
+    assert not (shop.store / "runs" / "2" / "run.json").exists()
+
+
+def test_no_more_runs_are_looked_at_than_elsewhere(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_eval.ci.baseline.MAX_LOOKED_AT", 2)
+    shop.evaluate()
+    for _ in range(2):
+        shop.evaluate(baseline_artifact="other")
+    shop.evaluate()
+    assert shop.outputs(4)["baseline-run-id"] == ""
+    assert "Looked at 2 earlier runs, no further." in shop.log
+
+
+def test_each_branch_and_evaluation_has_one_comment_that_is_updated_in_place(shop: Shop) -> None:
+    base = shop.repository.commit()
+    shop.evaluate()
+    shop.evaluate(bad=(1,))
+    shop.evaluate(comment_id="Safety")
+    shop.repository.branch("topic", base)
+    shop.evaluate()
+    comments = shop.comments()
+    assert len(comments) == 3
+    assert comments["main/default.md"].startswith(
+        f"<!-- agent-eval id=default sha={base} run=2 attempt=1 -->"
+    )
+    assert "failed" in comments["main/default.md"]
+    assert "run=4" in comments["topic/default.md"]
+
+
+def test_an_older_run_does_not_replace_the_comment_of_a_newer_one(shop: Shop) -> None:
+    shop.evaluate()
+    comment = shop.store / "comments" / "main" / "default.md"
+    newer = comment.read_text().replace("run=1 ", "run=9 ")
+    comment.write_text(newer)
+    shop.evaluate()
+    assert comment.read_text() == newer
+    assert "A newer run has already commented" in shop.log
+
+
+def test_an_error_replaces_the_comment_of_an_earlier_run(shop: Shop) -> None:
+    shop.evaluate()
+    assert shop.evaluate(suite="missing.json") is ExitCode.WRONG_REQUEST
+    assert "not evaluated" in shop.comments()["main/default.md"]
+    assert shop.outputs(2)["outcome"] == "error"
+
+
+def test_summary_and_outputs_are_files_of_the_run(shop: Shop) -> None:
+    shop.evaluate(bad=(1,), min_pass_rate="1")
+    run = shop.store / "runs" / "1"
+    assert "order-1" in (run / "summary.md").read_text()
+    outputs = shop.outputs(1)
+    assert (outputs["outcome"], outputs["pass-rate"]) == ("failed", "0.75")
+    assert outputs["comment-url"] == str(shop.store / "comments" / "main" / "default.md")
+
+
+def test_a_store_that_cannot_be_written_costs_no_decision(shop: Shop) -> None:
+    shop.store.write_text("a file")
+    assert shop.evaluate() is ExitCode.OK
+    assert "Outcome: no-baseline" in shop.log
+    assert "Warning: The full report could not be written" in shop.log
+    assert "No comment was written" in shop.log
+
+
+def test_rules_that_the_branch_changes_are_listed(shop: Shop) -> None:
+    (shop.repository.top / "agent-eval.yml").write_text("min-pass-rate: 0.9\n")
+    base = shop.repository.commit()
+    shop.repository.branch("topic", base)
+    (shop.repository.top / "agent-eval.yml").write_text("min-pass-rate: 0.5\n")
+    shop.evaluate()
+    comment = shop.comments()["topic/default.md"]
+    assert "`min-pass-rate` was `0.9` and is now `0.5`" in comment
+
+
+def test_a_file_of_the_base_that_is_no_regular_file_is_an_error_of_the_remote_side(shop: Shop) -> None:
+    (shop.repository.top / "link").symlink_to("README")
+    (shop.repository.top / "folder").mkdir()
+    (shop.repository.top / "folder" / "file").write_text("x")
+    base = shop.repository.commit()
+    shop.repository.branch("topic", base)
+    settings = settings_of(baseline_store=str(shop.store))
+    platform = LocalDirectory(settings, shop.repository.environ, io.StringIO())
+    assert platform.base_file("README") == b"shop\n"
+    assert platform.base_file("missing") is None
+    for path in ("link", "folder"):
+        with pytest.raises(RemoteError, match="regular file"):
+            platform.base_file(path)
+
+
+def test_outside_a_repository_the_newest_run_is_the_baseline(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.evaluate()
+    shop.repository.top = tmp_path / "plain"
+    shop.repository.top.mkdir()
+    monkeypatch.chdir(shop.repository.top)
+    shop.evaluate()
+    assert shop.outputs(2)["baseline-run-id"] == ""
+    assert shop.evaluate(bad=(2,)) is ExitCode.NO
+    assert shop.outputs(3)["baseline-run-id"] == "2"
+
+
+def test_a_detached_checkout_is_compared_and_is_no_baseline(shop: Shop) -> None:
+    shop.evaluate()
+    shop.repository.git("checkout", "--quiet", "--detach")
+    shop.evaluate(bad=(2,))
+    shop.evaluate(bad=(2,))
+    assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "1"]

@@ -1,0 +1,109 @@
+"""The table of platforms: which one a job runs on, and what holds for all of them at once."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from agent_eval.ci.agent import agent_request
+from agent_eval.ci.inputs import PLATFORM_INPUTS
+from agent_eval.ci.platforms.build import platform_for, reporter_for
+from agent_eval.ci.platforms.catalog import (
+    detected_platform,
+    is_secret_of_a_job,
+    load,
+    platform_specs,
+    stated_commit,
+)
+from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local.spec import LOCAL
+from agent_eval.ci.platforms.spec import PlatformSpec, Words
+from agent_eval.config.options import CI, Option
+from agent_eval.errors import UsageError
+from tests.unit.ci.jobs import make_job, settings_of
+
+ELSEWHERE = PlatformSpec(
+    name="elsewhere",
+    platform="nowhere:Elsewhere",
+    detect=lambda environ: environ.get("ELSEWHERE") == "yes",
+    comment_limit=1_000,
+    summary_limit=1_000,
+    words=Words(change="merge request", full_report="job page"),
+    inputs=(Option("elsewhere-token", "secret", "Token.", goes_to="platform.x", commands=(CI,)),),
+    commit_variable="ELSEWHERE_COMMIT",
+    secret_names=frozenset({"ELSEWHERE_JOB_TOKEN"}),
+    secret_prefixes=("ELSEWHERE_SECRET_",),
+)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> PlatformSpec:
+    """A further platform that this job does not run on."""
+    specs = (GITHUB, ELSEWHERE, LOCAL)
+    monkeypatch.setattr("agent_eval.ci.platforms.catalog.platform_specs", lambda: specs)
+    return ELSEWHERE
+
+
+def test_every_row_names_code_that_is_there() -> None:
+    for spec in platform_specs():
+        assert callable(load(spec.platform))
+        assert not spec.reporter or callable(load(spec.reporter))
+
+
+def test_names_are_unique_and_the_last_platform_takes_every_job() -> None:
+    names = [spec.name for spec in platform_specs()]
+    assert len(set(names)) == len(names)
+    assert [spec.name for spec in platform_specs() if spec.detect({})] == [names[-1]]
+
+
+def test_inputs_of_platforms_go_to_the_platform() -> None:
+    assert {row.goes_to for row in PLATFORM_INPUTS} == {f"platform.{row.field}" for row in PLATFORM_INPUTS}
+
+
+def test_a_job_runs_on_the_platform_that_detects_itself(elsewhere: PlatformSpec) -> None:
+    assert detected_platform({"GITHUB_ACTIONS": "true"}) is GITHUB
+    assert detected_platform({"ELSEWHERE": "yes"}) is elsewhere
+    assert detected_platform({"GITHUB_ACTIONS": ""}) is LOCAL
+
+
+def test_outside_ci_the_local_directory_is_built_and_the_caller_reports_wrong_settings() -> None:
+    stream = io.StringIO()
+    assert isinstance(platform_for(settings_of(), {}, stream), LocalDirectory)
+    assert reporter_for({}, stream) is None
+    assert reporter_for({"GITHUB_ACTIONS": "true"}, stream) is not None
+
+
+@pytest.mark.parametrize(
+    ("variable", "secret"),
+    [
+        ("GITHUB_TOKEN", True),
+        ("GH_TOKEN", True),
+        ("ACTIONS_RUNTIME_TOKEN", True),
+        ("INPUT_GITHUB-TOKEN", True),
+        ("AGENT_EVAL_GITHUB_TOKEN", True),
+        ("ELSEWHERE_JOB_TOKEN", True),
+        ("ELSEWHERE_SECRET_A", True),
+        ("AGENT_EVAL_ELSEWHERE_TOKEN", True),
+        ("OPENAI_API_KEY", False),
+        ("GITHUB_SHA", False),
+        ("ELSEWHERE_COMMIT", False),
+    ],
+)
+def test_secrets_of_every_platform_are_kept_from_agents(
+    elsewhere: PlatformSpec, variable: str, secret: bool
+) -> None:
+    assert is_secret_of_a_job(variable) is secret
+
+
+def test_an_agent_on_one_platform_may_not_see_the_token_of_another(elsewhere: PlatformSpec) -> None:
+    settings = settings_of(agent_command="true", agent_env="ELSEWHERE_JOB_TOKEN")
+    with pytest.raises(UsageError, match="ELSEWHERE_JOB_TOKEN is the job's own"):
+        agent_request(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))
+
+
+def test_the_commit_is_what_a_platforms_variable_says(elsewhere: PlatformSpec) -> None:
+    assert stated_commit({"GITHUB_SHA": "A" * 40}) == "a" * 40
+    assert stated_commit({"GITHUB_SHA": "main; rm -rf /", "ELSEWHERE_COMMIT": "b" * 64}) == "b" * 64
+    assert stated_commit({"GITHUB_SHA": "a" * 39}) is None
