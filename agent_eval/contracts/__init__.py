@@ -44,7 +44,6 @@ from agent_eval.contracts.execution import (
     TrialLimits,
 )
 from agent_eval.contracts.gate import (
-    ABSOLUTE_RULES,
     AppliedWaiver,
     ExpiredExcuse,
     GateDecision,
@@ -95,7 +94,6 @@ from agent_eval.contracts.verdict import (
 )
 
 __all__ = [
-    "ABSOLUTE_RULES",
     "READABLE_SCHEMA_VERSIONS",
     "RECORDED_METADATA",
     "REPLAY_CONTRACT",

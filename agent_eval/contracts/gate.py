@@ -21,7 +21,11 @@ class GateStatus(StrEnum):
 
 
 class Thresholds(Contract):
-    """The specification's six rules. Rates are shares from 0 to 1; null means the rule is not set."""
+    """The limits of the gate's rules (`config.rules`). Rates are shares from 0 to 1; null sets no rule.
+
+    Example:
+        >>> Thresholds(min_pass_rate=0.9, max_regressed_cases=0)
+    """
 
     min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
@@ -34,10 +38,6 @@ class Thresholds(Contract):
     def any_set(self) -> bool:
         """Whether at least one rule is set."""
         return any(getattr(self, name) is not None for name in Thresholds.model_fields)
-
-
-ABSOLUTE_RULES = ("min_pass_rate", "max_hard_fail_rate")
-"""Rules that need no baseline."""
 
 
 class RuleResult(Contract):

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_eval.config.rules import RULES
 from agent_eval.contracts import (
     Comparison,
     GateDecision,
@@ -223,8 +224,8 @@ def decide(
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
-    `min_pass_rate` and `max_hard_fail_rate` are held against the candidate's whole run, the other four
-    against the compared cases. With no case compared none of these four can hold.
+    Absolute rules, such as `min_pass_rate`, are held against the candidate's whole run, the others against
+    the compared cases. With no case compared none of the others can hold.
 
     Args:
         comparison: From `compare`, perhaps read back from a file.
@@ -242,8 +243,7 @@ def decide(
     if not thresholds.any_set:
         raise UsageError(
             "the gate has no rule, so it cannot say yes or no",
-            remedy="Set at least one of --min-pass-rate, --max-hard-fail-rate, --max-pass-rate-drop, "
-            "--max-hard-fail-increase, --max-regressed-cases, --max-new-hard-fail-cases.",
+            remedy=f"Set at least one of {', '.join(rule.flag for rule in RULES)}.",
         )
     excuses = Excuses()
     if waivers:
@@ -267,7 +267,7 @@ def decide(
 
 
 def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
-    """Decide on a first run: the two absolute rules apply, the others are listed as not applied.
+    """Decide on a first run: absolute rules apply, the others are listed as not applied.
 
     Without an absolute rule the status is `no-baseline`, which is not a pass.
 
@@ -354,9 +354,9 @@ def _check(thresholds: Thresholds) -> None:
 
 
 def _bad_threshold(name: str, value: object) -> UsageError:
-    wanted = "a whole number from 0 on" if name.endswith("_cases") else "a share from 0 to 1"
+    rule = next(rule for rule in RULES if rule.field == name)
     return UsageError(
-        f"{name} must be {wanted}, not {value!r}",
-        remedy=f"Give --{name.replace('_', '-')} {wanted}, or leave it out.",
+        f"{name} must be {rule.limits}, not {value!r}",
+        remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
         field=name,
     )

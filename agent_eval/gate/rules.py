@@ -1,8 +1,8 @@
-"""The six rules, on exact shares.
+"""Hold the gate's rules (`config.rules`) against a run or a comparison, on exact shares.
 
 Rates are stored as binary floats, in which 0.95 - 0.90 is more than 0.05. Every rate here is a number of
-cases over a number of cases, and every threshold a decimal somebody wrote, so both are taken back to exact
-fractions before they are compared.
+cases over a number of cases, and every threshold a decimal from a file or a flag, so both are taken back to
+exact fractions before they are compared.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from agent_eval.contracts import ABSOLUTE_RULES, Comparison, Metric, RuleResult, RunReference, Thresholds
+from agent_eval.config.rules import RULES, Rule, Unit, find_rule
+from agent_eval.contracts import Comparison, Metric, RuleResult, RunReference, Thresholds
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.text.numbers import allowed, apart, count, distance, of_all, percent
+from agent_eval.text.numbers import allowed, apart, count, distance, of_all, percent, verb
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """What the rules are held against, as numbers of cases.
 
     `total`, `passed`, `hard_failed` and `skipped` are of the candidate's whole run. The pairs
-    `(baseline, candidate)` are over the `compared` cases.
+    `(baseline, candidate)` are over the `compared` cases. A rule names the field that it is held against.
+
+    Example:
+        >>> Measured(total=20, passed=18, hard_failed=1)
     """
 
     total: int
@@ -69,7 +73,12 @@ def measure_run(run: RunReference) -> Measured:
     ):
         if rate != number / summary.total_cases:
             raise _contradiction(f"candidate.summary.{name}")
-    return Measured(summary.total_cases, summary.passed_cases, summary.hard_fail_cases, summary.skipped_cases)
+    return Measured(
+        total=summary.total_cases,
+        passed=summary.passed_cases,
+        hard_failed=summary.hard_fail_cases,
+        skipped=summary.skipped_cases,
+    )
 
 
 def measure(comparison: Comparison) -> Measured:
@@ -97,11 +106,8 @@ def measure(comparison: Comparison) -> Measured:
     if passed[1] - passed[0] != moved:
         raise _contradiction("metrics.pass_rate")
     _check_trials(comparison)
-    return Measured(
-        total=run.total,
-        passed=run.passed,
-        hard_failed=run.hard_failed,
-        skipped=run.skipped,
+    return replace(
+        run,
         has_baseline=True,
         compared=compared,
         pair_passed=passed,
@@ -133,18 +139,18 @@ def _check_trials(comparison: Comparison) -> None:
 
 
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
-    """The result of every rule that is set, in the order of `Thresholds`.
+    """Hold every rule that is set against what was measured, in the order of the table.
 
     A run in which no judge had anything to judge breaks one more: nothing measured is not a pass.
     """
-    rules = [
-        _apply(name, getattr(thresholds, name), measured)
-        for name in Thresholds.model_fields
-        if getattr(thresholds, name) is not None
+    results = [
+        _apply(rule, limit, measured)
+        for rule in RULES
+        if (limit := getattr(thresholds, rule.field)) is not None
     ]
     if measured.skipped == measured.total:
-        rules.append(_nothing_measured(measured.total))
-    return rules
+        results.append(_nothing_measured(measured.total))
+    return results
 
 
 def _nothing_measured(total: int) -> RuleResult:
@@ -158,98 +164,123 @@ def _nothing_measured(total: int) -> RuleResult:
 
 
 def exact(value: float) -> Fraction:
-    """The decimal somebody wrote: `exact(0.05) == Fraction(1, 20)`."""
+    """The decimal that was written: `exact(0.05) == Fraction(1, 20)`."""
     return Fraction(repr(value))
 
 
-def _apply(name: str, threshold: float, measured: Measured) -> RuleResult:
-    if name not in ABSOLUTE_RULES and not measured.compared:
-        message = f"{name} cannot hold: no case could be compared with the baseline."
-        if not measured.has_baseline:
-            message = f"{name} needs a baseline and there is none, so it was not applied."
-        return RuleResult(
-            rule=name, threshold=threshold, applied=measured.has_baseline, passed=False, message=message
-        )
-    value, finding = _FINDINGS[name](measured, threshold)
+def _apply(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
+    if not rule.is_absolute and not measured.compared:
+        return _not_held(rule, threshold, measured)
+    value, words = _FINDINGS[rule.unit](rule, measured, threshold)
     limit = exact(threshold)
-    if name.startswith("min_"):
-        passed = value >= limit
-        word = "not below" if passed else "below"
-    else:
-        passed = value <= limit
-        word = "not above" if passed else "above"
-    shown = f"{threshold}" if name.endswith("_cases") else allowed(threshold)
-    if name in _DIFFERENCES:
-        shown = f"{shown.rstrip('%')} points"
+    passed = value >= limit if rule.bound == "at least" else value <= limit
+    side = "below" if rule.bound == "at least" else "above"
+    stated = f"{'not ' if passed else ''}{side} {rule.field} {_limit(rule, threshold)}"
     return RuleResult(
-        rule=name,
+        rule=rule.field,
         threshold=threshold,
         value=float(value),
         passed=passed,
-        message=f"{finding}, {word} {name} {shown}.",
+        message=f"{rule.finding.format_map(words)}, {stated}.",
     )
 
 
-def _pass_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
-    share = Fraction(measured.passed, measured.total)
-    return share, f"{of_all(measured.passed, measured.total, 'case')} passed ({_percent(share, limit)})"
-
-
-def _hard_fail_rate(measured: Measured, limit: float) -> tuple[Fraction, str]:
-    share = Fraction(measured.hard_failed, measured.total)
-    failed = of_all(measured.hard_failed, measured.total, "case")
-    return share, f"{failed} hard-failed ({_percent(share, limit)})"
-
-
-def _pass_rate_drop(measured: Measured, limit: float) -> tuple[Fraction, str]:
-    before, now = measured.pair_passed
-    drop = Fraction(before - now, measured.compared)
-    moved = "fell" if drop > 0 else "rose" if drop < 0 else "moved"
-    return drop, (
-        f"The pass rate {moved} by {_points(drop, limit)} ({before} to {now} of {measured.compared} "
-        "compared cases)"
+def _not_held(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
+    """The result of a rule on compared cases where there are none."""
+    message = f"{rule.field} cannot hold: no case could be compared with the baseline."
+    if not measured.has_baseline:
+        message = f"{rule.field} needs a baseline and there is none, so it was not applied."
+    return RuleResult(
+        rule=rule.field, threshold=threshold, applied=measured.has_baseline, passed=False, message=message
     )
 
 
-def _hard_fail_increase(measured: Measured, limit: float) -> tuple[Fraction, str]:
-    before, now = measured.pair_hard_failed
-    rise = Fraction(now - before, measured.compared)
-    moved = "rose" if rise > 0 else "fell" if rise < 0 else "moved"
-    return rise, (
-        f"The hard fail rate {moved} by {_points(rise, limit)} ({before} to {now} of {measured.compared} "
-        "compared cases)"
-    )
+def _limit(rule: Rule, threshold: float) -> str:
+    if rule.unit == "cases":
+        return f"{threshold}"
+    shown = allowed(threshold)
+    return f"{shown.rstrip('%')} points" if rule.unit == "points" else shown
 
 
-def _regressed_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
-    return Fraction(measured.regressed), f"{count(measured.regressed, 'case')} regressed"
+Finding = tuple[Fraction, dict[str, str]]
+"""What a rule measured, and the words that its `finding` names."""
 
 
-def _new_hard_fail_cases(measured: Measured, _limit: float) -> tuple[Fraction, str]:
-    return Fraction(measured.new_hard_fails), f"{count(measured.new_hard_fails, 'case')} newly hard-failed"
+def _share(rule: Rule, measured: Measured, limit: float) -> Finding:
+    number: int = getattr(measured, rule.measure)
+    share = Fraction(number, measured.total)
+    shown = percent(float(share), decimals=apart(float(share), limit))
+    return share, {"cases": of_all(number, measured.total, "case"), "share": shown}
 
 
-_FINDINGS: dict[str, Callable[[Measured, float], tuple[Fraction, str]]] = {
-    "min_pass_rate": _pass_rate,
-    "max_hard_fail_rate": _hard_fail_rate,
-    "max_pass_rate_drop": _pass_rate_drop,
-    "max_hard_fail_increase": _hard_fail_increase,
-    "max_regressed_cases": _regressed_cases,
-    "max_new_hard_fail_cases": _new_hard_fail_cases,
+def _points(rule: Rule, measured: Measured, limit: float) -> Finding:
+    before, now = getattr(measured, rule.measure)
+    change = Fraction(now - before, measured.compared)
+    value = -change if rule.worse == "fell" else change
+    size = float(value)
+    points = distance(size, decimals=apart(size, limit)) if size else "0"
+    moved = "rose" if change > 0 else "fell" if change < 0 else "moved"
+    over = f"{before} to {now} of {measured.compared} compared cases"
+    return value, {"moved": f"{moved} by {points} points ({over})"}
+
+
+def _cases(rule: Rule, measured: Measured, _limit: float) -> Finding:
+    number: int = getattr(measured, rule.measure)
+    return Fraction(number), {"cases": count(number, "case")}
+
+
+_FINDINGS: dict[Unit, Callable[[Rule, Measured, float], Finding]] = {
+    "share": _share,
+    "points": _points,
+    "cases": _cases,
 }
-"""Each rule's measured value and the beginning of its sentence, given its limit."""
-
-_DIFFERENCES = frozenset({"max_pass_rate_drop", "max_hard_fail_increase"})
-"""Rules on the difference of two shares: their figures are percentage points."""
 
 
-def _percent(share: Fraction, limit: float) -> str:
-    return percent(float(share), decimals=apart(float(share), limit))
+def rule_clause(result: RuleResult) -> str | None:
+    """What a rule measured and allows, as a clause: no capital, no full stop.
+
+    Returns:
+        None for a check that is no rule of the table, and for a rule of which nothing was measured: the
+        result's own message says all there is then.
+    """
+    rule = find_rule(result.rule)
+    if rule is None or result.value is None:
+        return None
+    measured = rule.clause.format_map(_CLAUSES[rule.unit](rule, result.value, result.threshold))
+    return f"{measured} ({_allowance(rule, result.threshold)})"
 
 
-def _points(difference: Fraction, limit: float) -> str:
-    size = float(difference)
-    return f"{distance(size, decimals=apart(size, limit))} points" if size else "0 points"
+def _allowance(rule: Rule, threshold: float) -> str:
+    if rule.bound == "at least":
+        return f"at least {allowed(threshold)} required"
+    if not threshold:
+        return "none allowed"
+    shown = {"cases": f"{threshold:,.0f}", "points": allowed(threshold).removesuffix("%")}
+    return f"at most {shown.get(rule.unit, allowed(threshold))} allowed"
+
+
+def _share_in_words(_rule: Rule, value: float, threshold: float) -> dict[str, str]:
+    return {"share": percent(value, decimals=apart(value, threshold))}
+
+
+def _points_in_words(rule: Rule, value: float, threshold: float) -> dict[str, str]:
+    if not value:
+        return {"moved": "did not move"}
+    better = "rose" if rule.worse == "fell" else "fell"
+    size = distance(value, decimals=apart(abs(value), threshold))
+    return {"moved": f"{rule.worse if value > 0 else better} by {size} points"}
+
+
+def _cases_in_words(_rule: Rule, value: float, _threshold: float) -> dict[str, str]:
+    number = int(value)
+    return {"cases": count(number, "case"), "fails": verb(number, "fails", "fail")}
+
+
+_CLAUSES: dict[Unit, Callable[[Rule, float, float], dict[str, str]]] = {
+    "share": _share_in_words,
+    "points": _points_in_words,
+    "cases": _cases_in_words,
+}
 
 
 def _pair(comparison: Comparison, name: str) -> tuple[int, int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agent_eval.config.rules import RULES, find_rule
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
-from agent_eval.reports.blocks import whole
+from agent_eval.gate.rules import rule_clause
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts, nothing_shared
-from agent_eval.text.numbers import allowed, apart, count, distance, margin, of_all, percent, verb
+from agent_eval.text.numbers import count, margin, of_all, percent, verb
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -29,84 +30,31 @@ NOTHING_SHARED = "nothing to compare"
 _OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
 """Words with which sentences of the gate begin, besides numbers and names."""
 
+_LAST = max(rule.rank for rule in RULES)
+
 Quote = Callable[[str], str]
 """Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
-
-
-def _min_pass_rate(rule: RuleResult, value: float) -> str:
-    share = percent(value, decimals=apart(value, rule.threshold))
-    return f"the pass rate is {share} (at least {allowed(rule.threshold)} required)"
-
-
-def _max_hard_fail_rate(rule: RuleResult, value: float) -> str:
-    share = percent(value, decimals=apart(value, rule.threshold))
-    return f"{share} of cases fail hard ({_at_most(allowed(rule.threshold), rule.threshold)})"
-
-
-def _max_pass_rate_drop(rule: RuleResult, value: float) -> str:
-    return f"the pass rate {_moved(-value, rule.threshold)} ({_at_most_points(rule.threshold)})"
-
-
-def _max_hard_fail_increase(rule: RuleResult, value: float) -> str:
-    return f"the hard-fail rate {_moved(value, rule.threshold)} ({_at_most_points(rule.threshold)})"
-
-
-def _moved(difference: float, threshold: float) -> str:
-    if not difference:
-        return "did not move"
-    size = distance(difference, decimals=apart(abs(difference), threshold))
-    return f"{'rose' if difference > 0 else 'fell'} by {size} points"
-
-
-def _max_regressed_cases(rule: RuleResult, value: float) -> str:
-    return f"{count(int(value), 'case')} regressed ({_at_most(whole(rule.threshold), rule.threshold)})"
-
-
-def _max_new_hard_fail_cases(rule: RuleResult, value: float) -> str:
-    fail = verb(int(value), "fails", "fail")
-    return (
-        f"{count(int(value), 'case')} newly {fail} hard ({_at_most(whole(rule.threshold), rule.threshold)})"
-    )
-
-
-def _at_most(shown: str, threshold: float) -> str:
-    return f"at most {shown} allowed" if threshold else "none allowed"
-
-
-def _at_most_points(threshold: float) -> str:
-    return _at_most(allowed(threshold).removesuffix("%"), threshold)
-
-
-_SENTENCES: dict[str, Callable[[RuleResult, float], str]] = {
-    "min_pass_rate": _min_pass_rate,
-    "max_hard_fail_rate": _max_hard_fail_rate,
-    "max_pass_rate_drop": _max_pass_rate_drop,
-    "max_hard_fail_increase": _max_hard_fail_increase,
-    "max_regressed_cases": _max_regressed_cases,
-    "max_new_hard_fail_cases": _max_new_hard_fail_cases,
-}
-
-# What people ask first: which cases, then which rates.
-_ORDER = ("max_regressed_cases", "max_new_hard_fail_cases", "max_pass_rate_drop", "min_pass_rate")
 
 
 def rule_sentence(rule: RuleResult, quote: Quote) -> str:
     """What one rule measured and allows, without a capital and a full stop.
 
     Args:
-        rule: Its own message is used, through `quote`, where the rule is not one of the six.
+        rule: Its own message is used, through `quote`, where the table of rules has no words for it.
         quote: See `Quote`.
     """
-    write = _SENTENCES.get(rule.rule)
-    if write is None or rule.value is None:
-        return quote(rule.message).rstrip(".")
-    return write(rule, rule.value)
+    return rule_clause(rule) or quote(rule.message).rstrip(".")
 
 
 def broken_rules(decision: GateDecision) -> list[RuleResult]:
     """The rules that were applied and do not hold, what people ask first in front."""
     broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
-    return sorted(broken, key=lambda rule: _ORDER.index(rule.rule) if rule.rule in _ORDER else len(_ORDER))
+    return sorted(broken, key=_rank)
+
+
+def _rank(result: RuleResult) -> int:
+    rule = find_rule(result.rule)
+    return rule.rank if rule is not None else _LAST
 
 
 def why(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.config.rules import Unit, find_rule
 from agent_eval.contracts import (
     CaseRegression,
     Cluster,
@@ -324,13 +325,10 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     return f"{shown}\n\nand {count(hidden, 'more judge')}" if hidden else shown
 
 
-_RULES: dict[str, tuple[str, Callable[[float, float], tuple[str, str]]]] = {
-    "min_pass_rate": ("Pass rate, at least", share_and_limit),
-    "max_hard_fail_rate": ("Hard-fail rate, at most", share_and_limit),
-    "max_pass_rate_drop": ("Pass-rate drop, at most", difference_and_limit),
-    "max_hard_fail_increase": ("Hard-fail increase, at most", difference_and_limit),
-    "max_regressed_cases": ("Regressed cases, at most", whole_and_limit),
-    "max_new_hard_fail_cases": ("New hard fails, at most", whole_and_limit),
+_FIGURES: dict[Unit, Callable[[float, float], tuple[str, str]]] = {
+    "share": share_and_limit,
+    "points": difference_and_limit,
+    "cases": whole_and_limit,
 }
 
 
@@ -339,7 +337,9 @@ def _rules(decision: GateDecision | None, comparison: Comparison | None, detail:
         return ""
     rows = []
     for rule in decision.rules[: detail.sentences]:
-        name, show = _RULES.get(rule.rule, (plain(rule.rule, limit=detail.name), figure_and_limit))
+        known = find_rule(rule.rule)
+        name = known.title if known else plain(rule.rule, limit=detail.name)
+        show = _FIGURES[known.unit] if known else figure_and_limit
         # Nothing measured is shown as the limit, and then not.
         value, limit = show(rule.threshold if rule.value is None else rule.value, rule.threshold)
         if not rule.applied:

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from agent_eval.config.options import CI, Option
+from agent_eval.config.rules import RULES
+
+THRESHOLDS: tuple[Option, ...] = tuple(
+    Option(
+        rule.option,
+        "count" if rule.unit == "cases" else "share",
+        rule.help,
+        goes_to=f"thresholds.{rule.field}",
+        commands=(CI,),
+    )
+    for rule in RULES
+)
+"""An option for each rule of the gate."""
 
 GATE: tuple[Option, ...] = (
-    Option(
-        "min-pass-rate",
-        "share",
-        "The share of cases that must pass, from 0 to 1. Needs no baseline.",
-        goes_to="thresholds.min_pass_rate",
-        commands=(CI,),
-    ),
-    Option(
-        "max-hard-fail-rate",
-        "share",
-        "The share of cases that may fail hard, from 0 to 1. Needs no baseline.",
-        goes_to="thresholds.max_hard_fail_rate",
-        commands=(CI,),
-    ),
-    Option(
-        "max-pass-rate-drop",
-        "share",
-        "How far the pass rate may fall below the baseline's, 0 to 1.",
-        goes_to="thresholds.max_pass_rate_drop",
-        commands=(CI,),
-    ),
-    Option(
-        "max-hard-fail-increase",
-        "share",
-        "How far the hard fail rate may rise above the baseline's, 0 to 1.",
-        goes_to="thresholds.max_hard_fail_increase",
-        commands=(CI,),
-    ),
-    Option(
-        "max-regressed-cases",
-        "count",
-        "How many cases may get worse than in the baseline.",
-        goes_to="thresholds.max_regressed_cases",
-        commands=(CI,),
-    ),
-    Option(
-        "max-new-hard-fail-cases",
-        "count",
-        "How many cases may fail hard that did not in the baseline.",
-        goes_to="thresholds.max_new_hard_fail_cases",
-        commands=(CI,),
-    ),
+    *THRESHOLDS,
     Option(
         "preset",
         "choice",

@@ -1,0 +1,143 @@
+"""Every rule of the gate is measured, can be set everywhere, and has words everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import agent_eval
+from agent_eval.ci.inputs import INPUT_BY_NAME
+from agent_eval.comparison.compare import compare
+from agent_eval.config.rules import RULES, Rule, find_rule
+from agent_eval.contracts import GateStatus, Thresholds
+from agent_eval.gate.decide import decide, parse_thresholds
+from agent_eval.gate.rules import Measured, apply_rules, rule_clause
+from agent_eval.reports.detail import COMMENT
+from agent_eval.reports.sentences import rule_sentence
+from agent_eval.reports.suite import behind_a_click
+from tests.unit.comparison.views import view
+
+ROOT = Path(__file__).parents[2]
+NOW = "2026-01-14T10:00:00+00:00"
+STARTER = Path(agent_eval.__file__).parent / "demo" / "starter"
+EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.field)
+
+MEASURED = Measured(
+    total=40,
+    passed=30,
+    hard_failed=4,
+    has_baseline=True,
+    compared=20,
+    pair_passed=(18, 15),
+    pair_hard_failed=(1, 3),
+    regressed=3,
+    new_hard_fails=2,
+)
+
+
+def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
+    assert [rule.field for rule in RULES] == list(Thresholds.model_fields)
+    assert len({rule.label for rule in RULES}) == len(RULES)
+
+
+@EACH
+def test_a_rule_is_held_against_a_number_that_is_measured(rule: Rule) -> None:
+    assert rule.measure in {field.name for field in fields(Measured)}
+    pair = rule.unit == "points"
+    assert isinstance(getattr(MEASURED, rule.measure), tuple) == pair
+    [result] = apply_rules(Thresholds(**{rule.field: rule.example}), MEASURED)
+    assert result.applied
+    assert result.value is not None
+
+
+@EACH
+def test_a_rule_takes_the_limits_that_its_words_promise(rule: Rule) -> None:
+    whole = rule.limits == "a whole number from 0 on"
+    assert getattr(parse_thresholds({rule.field: 1}), rule.field) == 1
+    assert getattr(Thresholds(**{rule.field: rule.example}), rule.field) == rule.example
+    for wrong in (-1, 0.5 if whole else 1.5, float("nan")):
+        with pytest.raises(Exception, match=rule.limits) as refused:
+            parse_thresholds({rule.field: wrong})
+        assert rule.flag in refused.value.remedy  # type: ignore[attr-defined]
+
+
+@EACH
+def test_a_rule_without_a_comparison_is_applied_only_when_it_is_absolute(rule: Rule) -> None:
+    alone = Measured(total=40, passed=30, hard_failed=4)
+    [result] = apply_rules(Thresholds(**{rule.field: rule.example}), alone)
+    assert result.applied == rule.is_absolute
+
+
+@EACH
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_rule_has_words_in_the_decision_and_in_the_comment(rule: Rule, holds: bool) -> None:
+    strict, lax = (1, 0) if rule.bound == "at least" else (0, 1)
+    limit = (lax if holds else strict) * (40 if rule.unit == "cases" else 1)
+    [result] = apply_rules(Thresholds(**{rule.field: limit}), MEASURED)
+    assert result.passed == holds
+    assert rule.field in result.message
+    clause = rule_clause(result)
+    assert clause == rule_sentence(result, lambda _: "the message, for want of words")
+    assert clause is not None
+    assert rule.field not in clause
+    assert not re.search(r"[{}]", result.message + clause)
+
+
+def test_a_decision_shows_every_rule_by_its_name_in_the_table() -> None:
+    found = compare(view({"a": "passed"}), view({"a": "failed"}), changed="refuse", generated_at=NOW)
+    limits = Thresholds(**{rule.field: rule.example for rule in RULES})
+    decision = decide(found, limits, generated_at=NOW)
+    assert decision.gate_status is GateStatus.FAILED
+    shown = "\n".join(behind_a_click(found.candidate, found, decision, COMMENT[0]))
+    for rule in RULES:
+        assert f"| {rule.title} |" in shown
+        assert rule.field not in shown
+
+
+@EACH
+def test_a_rule_is_an_input_of_the_ci_job(rule: Rule) -> None:
+    option = INPUT_BY_NAME[rule.option]
+    assert (option.goes_to, option.help) == (f"thresholds.{rule.field}", rule.help)
+
+
+def test_a_check_that_is_no_rule_is_not_in_the_table() -> None:
+    assert find_rule("something_measured") is None
+
+
+def starter_json() -> str:
+    return json.dumps({rule.field: rule.example for rule in RULES}, indent=2) + "\n"
+
+
+def starter_policy() -> str:
+    return "".join(f"#  {rule.field}: {rule.example}\n" for rule in RULES)
+
+
+def guide() -> str:
+    rows = [f"| `{rule.flag} {rule.example}` | {rule.help} |" for rule in RULES]
+    return "\n".join(["| flag of `gate` | |", "|---|---|", *rows]) + "\n"
+
+
+SHOWN = {
+    STARTER / "gate.json": ("", starter_json, r"\Z"),
+    STARTER / "gate.yml": ("thresholds: {}\n", starter_policy, r"\n# Cases known"),
+    ROOT / "docs" / "guides" / "first-evaluation.md": ("<!-- rules -->\n", guide, r"\nA \*\*hard fail"),
+}
+"""By file: what stands before the rules, the rules as it shows them, and what comes after."""
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.name)
+def test_starter_files_and_the_guide_show_every_rule(file: Path) -> None:
+    before, show, after = SHOWN[file]
+    text = file.read_text(encoding="utf-8")
+    part = re.compile(rf"({re.escape(before)})(.*?)(?={after})", re.DOTALL)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        text = part.sub(lambda found: found.group(1) + show(), text, count=1)
+        file.write_text(text, encoding="utf-8")
+    found = part.search(text)
+    assert found is not None
+    assert found.group(2) == show(), f"`make generated` writes the rules in {file.name} anew"
