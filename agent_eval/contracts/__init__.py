@@ -91,6 +91,7 @@ from agent_eval.contracts.verdict import (
     VerdictRow,
     case_result,
     combine,
+    with_verdicts,
 )
 
 __all__ = [
@@ -174,4 +175,5 @@ __all__ = [
     "summarize",
     "trials_result",
     "unknown_fields",
+    "with_verdicts",
 ]

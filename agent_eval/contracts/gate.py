@@ -24,7 +24,8 @@ class Thresholds(Contract):
     """The limits of the gate's rules (`config.rules`). Rates are shares from 0 to 1; null sets no rule.
 
     Example:
-        >>> Thresholds(min_pass_rate=0.9, max_regressed_cases=0)
+        >>> Thresholds(min_pass_rate=0.9, max_regressed_cases=0).any_set
+        True
     """
 
     min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)

@@ -188,6 +188,15 @@ def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> Cas
     )
 
 
+def with_verdicts(result: CaseResult, verdicts: list[Verdict]) -> CaseResult:
+    """Copy a result with other verdicts in place of its own; what does not follow from them stays."""
+    outcome, hard_failed, score = combine(
+        [(verdict.judge_id, verdict.outcome, verdict.hard, verdict.weight) for verdict in verdicts]
+    )
+    follows = {"outcome": outcome, "passed": outcome is _PASSED, "hard_failed": hard_failed, "score": score}
+    return result.model_copy(update={**follows, "verdicts": verdicts})
+
+
 class VerdictRow(TypedDict):
     """A `Verdict` as it stands in `verdicts.json`."""
 

@@ -22,6 +22,7 @@ from agent_eval.contracts import (
     Verdict,
     case_result,
     trials_result,
+    with_verdicts,
 )
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
@@ -165,7 +166,7 @@ def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:
     # A plug-in's verdict may be of a class of its own, which may raise anything.
     except Exception:
         verdicts = [_encodable_verdict(verdict) for verdict in result.verdicts]
-    checked = case_result(result.case_id, verdicts, trial=result.trial)
+    checked = with_verdicts(result, verdicts)
     return checked, dumps(result_row(checked))
 
 

@@ -25,7 +25,9 @@ class Measured:
     `(baseline, candidate)` are over the `compared` cases. A rule names the field that it is held against.
 
     Example:
-        >>> Measured(total=20, passed=18, hard_failed=1)
+        >>> measured = Measured(total=20, passed=18, hard_failed=1)
+        >>> apply_rules(Thresholds(min_pass_rate=0.9), measured)[0].message
+        '18 of 20 cases passed (90.0%), not below min_pass_rate 90%.'
     """
 
     total: int

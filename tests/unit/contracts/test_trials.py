@@ -15,6 +15,7 @@ from agent_eval.contracts import (
     case_policy,
     summarize,
     trials_result,
+    with_verdicts,
 )
 from agent_eval.contracts.trials import ALL, pass_curve
 from agent_eval.errors import InvalidInput
@@ -58,6 +59,14 @@ def test_every_field_of_a_trial_comes_along_into_the_result_of_its_case() -> Non
     for name in TrialResult.model_fields:
         assert [getattr(one, name) for one in kept] == [getattr(one, name) for one in trials], name
     assert set(TrialResult.model_fields) < set(CaseResult.model_fields)
+
+
+def test_other_verdicts_change_what_follows_from_them_and_nothing_else() -> None:
+    [failed] = results("failed")
+    [passed] = results("passed")
+    assert with_verdicts(failed.model_copy(update={"trial": 3}), passed.verdicts) == passed.model_copy(
+        update={"trial": 3}
+    )
 
 
 def test_a_single_trial_is_the_result_as_it_stands() -> None:
