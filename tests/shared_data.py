@@ -20,5 +20,5 @@ def shared_path(relative: str) -> Path:
     root = Path(os.environ.get("AGENT_EVAL_SHARED") or REPOSITORY.parent / "shared")
     path = root / relative
     if not path.exists():
-        pytest.skip(f"{relative} is not beside the checkout (AGENT_EVAL_SHARED names another folder)")
+        pytest.skip("of data sets that are not beside the checkout (AGENT_EVAL_SHARED names their folder)")
     return path

@@ -1,21 +1,24 @@
-"""Running the real command line as a process."""
+"""Run the real command line as a process."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import io
 import json
 import os
 import resource
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.e2e.fork_server import PROGRAM, REPOSITORY, Command, ForkServer, may_fork
+from tests.extent import FULL
 
 CLOCK = "2026-01-14T10:00:00+00:00"
+TIMEOUT = 120
 
 
 @dataclass(frozen=True)
@@ -47,33 +50,64 @@ def agent_eval(
     cwd: Path,
     environ: Mapping[str, str] | None = None,
     largest_file: int | None = None,
+    fresh: bool = False,
 ) -> Ended:
     """Run `agent-eval` in a directory, with the clock pinned.
 
     Args:
         largest_file: Bytes beyond which the kernel refuses to let a file grow: a disk that is full.
+        fresh: Start an interpreter of its own even where a fork would do: see `execute`.
     """
-
-    def limit() -> None:
-        if largest_file is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
     # What measures coverage could not write its file either, and would say so on stderr.
     measured = largest_file is None
+    kept = {
+        name: value
+        for name, value in environment(environ).items()
+        if measured or not name.startswith("COVERAGE_")
+    }
+    return execute(Command((*PROGRAM, *map(str, arguments)), str(cwd), kept, largest_file), fresh=fresh)
+
+
+_SERVER = ForkServer()
+atexit.register(_SERVER.close)
+_MEASURED = any(name.startswith("COVERAGE_") for name in os.environ)
+
+
+def execute(command: Command, *, join: bool = False, fresh: bool = False) -> Ended:
+    """Run a command: forked, which is quick, or started afresh where that makes a difference.
+
+    Args:
+        join: Send stderr to stdout.
+        fresh: Start an interpreter of its own, as all commands of a full run have it.
+    """
+    if fresh or FULL or _MEASURED or not may_fork(command):
+        return _start_afresh(command, join=join)
+    code, out, err = _SERVER.run(command, timeout=TIMEOUT, join=join)
+    return Ended(code, _text(out), _text(err))
+
+
+def _start_afresh(command: Command, *, join: bool) -> Ended:
+    def limit() -> None:
+        if command.largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
+
     done = subprocess.run(
-        [sys.executable, "-m", "agent_eval", *map(str, arguments)],
-        cwd=cwd,
-        env={
-            name: value
-            for name, value in environment(environ).items()
-            if measured or not name.startswith("COVERAGE_")
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
+        command.words,
+        cwd=command.cwd,
+        env=command.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if join else subprocess.PIPE,
+        timeout=TIMEOUT,
         preexec_fn=limit,
+        check=False,
     )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return Ended(done.returncode, _text(done.stdout), _text(done.stderr or b""))
+
+
+def _text(printed: bytes) -> str:
+    """As subprocess decodes it."""
+    return io.TextIOWrapper(io.BytesIO(printed)).read()
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -104,3 +138,6 @@ def tree(root: Path) -> dict[str, str]:
         else:
             found[name] = "neither file, directory nor link"
     return found
+
+
+__all__ = ["CLOCK", "REPOSITORY", "Ended", "agent_eval", "environment", "execute", "tree"]

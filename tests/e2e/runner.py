@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.program import CLOCK, REPOSITORY, environment
+from tests.e2e.fork_server import PROGRAM, Command
+from tests.e2e.program import CLOCK, REPOSITORY, environment, execute
 from tests.factories import make_case, make_suite
 from tests.fakes import github as fake
 from tests.fakes.github import TOKEN, FakeGitHub, sha
@@ -161,7 +160,7 @@ class Runner:
         *,
         attempt: int = 1,
         environ: dict[str, str] | None = None,
-        command: tuple[str, ...] = (sys.executable, "-m", "agent_eval", "ci"),
+        command: tuple[str, ...] = (*PROGRAM, "ci"),
     ) -> Step:
         """Run the step as the runner would. Inputs are named with underscores for hyphens."""
         files = {
@@ -206,17 +205,8 @@ class Runner:
 
     def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
         """Run the program in the workspace; its exit code and everything it printed."""
-        done = subprocess.run(
-            command,
-            cwd=self.workspace,
-            env=environment(environ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout
+        done = execute(Command(command, str(self.workspace), environment(environ)), join=True)
+        return done.code, done.out
 
     def _nothing_leaks(self, step: Step, output: str) -> None:
         """What holds whatever happens: no token anywhere, no traceback."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -11,12 +10,12 @@ from hypothesis import strategies as st
 
 from agent_eval.reports.markdown_file import render_markdown
 from agent_eval.text.escape import code_span, fence, link, plain, prose
+from tests.extent import FULL
 from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts
 from tests.unit.reports import scenarios
 
-THOROUGH = os.environ.get("CI") == "true"
-ROUNDS = 30_000 if THOROUGH else 1_500
-EXAMPLES = 1_000 if THOROUGH else 40
+ROUNDS = 30_000 if FULL else 1_500
+EXAMPLES = 1_000 if FULL else 40
 
 OURS = {*scenarios.JUDGES, "another tool"}
 """Names that the scenario has anyway: what is called the same is the same judge or call, not one more."""

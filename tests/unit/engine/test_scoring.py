@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +15,7 @@ from agent_eval.engine.progress import Standing
 from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
+from tests.extent import unavailable
 from tests.unit.engine import plugins
 from tests.unit.engine.conftest import MakeSuite, case
 
@@ -42,7 +42,7 @@ def out(tmp_path: Path) -> Path:
 
 def cannot_fork() -> NoReturn:
     reason = "this process has several threads, so nothing is forked"
-    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    unavailable(reason)
 
 
 @pytest.fixture(params=[pytest.param("fork", marks=pytest.mark.single_thread), "spawn"])

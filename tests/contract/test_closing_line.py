@@ -1,0 +1,108 @@
+"""`make test` closes with one line that says what was left out, and why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.left_out import RECORDS, Record, read_records
+from tests.run_checks import closing_line
+
+ROOT = Path(__file__).parents[2]
+CONFTEST = "from tests.conftest import pytest_collection_modifyitems, pytest_configure\n"
+TESTS = """\
+import signal, pytest
+
+def test_that_passes():
+    pass
+
+@pytest.mark.parametrize("number", range(3))
+def test_that_lacks_something(number):
+    pytest.skip("without scipy")
+
+@pytest.mark.skipif(True, reason="needs root")
+def test_that_needs_root():
+    pass
+
+@pytest.mark.xfail
+def test_that_is_known_to_fail():
+    assert False
+
+@pytest.mark.slow
+def test_that_takes_long():
+    pass
+
+def test_that_can_be_interrupted():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def run_pytest(place: Path, *arguments: str, full: bool = False) -> Record:
+    (place / "conftest.py").write_text(CONFTEST)
+    (place / "test_some.py").write_text(TESTS)
+    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow:\n")
+    (place / "records").mkdir(exist_ok=True)
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CI": str(full).lower(),
+        RECORDS: str(place / "records"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=place,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return read_records(place / "records")
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+def test_tests_are_counted_by_the_reason_for_which_they_were_skipped(
+    tmp_path: Path, spread: tuple[str, ...]
+) -> None:
+    found = run_pytest(tmp_path, *spread)
+    assert found == Record(2, Counter({"without scipy": 3, "needs root": 1, "slow": 1}))
+    both = run_pytest(tmp_path, *spread)
+    assert both == found + found
+
+
+def test_slow_tests_are_run_where_nothing_is_left_out(tmp_path: Path) -> None:
+    assert "slow" not in run_pytest(tmp_path, full=True).skipped
+
+
+def test_slow_tests_are_run_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert run_pytest(tmp_path, "-m", "slow") == Record(1, Counter())
+
+
+def test_tests_can_be_interrupted_though_a_shell_started_them_in_its_background(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run_pytest(tmp_path).passed == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_line_names_what_failed_what_passed_and_what_was_left_out(monkeypatch) -> None:
+    monkeypatch.setattr("tests.run_checks.FULL", True)
+    record = Record(4105, Counter({"slow": 2, "without scipy": 3}))
+    line = closing_line({"style": True, "types": False, "tests": True}, record)
+    assert line == (
+        "Failed: types. Passed: style tests. 4,105 tests passed, 5 left out: 3 without scipy, 2 slow."
+    )
+    assert closing_line({"style": True}, Record()) == "Passed: style."
+    assert closing_line({"tests": True}, Record(7)) == "Passed: tests. 7 tests passed, none left out."
+
+
+def test_the_line_of_a_quick_run_says_what_runs_everything(monkeypatch) -> None:
+    monkeypatch.setattr("tests.run_checks.FULL", False)
+    assert "make test-all" in closing_line({"tests": True}, Record(1))

@@ -1,0 +1,125 @@
+"""A forked command does what one does that is started afresh."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.fork_server import PROGRAM, REPOSITORY, Command, ForkServer, may_fork
+from tests.e2e.program import agent_eval, environment, execute, tree
+
+GOOD = REPOSITORY / "examples" / "suite_good.json"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with closing(ForkServer()) as started:
+        yield started
+
+
+def forked(server: ForkServer, command: Command, *, join: bool = False) -> tuple[int, str, str]:
+    code, out, err = server.run(command, timeout=60, join=join)
+    return code, out.decode(), err.decode()
+
+
+def both(server: ForkServer, place: Path, *words: str | Path) -> tuple[Command, Command]:
+    """The same command for two directories."""
+    places = (place / "forked", place / "afresh")
+    for directory in places:
+        directory.mkdir()
+    first, second = (
+        Command((*PROGRAM, *map(str, words)), str(directory), environment()) for directory in places
+    )
+    return first, second
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--suite", GOOD, "--out", "pack", "--run-id", "r"),
+        ("run", "--suite", GOOD, "--out", "pack", "--run-id", "r", "--workers", "2"),
+        ("run", "--suit", GOOD),
+        ("run", "--suite", "absent.json", "--out", "pack"),
+        ("--help",),
+        ("ci", "--help"),
+    ],
+    ids=lambda words: " ".join(word if isinstance(word, str) else word.name for word in words),
+)
+def test_it_prints_writes_and_exits_alike(server: ForkServer, tmp_path: Path, words) -> None:
+    one, other = both(server, tmp_path, *words)
+    afresh = execute(other, fresh=True)
+    assert forked(server, one) == (afresh.code, afresh.out.replace("/afresh", "/forked"), afresh.err)
+    assert tree(Path(one.cwd)) == tree(Path(other.cwd))
+
+
+def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "my_judge.py").write_text(
+        "import json, os, sys\n"
+        "json.dump([os.environ.get('MINE'), os.getcwd(), sys.path[0], sys.argv], open('seen.json', 'w'))\n"
+    )
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", "--judge", "my_judge:Judge")
+    for mine in ("1", "2"):
+        forked(server, Command(words, str(tmp_path), {**environment(), "MINE": mine}))
+        seen, cwd, path, argv = json.loads((tmp_path / "seen.json").read_text())
+        assert (seen, cwd, path) == (mine, str(tmp_path), str(tmp_path))
+        assert argv[0].endswith("agent_eval/__main__.py")
+        assert argv[1:] == list(words[3:])
+    forked(server, Command(words, str(tmp_path), environment()))
+    assert json.loads((tmp_path / "seen.json").read_text())[0] is None
+
+
+def test_stderr_can_go_where_stdout_goes(server: ForkServer, tmp_path: Path) -> None:
+    command = Command((*PROGRAM, "no-such-command"), str(tmp_path), environment())
+    code, out, err = forked(server, command, join=True)
+    assert (code, err) == (2, "")
+    assert "no-such-command" in out
+
+
+def test_it_may_be_kept_from_writing(server: ForkServer, tmp_path: Path) -> None:
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack")
+    code, _, err = forked(server, Command(words, str(tmp_path), environment(), largest_file=100))
+    assert code == 4
+    assert "too large" in err
+
+
+def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "my_judge.py").write_text(
+        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3600)\n"
+    )
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", "--judge", "my_judge:Judge")
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.run(Command(words, str(tmp_path), environment()), timeout=1)
+
+
+def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "my_judge.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", "--judge", "my_judge:Judge")
+    code, out, err = forked(server, Command(words, str(tmp_path), environment()))
+    assert (code, out, err) == (-signal.SIGKILL, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "may"),
+    [
+        (PROGRAM, {}, True),
+        (PROGRAM, {"PYTHONPATH": "/somewhere", "MINE": "1"}, True),
+        (PROGRAM, {"PYTHONHASHSEED": "7"}, False),
+        (PROGRAM, {"LC_ALL": "tr_TR.UTF-8"}, False),
+        ((sys.executable, "-m", "http.server"), {}, False),
+        ((sys.executable, "-P", *PROGRAM[1:]), {}, False),
+    ],
+)
+def test_what_the_interpreter_reads_as_it_starts_is_left_to_a_fresh_one(words, environ, may) -> None:
+    assert may_fork(Command(words, "/", {**os.environ, **environ})) is may
+
+
+def test_a_command_of_the_tests_can_be_started_afresh(tmp_path: Path) -> None:
+    assert agent_eval("--version", cwd=tmp_path, fresh=True).out.startswith("agent-eval ")
