@@ -103,17 +103,17 @@ class ForkServer:
         answers, far_answers = socket.socketpair()
         out, far_out = os.pipe()
         err, far_err = os.pipe()
-        self._start()
-        with far_answers:
-            ends = [far_answers.fileno(), far_out, far_out if join else far_err]
-            socket.send_fds(self._requests, [b"."], ends)
+        with far_answers, open(os.devnull, "rb") as nothing:
+            ends = [far_answers.fileno(), nothing.fileno(), far_out, far_out if join else far_err]
+            socket.send_fds(self.requests(), [b"."], ends)
         os.close(far_out)
         os.close(far_err)
         answers.sendall(json.dumps(asdict(command)).encode())
         answers.shutdown(socket.SHUT_WR)
         return answers, open(out, "rb", buffering=0), open(err, "rb", buffering=0)
 
-    def _start(self) -> None:
+    def requests(self) -> socket.socket:
+        """The socket for requests, of a server that is running."""
         with self._starting:
             if self._server is None:
                 self._server = subprocess.Popen(
@@ -124,6 +124,7 @@ class ForkServer:
                     stdout=subprocess.DEVNULL,
                 )
                 self._far_requests.close()
+        return self._requests
 
     def close(self) -> None:
         """End the server. Commands that are still running go on."""
@@ -156,7 +157,7 @@ def serve(requests: socket.socket) -> None:
     """Fork an attendant for each request, until the tests end. Returns in the command's own process too."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
+        message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
         if not message:
             return
         if os.fork() == 0:
@@ -167,7 +168,7 @@ def serve(requests: socket.socket) -> None:
             os.close(descriptor)
 
 
-def attend(answers_descriptor: int, out: int, err: int) -> None:
+def attend(answers_descriptor: int, *streams: int) -> None:
     """Fork the command and answer with its number, then with its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     answers = socket.socket(fileno=answers_descriptor)
@@ -176,9 +177,9 @@ def attend(answers_descriptor: int, out: int, err: int) -> None:
     pid = os.fork()
     if pid == 0:
         answers.close()
-        become(command, out, err)
-    os.close(out)
-    os.close(err)
+        become(command, streams)
+    for descriptor in streams:
+        os.close(descriptor)
     answers.sendall(f"{pid}\n".encode())
     _, status = os.waitpid(pid, 0)
     with suppress(BrokenPipeError):  # Killed when its time was over: the test has left.
@@ -186,9 +187,9 @@ def attend(answers_descriptor: int, out: int, err: int) -> None:
     os._exit(0)
 
 
-def become(command: Command, out: int, err: int) -> NoReturn:
+def become(command: Command, streams: Sequence[int]) -> NoReturn:
     """Do what `python -m agent_eval` does from the moment at which it has started."""
-    _set_streams(out, err)
+    _set_streams(streams)
     os.environ.clear()
     os.environ.update(command.environ)
     os.chdir(command.cwd)
@@ -202,10 +203,9 @@ def become(command: Command, out: int, err: int) -> NoReturn:
     sys.exit(0)
 
 
-def _set_streams(out: int, err: int) -> None:
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    for descriptor in {out, err}:
+def _set_streams(streams: Sequence[int]) -> None:
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
         os.close(descriptor)
     # Made anew: a stream remembers from its beginning whether its file can be rewound.
     encoding = sys.stdout.encoding

@@ -8,7 +8,9 @@ import io
 import json
 import os
 import resource
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +70,7 @@ def agent_eval(
     return execute(Command((*PROGRAM, *map(str, arguments)), str(cwd), kept, largest_file), fresh=fresh)
 
 
+_CLIENT = Path(__file__).with_name("fork_client.py")
 _SERVER = ForkServer()
 atexit.register(_SERVER.close)
 _MEASURED = any(name.startswith("COVERAGE_") for name in os.environ)
@@ -105,6 +108,18 @@ def _start_afresh(command: Command, *, join: bool) -> Ended:
     return Ended(done.returncode, _text(done.stdout), _text(done.stderr or b""))
 
 
+def write_program(path: Path) -> tuple[int, ...]:
+    """Write an executable that is this program; returns the descriptors that it must inherit."""
+    if FULL or _MEASURED:
+        command, inherited = shlex.join(PROGRAM), ()
+    else:
+        inherited = (_SERVER.requests().fileno(),)
+        command = shlex.join([sys.executable, "-S", "-E", str(_CLIENT), str(inherited[0])])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+    return inherited
+
+
 def _text(printed: bytes) -> str:
     """As subprocess decodes it."""
     return io.TextIOWrapper(io.BytesIO(printed)).read()
@@ -140,4 +155,4 @@ def tree(root: Path) -> dict[str, str]:
     return found
 
 
-__all__ = ["CLOCK", "REPOSITORY", "Ended", "agent_eval", "environment", "execute", "tree"]
+__all__ = ["CLOCK", "REPOSITORY", "Ended", "agent_eval", "environment", "execute", "tree", "write_program"]

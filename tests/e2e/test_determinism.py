@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.program import agent_eval, tree
 from tests.factories import make_case, make_suite
 
-CASES = 300
+CASES = 260
 
 
 def cases(worse: int) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def shuffled(value: Any, order: random.Random) -> Any:
     return [shuffled(item, order) for item in value] if isinstance(value, list) else value
 
 
-def everything(place: Path, *, seed: int, workers: int, layout: str, order: int = 0) -> dict[str, str]:
+def everything(place: Path, *, seed: int | None, workers: int, layout: str, order: int = 0) -> dict[str, str]:
     """Run every command, and give the digest of all that is written and printed."""
     place.mkdir()
     for name, worse in (("a", 0), ("b", 7)):
@@ -46,7 +46,7 @@ def everything(place: Path, *, seed: int, workers: int, layout: str, order: int 
         if order:
             suite = shuffled(suite, random.Random(order))
         (place / f"{name}.json").write_text(json.dumps(suite))
-    environ = {"PYTHONHASHSEED": str(seed), "MY_TOKEN": "0123456789"}
+    environ = {"MY_TOKEN": "0123456789"} | ({} if seed is None else {"PYTHONHASHSEED": str(seed)})
     for suite, out in (("a", "base"), ("b", "cand")):
         options = ("--run-id", out, "--layout", layout, "--workers", str(workers))
         ended = agent_eval(
@@ -70,15 +70,15 @@ def everything(place: Path, *, seed: int, workers: int, layout: str, order: int 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_processes_and_hash_seeds_change_nothing(layout: str, tmp_path: Path) -> None:
-    one = everything(tmp_path / "one", seed=1, workers=1, layout=layout)
+    one = everything(tmp_path / "one", seed=None, workers=1, layout=layout)
     other = everything(tmp_path / "other", seed=77, workers=2, layout=layout)
     assert one == other
     assert "agent-eval-out/evidence.zip" in one
 
 
 def test_the_order_of_keys_changes_nothing_but_the_digest_of_the_suite(tmp_path: Path) -> None:
-    one = everything(tmp_path / "one", seed=1, workers=1, layout="files")
-    other = everything(tmp_path / "other", seed=1, workers=1, layout="files", order=9)
+    one = everything(tmp_path / "one", seed=None, workers=1, layout="files")
+    other = everything(tmp_path / "other", seed=None, workers=1, layout="files", order=9)
     assert set(one) == set(other)
     different = {Path(name).name for name in one if one[name] != other[name]}
     of_the_run = {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, environment
+from tests.e2e.program import REPOSITORY, environment, write_program
 
 PAGES = sorted(
     path.relative_to(REPOSITORY)
@@ -69,20 +69,19 @@ def commands(page: str) -> list[Command]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+def runnable(page: Path) -> list[Command]:
+    """The commands of a page that a test can run."""
+    found = commands((REPOSITORY / page).read_text(encoding="utf-8"))
+    return [command for command in found if not NOT_RUN.match(command.text)]
+
+
+@pytest.mark.parametrize("page", list(filter(runnable, PAGES)), ids=str)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    run = [
-        command
-        for command in commands((REPOSITORY / page).read_text(encoding="utf-8"))
-        if not NOT_RUN.match(command.text)
-    ]
-    if not run:
-        pytest.skip("this page shows no command that a test can run")
+    run = runnable(page)
     shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "agent-eval").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agent_eval "$@"\n')
-    (tools / "agent-eval").chmod(0o755)
+    inherited = write_program(tools / "agent-eval")
     environ = environment()
     environ["PATH"] = f"{tools}:{Path(sys.executable).parent}:{environ['PATH']}"
     for command in run:
@@ -90,6 +89,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
             ["bash", "-c", command.text],
             cwd=tmp_path,
             env=environ,
+            pass_fds=inherited,
             capture_output=True,
             text=True,
             timeout=120,
