@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import shlex
 import subprocess
@@ -72,6 +73,7 @@ def agent_eval(
 
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _SERVER = ForkServer()
+_PROGRESS = re.compile(r"^[\d,]+ of [\d,]+ \w+ \(\d+ %\).*\n", re.MULTILINE)
 atexit.register(_SERVER.close)
 _MEASURED = any(name.startswith("COVERAGE_") for name in os.environ)
 
@@ -86,7 +88,7 @@ def execute(command: Command, *, join: bool = False, fresh: bool = False) -> End
     if fresh or FULL or _MEASURED or not may_fork(command):
         return _start_afresh(command, join=join)
     code, out, err = _SERVER.run(command, timeout=TIMEOUT, join=join)
-    return Ended(code, _text(out), _text(err))
+    return _ended(code, out, err)
 
 
 def _start_afresh(command: Command, *, join: bool) -> Ended:
@@ -105,7 +107,7 @@ def _start_afresh(command: Command, *, join: bool) -> Ended:
         preexec_fn=limit,
         check=False,
     )
-    return Ended(done.returncode, _text(done.stdout), _text(done.stderr or b""))
+    return _ended(done.returncode, done.stdout, done.stderr or b"")
 
 
 def write_program(path: Path) -> tuple[int, ...]:
@@ -118,6 +120,11 @@ def write_program(path: Path) -> tuple[int, ...]:
     path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     path.chmod(0o755)
     return inherited
+
+
+def _ended(code: int, out: bytes, err: bytes) -> Ended:
+    # What a run says of its progress every few seconds is there on a slow machine only.
+    return Ended(code, _text(out), _PROGRESS.sub("", _text(err)))
 
 
 def _text(printed: bytes) -> str:

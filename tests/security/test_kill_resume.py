@@ -7,7 +7,6 @@ acknowledged: its case must not be run again.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -93,6 +92,23 @@ def test_killed_at_any_moment_a_run_resumes_without_loss_or_repetition(place: Pa
             subprocess.run(["rm", "-rf", str(place / name)], check=True)
 
 
+def _wait_for_a_moment(
+    place: Path, process: subprocess.Popen[bytes], done: int, chance: random.Random
+) -> None:
+    """Wait until the run has got a little further, or has ended.
+
+    Counted in cases, not in seconds, so that the run gets on however slow the machine is. Some moments are
+    before the first case is done, and some after the last one, while the pack is written.
+    """
+    if done == CASES and chance.random() < 0.5:
+        process.wait()
+    wanted = min(done + max(chance.randrange(-4, 12), 0), CASES)
+    while len(journalled(place)) < wanted and process.poll() is None:
+        time.sleep(0.005)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(chance.uniform(0, 0.3))
+
+
 def _until_done(place: Path, chance: random.Random) -> int:
     """Run and kill until a run comes to its end. Returns how often it was killed."""
     kills = 0
@@ -100,10 +116,9 @@ def _until_done(place: Path, chance: random.Random) -> int:
         before, done = runs(place), journalled(place)
         assert len(done) == len(set(done))
         process = start(place, "out", "--resume")
-        try:
-            process.communicate(timeout=chance.uniform(0.2, 1.6))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
+        _wait_for_a_moment(place, process, len(done), chance)
+        if process.poll() is None:
+            process.kill()
             kills += 1
         out, err = process.communicate()
         after = runs(place)
