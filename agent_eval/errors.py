@@ -14,22 +14,22 @@ from typing import Any
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller."""
+    """Exit code of every command."""
 
     OK = 0
-    """Passed, or everything asked for was done."""
+    """The gate or check passed, or the command did what it was asked to."""
     NO = 1
-    """The gate or check said no."""
+    """The gate or check failed."""
     WRONG_REQUEST = 2
     """The request was wrong: usage or invalid input."""
     INCONCLUSIVE = 3
     """The evidence does not decide, and the policy blocks on that."""
     NOT_EVALUABLE = 4
-    """It could not be evaluated: agent unreachable, disk full, output directory not writable."""
+    """The evaluation could not be done: agent unreachable, disk full, output directory not writable."""
 
 
 class FailureKind(StrEnum):
-    """Why a verdict failed or could not be given. One taxonomy for judges, engine and agents."""
+    """Why a verdict failed or could not be reached. One taxonomy for judges, engine and agents."""
 
     AGENT_ERROR = "agent_error"
     TIMEOUT = "timeout"
@@ -47,12 +47,17 @@ class FailureKind(StrEnum):
 
 
 class AgentEvalError(Exception):
-    """Base of every error this project raises on purpose.
+    """Base of every error that agent-eval raises on purpose.
 
     Args:
-        message: One sentence: what happened and where.
-        remedy: What to do next, one sentence.
+        message: What happened and where, in one sentence.
+        remedy: What to do next, in one sentence.
         details: Places and values, JSON-serialisable (`file`, `case_id`, `field`, `line`, ...).
+
+    Example:
+        >>> error = InvalidInput("suite.json: no such file", remedy="Check the path.", file="suite.json")
+        >>> error.exit_code, error.to_json()["error"]["code"], error.remedy
+        (<ExitCode.WRONG_REQUEST: 2>, 'validation_error', 'Check the path.')
     """
 
     code = "error"
@@ -67,22 +72,22 @@ class AgentEvalError(Exception):
 
     @property
     def remedy(self) -> str:
-        """What to do next; empty when there is nothing useful to say."""
+        """What to do next; empty if the error has no remedy."""
         return str(self.details.get("remedy", ""))
 
     def to_json(self) -> dict[str, Any]:
-        """The object printed on stderr: `{"error": {"code", "message", "details"}}`."""
+        """Return the object that commands print on stderr: `{"error": {"code", "message", "details"}}`."""
         return {"error": {"code": self.code, "message": self.message, "details": self.details}}
 
 
 class UsageError(AgentEvalError):
-    """The command was called wrongly: flags that contradict each other, nothing to do."""
+    """The command line is wrong: contradictory flags, or nothing to do."""
 
     code = "usage_error"
 
 
 class InvalidInput(AgentEvalError):
-    """A file or value from outside is not what it must be. Names file, place and remedy."""
+    """A file or value from outside is malformed or invalid. Names file, place and remedy."""
 
     code = "validation_error"
 
@@ -100,7 +105,7 @@ class IncompatibleRuns(AgentEvalError):
 
 
 class NothingMeasured(AgentEvalError):
-    """No case was selected or judged; that is never a pass."""
+    """No case was selected or judged, which is never a pass."""
 
     code = "nothing_measured"
 

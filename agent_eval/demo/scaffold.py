@@ -1,4 +1,4 @@
-"""`agent-eval init`: a suite, configuration and a CI platform's file to start from."""
+"""Write starter files: a suite, configuration, and the file of a CI platform (`agent-eval init`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCAFFOLD = {
     "config/gate.json": "gate.json",
     "config/gate.yml": "gate.yml",
 }
-"""Where each file is written, and its name among the bundled ones."""
+"""Path of each file below the target directory, with the name of the bundled file."""
 
 PLATFORMS = {
     "github": (".github/workflows/agent-eval.yml", "workflow.yml"),
@@ -24,7 +24,7 @@ PLATFORMS = {
     "circleci": (".circleci/config.yml", "circleci.yml"),
     "jenkins": ("Jenkinsfile", "Jenkinsfile"),
 }
-"""The same for the file of each CI platform."""
+"""The same for each CI platform."""
 
 
 def scaffold(out: Path, *, platforms: Sequence[str] = ("github",), force: bool = False) -> list[Path]:
@@ -32,26 +32,30 @@ def scaffold(out: Path, *, platforms: Sequence[str] = ("github",), force: bool =
 
     Args:
         out: The directory, usually the top of a repository.
-        platforms: Whose files are written too, of `PLATFORMS`.
-        force: Overwrite files that are already there.
+        platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
+        force: Overwrite existing files.
 
     Returns:
-        The files, in the order they were written.
+        The files, in the order of writing.
 
     Raises:
-        UsageError: Files are already there and `force` is false; nothing has been written.
+        UsageError: Files exist already and `force` is false; nothing has been written.
         StorageError: A file could not be written.
+
+    Example:
+        >>> [str(path) for path in scaffold(Path("."), platforms=["gitlab"])][-2:]
+        ['config/gate.yml', '.gitlab-ci.yml']
     """
     bundled = files("agent_eval.demo") / "starter"
     places = SCAFFOLD | dict(PLATFORMS[platform] for platform in platforms)
     contents = {out / place: (bundled / name).read_bytes() for place, name in places.items()}
-    present = [str(path) for path in contents if path.exists() or path.is_symlink()]
-    if present and not force:
+    existing = [str(path) for path in contents if path.exists() or path.is_symlink()]
+    if existing and not force:
         raise UsageError(
-            f"already there: {', '.join(present)}",
+            f"already there: {', '.join(existing)}",
             remedy="Choose another directory with --out, or overwrite them with --force.",
-            file=present[0],
-            files=present,
+            file=existing[0],
+            files=existing,
         )
     for path, data in contents.items():
         write_file(path, data)

@@ -1,8 +1,8 @@
-"""The demonstration: a shop's support agent before and after it was moved to a smaller model.
+"""The demonstration: a shop's support agent before and after its move to a smaller model.
 
-Twelve recorded conversations each. The change makes three cases worse (a needless escalation, a refund
-amount that is no longer a number, a refund that the policy forbids), one better, and the whole cheaper and
-faster: what a pull request that swaps a model tends to look like.
+Each side has twelve recorded conversations. The change makes three cases worse (a needless escalation, a
+refund amount that is no longer a number, a refund that the policy forbids) and one better, and it makes the
+whole run cheaper and faster, as a pull request that swaps a model often does.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ INPUTS = {
     "max-new-hard-fail-cases": "0",
     "report-title": "Support agent",
 }
-"""What the demonstration asks of the job, as inputs of `agent-eval ci`."""
+"""Inputs of `agent-eval ci` for the demonstration."""
 
 
 def write_suites(out: Path) -> tuple[Path, Path]:
-    """Write both recordings below a directory, under the same name.
+    """Write both recorded suites below a directory, under the same file name.
 
     Returns:
-        The baseline's suite and the candidate's.
+        The path of the baseline's suite, and that of the candidate's.
 
     Raises:
-        StorageError: They could not be written.
+        StorageError: A file could not be written.
     """
     bundled = files("agent_eval.demo") / "suites"
     places = []

@@ -1,4 +1,4 @@
-"""Bytes to disk and back: strict bounded JSON and YAML, atomic writes, safe names, archives, redaction.
+"""Read and write files: strict bounded JSON and YAML, atomic writes, safe names, archives, redaction.
 
-The only room that opens files for writing. Import from its modules; importing the package costs nothing.
+This is the only package that opens files for writing. Import from its modules; the package itself is empty.
 """

@@ -1,6 +1,7 @@
-"""Zip archives: written so that the same files give the same bytes, read as the hostile input they are.
+"""Write zip archives deterministically, and read zip archives as hostile input.
 
-Nothing is ever extracted by name. A member is a name, checked, and bytes, counted.
+The same files always give the same archive. Reading never extracts a member to a path: names are checked,
+and bytes are counted.
 """
 
 from __future__ import annotations
@@ -31,29 +32,33 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_NAME = 1024
 _HARMLESS = 1 << 20
-"""Bytes below which the claim of a member is not looked into."""
+"""Declared size of a member up to which its compression ratio is not checked."""
 _IN_MEMORY = 16 << 20
-"""Bytes of a nested archive that are held in memory; larger ones go to a file without a name."""
+"""Size up to which a nested archive is read into memory; larger ones go to a file without a name."""
 _DIRECTORY_ENTRY = 46
 _AVERAGE_NAME = 400
 _END_RECORDS = 22 + 56 + 20
-
-
-_MOST_THAT_DEFLATE_GIVES = 1032
-"""Bytes that one byte of DEFLATE (RFC 1951) can stand for: 258 in two bits."""
+_BEST_RATIO = 1032
+"""Most bytes that one byte of DEFLATE (RFC 1951) can produce: 258 for two bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """Bounds on an archive, the same for writing and for reading: what is written can be read.
+    """Limits of an archive, the same for writing and for reading, so that a written archive can be read.
 
-    There is none on how well a member is compressed, short of what DEFLATE can do: text that repeats
-    itself is as dense as a bomb. What bounds the harm is the sum of all members, which are read in pieces.
+    There is no limit on the compression ratio, short of what DEFLATE can do, because repetitive text
+    compresses as well as a decompression bomb. The limit on all members together bounds the damage; they are
+    read piece by piece.
 
     Args:
-        max_entries: Files; in what is read as many directories may be listed besides.
-        max_bytes: Bytes of all members together, after decompression.
-        max_packed_bytes: Bytes of the archive itself.
+        max_entries: Maximum number of files; an archive to read may list as many directories besides.
+        max_bytes: Maximum size of all members together, after decompression.
+        max_packed_bytes: Maximum size of the archive itself.
+
+    Example:
+        >>> write_zip([("a.txt", b"hello")], Path("a.zip"), limits=ArchiveLimits(max_bytes=4))
+        Traceback (most recent call last):
+        agent_eval.errors.InvalidInput: a.zip: not written, because it could not be read: more than 4 bytes
     """
 
     max_entries: int = 200_000
@@ -64,8 +69,199 @@ class ArchiveLimits:
 DEFAULT_ARCHIVE_LIMITS = ArchiveLimits()
 
 
+def write_zip(
+    files: Iterable[tuple[str, Path | bytes]], out: Path, *, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+) -> None:
+    """Write a zip archive whose bytes depend only on the names and contents of its members.
+
+    Members are sorted, dated 1980, have mode 0644 and are deflated at a fixed level. `out` appears when it is
+    complete.
+
+    Args:
+        files: Name (relative POSIX path) of each member with its content, or the file that has the content.
+        out: Path of the archive.
+        limits: Limits of the archive's readers.
+
+    Raises:
+        InvalidInput: Invalid or duplicate name, unreadable file, or more than `limits` allow.
+        StorageError: Disk full, no permission.
+    """
+    members = sorted(files, key=lambda member: member[0])
+    _check_names("archive to write", [name for name, _ in members])
+    # CI platforms put the archive into another archive, which needs a little space of its own.
+    packed_limit = limits.max_packed_bytes - limits.max_packed_bytes // 128
+    if len(members) > limits.max_entries:
+        raise _refuse_to_write(out, f"{len(members):,} files, more than {limits.max_entries:,}")
+    with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
+        unpacked, packed = 0, _END_RECORDS
+        for name, content in members:
+            written = _write_member(archive, name, content)
+            unpacked += written.file_size
+            packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
+            if unpacked > limits.max_bytes:
+                raise _refuse_to_write(out, f"more than {limits.max_bytes:,} bytes")
+            if packed > packed_limit:
+                raise _refuse_to_write(out, f"more than {packed_limit:,} bytes after compression")
+
+
+class ZipArchive:
+    """A zip archive from outside, opened for reading members by name. A context manager.
+
+    Opening checks everything that the archive's directory declares; `read` counts real bytes.
+
+    Args:
+        where: Path, whole content, or an open seekable binary file (which this object then owns).
+        source: Name of the archive in errors.
+        limits: Limits of this archive, and of each nested archive.
+
+    Raises:
+        InvalidInput: Not a zip; invalid, duplicate or colliding names; links, devices, encryption; more
+            members or bytes than `limits` allow.
+
+    Example:
+        >>> write_zip([("b.txt", b"world"), ("a.txt", b"hello")], Path("a.zip"))
+        >>> with ZipArchive(Path("a.zip"), source="a.zip") as archive:
+        ...     archive.names(), archive.read("a.txt")
+        (['a.txt', 'b.txt'], b'hello')
+    """
+
+    def __init__(
+        self, where: Path | bytes | IO[bytes], *, source: str, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+    ) -> None:
+        self.source = source
+        self.limits = limits
+        self._file = _open(where)
+        try:
+            self._members = self._check_members()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _check_members(self) -> dict[str, zipfile.ZipInfo]:
+        size = self._file.seek(0, os.SEEK_END)
+        if size > self.limits.max_packed_bytes:
+            raise _too_large(self.source, f"is {size:,} bytes, more than {self.limits.max_packed_bytes:,}")
+        directory = _directory_size(self._file, size)
+        if directory > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
+            raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
+        with self._refusing_damage("is not a zip archive"):
+            self._zip = zipfile.ZipFile(self._file)
+        entries = self._zip.infolist()
+        files = [entry for entry in entries if not self._is_directory(entry)]
+        # Other programs list directories too, usually one for every two files.
+        if len(files) > self.limits.max_entries or len(entries) > 2 * self.limits.max_entries:
+            raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
+        _check_names(self.source, (entry.filename for entry in files))
+        self._check_sizes(files)
+        return {entry.filename: entry for entry in files}
+
+    def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
+        """Refuse an entry that is neither regular file nor directory; return whether it is a directory."""
+        name = entry.filename[:200]
+        if entry.orig_filename != entry.filename:
+            raise _untrusted(self.source, f"member {name!r} has a NUL or foreign separator in its name")
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise _untrusted(self.source, f"member {name!r} is a link or device")
+        if entry.flag_bits & 0x1:
+            raise _untrusted(self.source, f"member {name!r} is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _untrusted(self.source, f"member {name!r} uses compression method {entry.compress_type}")
+        if not entry.filename.endswith("/"):
+            return False
+        if problem := check_member_name(entry.filename.removesuffix("/")):
+            raise _untrusted(self.source, f"member {name!r} {problem}")
+        return True
+
+    def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
+        for entry in entries:
+            if entry.file_size > max(_HARMLESS, entry.compress_size * _BEST_RATIO):
+                name = entry.filename[:200]
+                raise _untrusted(self.source, f"member {name!r} claims more bytes than it can unpack to")
+        total = sum(entry.file_size for entry in entries)
+        if total > self.limits.max_bytes:
+            raise _too_large(self.source, f"unpacks to {total:,} bytes, more than {self.limits.max_bytes:,}")
+
+    def names(self) -> list[str]:
+        """Return the names of all files in the archive, sorted, without directories."""
+        return sorted(self._members)
+
+    def size(self, name: str) -> int:
+        """Return the size of a member after decompression, as the archive declares it; `read` verifies it."""
+        return self._member(name).file_size
+
+    def read(self, name: str) -> bytes:
+        """Read a member.
+
+        Raises:
+            InvalidInput: No such member, damaged, or another size than declared.
+        """
+        return b"".join(self.chunks(name))
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Read a member, up to 1 MiB at a time. Raises as `read`."""
+        entry = self._member(name)
+        count = 0
+        problem = f"member {name[:200]!r} is damaged"
+        with self._refusing_damage(problem), self._zip.open(entry) as member:
+            while chunk := member.read(1 << 20):
+                count += len(chunk)
+                yield chunk
+        if count != entry.file_size:
+            raise _untrusted(self.source, f"member {name[:200]!r} is not of the size declared")
+
+    def nested(self, name: str) -> ZipArchive:
+        """Open a member that is a zip itself, under the same limits."""
+        if (size := self.size(name)) > self.limits.max_packed_bytes:
+            problem = f"{name[:200]} is {size:,} bytes, more than {self.limits.max_packed_bytes:,}"
+            raise _too_large(self.source, problem)
+        # A large member goes to a file without a name, never to one with a name from the archive.
+        spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - owned by the result
+        try:
+            for chunk in self.chunks(name):
+                spool.write(chunk)
+            return ZipArchive(spool, source=f"{self.source}: {name}", limits=self.limits)
+        except BaseException:
+            spool.close()
+            raise
+
+    def close(self) -> None:
+        """Close the archive's file; nothing can be read afterwards."""
+        self._file.close()
+
+    def __del__(self) -> None:
+        # A pack keeps its archive open, and is itself not closed.
+        if (file := getattr(self, "_file", None)) is not None:
+            file.close()
+
+    def __enter__(self) -> ZipArchive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _member(self, name: str) -> zipfile.ZipInfo:
+        if name not in self._members:
+            raise InvalidInput(f"{self.source}: no member {name[:200]!r}", file=self.source)
+        return self._members[name]
+
+    @contextmanager
+    def _refusing_damage(self, problem: str) -> Iterator[None]:
+        # The exceptions that zipfile raises for a damaged archive have no common base.
+        damaged = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error, OSError)
+        try:
+            yield
+        except damaged as error:
+            raise _untrusted(self.source, f"{problem}: {error}") from error
+
+
 def check_member_name(name: str) -> str | None:
-    """What is wrong with a name as a relative POSIX path that every system can hold, or None."""
+    """Say what is wrong with a name as a relative POSIX path that is valid on every system; None if nothing.
+
+    Example:
+        >>> check_member_name("cases/refund.json"), check_member_name("../secret")
+        (None, "has an empty part, '.' or '..'")
+    """
     if not name or len(name) > _LONGEST_NAME:
         return "is empty or too long"
     if name.startswith("/") or _DRIVE.match(name):
@@ -80,47 +276,13 @@ def check_member_name(name: str) -> str | None:
 
 
 def same_place(name: str) -> str:
-    """Equal for names that are one file where case or Unicode composition is ignored."""
+    """Return a key that is equal for names of the same file where case or Unicode composition is ignored."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def write_zip(
-    files: Iterable[tuple[str, Path | bytes]], out: Path, *, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
-) -> None:
-    """Write a zip whose bytes depend on names and contents only.
-
-    Members are sorted, dated 1980, mode 0644, deflated at a fixed level. `out` appears when it is whole.
-
-    Args:
-        files: Member name (relative POSIX path) and its content, or the file to read it from.
-        out: Where to write.
-        limits: Those of whoever will read it; nothing is written beyond them.
-
-    Raises:
-        InvalidInput: A bad or repeated name; a file that cannot be read; more than `limits` allow.
-        StorageError: Disk full, no permission.
-    """
-    members = sorted(files, key=lambda member: member[0])
-    _check_names("archive to write", [name for name, _ in members])
-    # Whoever hands the archive on may put it into another one, which takes a little more.
-    packed_limit = limits.max_packed_bytes - limits.max_packed_bytes // 128
-    if len(members) > limits.max_entries:
-        raise _unreadable(out, f"{len(members):,} files, more than {limits.max_entries:,}")
-    with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
-        unpacked, packed = 0, _END_RECORDS
-        for name, content in members:
-            written = _write_member(archive, name, content)
-            unpacked += written.file_size
-            packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
-            if unpacked > limits.max_bytes:
-                raise _unreadable(out, f"more than {limits.max_bytes:,} bytes")
-            if packed > packed_limit:
-                raise _unreadable(out, f"more than {packed_limit:,} bytes after compression")
-
-
-def _unreadable(out: Path, what: str) -> InvalidInput:
+def _refuse_to_write(out: Path, problem: str) -> InvalidInput:
     return InvalidInput(
-        f"{out}: not written, for it would not be read: {what}",
+        f"{out}: not written, because it could not be read: {problem}",
         file=str(out),
         remedy="Divide what goes into it, such as the suite into several jobs; or keep less, such as fewer "
         "artifacts and shorter outputs of tools.",
@@ -128,7 +290,7 @@ def _unreadable(out: Path, what: str) -> InvalidInput:
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> zipfile.ZipInfo:
-    """Add a member; its entry then has the sizes that were written."""
+    """Add a member and return its entry, which then has the sizes of its content."""
     info = zipfile.ZipInfo(name, _EARLIEST)
     info.create_system = 3
     info.external_attr = (stat.S_IFREG | 0o644) << 16
@@ -147,176 +309,32 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) ->
 
 
 def _check_names(source: str, names: Iterable[str]) -> None:
-    """Refuse names that leave the archive or that collide with each other."""
+    """Refuse names that point out of the archive or collide with each other."""
     places: dict[str, str] = {}
     for name in names:
         if problem := check_member_name(name):
-            raise _bad(source, f"member {name[:200]!r} {problem}")
+            raise _untrusted(source, f"member {name[:200]!r} {problem}")
         place = same_place(name)
         if place in places:
-            raise _bad(source, f"members {places[place][:200]!r} and {name[:200]!r} are the same file")
+            raise _untrusted(source, f"members {places[place][:200]!r} and {name[:200]!r} are the same file")
         places[place] = name
     for place, name in places.items():
         parent = place
         while (cut := parent.rfind("/")) >= 0:
             parent = parent[:cut]
             if parent in places:
-                raise _bad(source, f"member {name[:200]!r} lies below the file {places[parent][:200]!r}")
+                raise _untrusted(source, f"member {name[:200]!r} is below the file {places[parent][:200]!r}")
 
 
-def _bad(source: str, what: str) -> InvalidInput:
+def _untrusted(source: str, problem: str) -> InvalidInput:
     remedy = "Do not trust this archive; get it again from where it was made."
-    return InvalidInput(f"{source}: {what}", file=source, remedy=remedy)
+    return InvalidInput(f"{source}: {problem}", file=source, remedy=remedy)
 
 
-def _too_much(source: str, what: str) -> InvalidInput:
-    """Beyond the limits, which an archive can be and still be honest."""
+def _too_large(source: str, problem: str) -> InvalidInput:
+    """Refuse an archive beyond the limits, which need not be malicious."""
     remedy = "Give a smaller one: divide the suite, or keep fewer artifacts and shorter outputs of tools."
-    return InvalidInput(f"{source}: {what}", file=source, remedy=remedy)
-
-
-class ZipArchive:
-    """A zip from somewhere else, opened for reading members by name.
-
-    Everything that the directory of the archive says is checked on opening; `read` counts real bytes.
-
-    Args:
-        where: Path, whole content, or an open seekable binary file (which this object then owns).
-        source: What to call it in errors.
-        limits: Bounds; they hold for a nested archive again.
-
-    Raises:
-        InvalidInput: Not a zip; bad, repeated or colliding names; links, devices, encryption; more
-            members or bytes than `limits` allow.
-    """
-
-    def __init__(
-        self, where: Path | bytes | IO[bytes], *, source: str, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
-    ) -> None:
-        self.source = source
-        self.limits = limits
-        self._file = _open(where)
-        try:
-            self._members = self._checked_members()
-        except BaseException:
-            self._file.close()
-            raise
-
-    def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
-        size = self._file.seek(0, os.SEEK_END)
-        if size > self.limits.max_packed_bytes:
-            raise _too_much(self.source, f"is {size:,} bytes, more than {self.limits.max_packed_bytes:,}")
-        directory = _directory_size(self._file, size)
-        if directory > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
-            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
-        with self._reading("is not a zip archive"):
-            self._zip = zipfile.ZipFile(self._file)
-        entries = self._zip.infolist()
-        files = [entry for entry in entries if not self._is_directory(entry)]
-        # Other programs list directories too, mostly one for two files.
-        if len(files) > self.limits.max_entries or len(entries) > 2 * self.limits.max_entries:
-            raise _too_much(self.source, f"has more than {self.limits.max_entries:,} members")
-        _check_names(self.source, (entry.filename for entry in files))
-        self._check_sizes(files)
-        return {entry.filename: entry for entry in files}
-
-    def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
-        """Check one entry; directories need no reading, what is no regular file is refused."""
-        shown = entry.filename[:200]
-        if entry.orig_filename != entry.filename:
-            raise _bad(self.source, f"member {shown!r} has a NUL or foreign separator in its name")
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _bad(self.source, f"member {shown!r} is a link or device")
-        if entry.flag_bits & 0x1:
-            raise _bad(self.source, f"member {shown!r} is encrypted")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise _bad(self.source, f"member {shown!r} uses compression method {entry.compress_type}")
-        if not entry.filename.endswith("/"):
-            return False
-        if problem := check_member_name(entry.filename.removesuffix("/")):
-            raise _bad(self.source, f"member {shown!r} {problem}")
-        return True
-
-    def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
-        for entry in entries:
-            if entry.file_size > max(_HARMLESS, entry.compress_size * _MOST_THAT_DEFLATE_GIVES):
-                shown = entry.filename[:200]
-                raise _bad(self.source, f"member {shown!r} claims more bytes than it can unpack to")
-        total = sum(entry.file_size for entry in entries)
-        if total > self.limits.max_bytes:
-            raise _too_much(self.source, f"unpacks to {total:,} bytes, more than {self.limits.max_bytes:,}")
-
-    def names(self) -> list[str]:
-        """Names of all files in it, sorted; directories are left out."""
-        return sorted(self._members)
-
-    def size(self, name: str) -> int:
-        """Bytes of a member after decompression, as the archive declares them; `read` holds it to that."""
-        return self._member(name).file_size
-
-    def read(self, name: str) -> bytes:
-        """The bytes of a member.
-
-        Raises:
-            InvalidInput: No such member; damaged; more bytes than declared.
-        """
-        return b"".join(self.chunks(name))
-
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a member, up to 1 MiB at a time. Raises what `read` raises."""
-        entry = self._member(name)
-        count = 0
-        with self._reading(f"member {name[:200]!r} is damaged"), self._zip.open(entry) as member:
-            while chunk := member.read(1 << 20):
-                count += len(chunk)
-                yield chunk
-        if count != entry.file_size:
-            raise _bad(self.source, f"member {name[:200]!r} is not of the size declared")
-
-    def nested(self, name: str) -> ZipArchive:
-        """Open a member that is a zip itself, under the same limits."""
-        if (size := self.size(name)) > self.limits.max_packed_bytes:
-            what = f"{name[:200]} is {size:,} bytes, more than {self.limits.max_packed_bytes:,}"
-            raise _too_much(self.source, what)
-        # Never under its own name: beyond a size it goes to a file that has none.
-        spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - owned by the result
-        try:
-            for chunk in self.chunks(name):
-                spool.write(chunk)
-            return ZipArchive(spool, source=f"{self.source}: {name}", limits=self.limits)
-        except BaseException:
-            spool.close()
-            raise
-
-    def close(self) -> None:
-        """Close the underlying file; reading is over."""
-        self._file.close()
-
-    def __del__(self) -> None:
-        # A pack keeps its archive open for as long as somebody holds the pack.
-        if (file := getattr(self, "_file", None)) is not None:
-            file.close()
-
-    def __enter__(self) -> ZipArchive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _member(self, name: str) -> zipfile.ZipInfo:
-        if name not in self._members:
-            raise InvalidInput(f"{self.source}: no member {name[:200]!r}", file=self.source)
-        return self._members[name]
-
-    @contextmanager
-    def _reading(self, what: str) -> Iterator[None]:
-        # zipfile has no common base for what a damaged archive makes it raise.
-        damaged = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error, OSError)
-        try:
-            yield
-        except damaged as error:
-            raise _bad(self.source, f"{what}: {error}") from error
+    return InvalidInput(f"{source}: {problem}", file=source, remedy=remedy)
 
 
 def _open(where: Path | bytes | IO[bytes]) -> IO[bytes]:
@@ -328,10 +346,10 @@ def _open(where: Path | bytes | IO[bytes]) -> IO[bytes]:
 
 
 def _directory_size(file: IO[bytes], size: int) -> int:
-    """Bytes that the archive's directory claims to have, read before zipfile loads all of it.
+    """Return the size that the archive's directory declares, before zipfile loads all of it.
 
-    From the end record (PKWARE APPNOTE 4.3.16), or the zip64 one that precedes it (4.3.14). Where
-    there is none, zipfile says so.
+    The size is in the end record (PKWARE APPNOTE 4.3.16), or in the zip64 end record before it (4.3.14).
+    Without such a record this returns 0, and zipfile refuses the archive.
     """
     tail_length = min(size, 22 + 65535 + 20 + 56)
     file.seek(size - tail_length)

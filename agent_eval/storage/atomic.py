@@ -1,7 +1,8 @@
-"""Durable writes: what was there before stays until all of the new content is on disk.
+"""Write files and directories durably: the old content stays until all of the new content is on disk.
 
-A process that is killed leaves at worst a hidden sibling named `.NAME.partial-…`, which the next write
-of the same name removes.
+`write_file` and `new_file` replace a file, `new_directory` and `new_directories` whole directories;
+`HashedFile` and `write_unsynced` write files within them. A killed process leaves at worst a hidden sibling
+named `.NAME.partial-…`, which the next write of the same name removes (`leftovers`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from agent_eval.errors import StorageError, UsageError
-from agent_eval.storage.leftovers import hold, sweep
+from agent_eval.storage.leftovers import lock_partial, sweep
 
 _REMEDIES = {
     errno.ENOSPC: "Free space on the disk or write to another one.",
@@ -29,18 +30,18 @@ _REMEDIES = {
     errno.EROFS: "The file system is read-only: write to another directory.",
     errno.EACCES: "Choose a directory that this user may write to.",
     errno.EPERM: "Choose a directory that this user may write to.",
-    errno.ENOTDIR: "A file stands where a directory is needed: choose another path.",
-    errno.EEXIST: "A file stands where a directory is needed: choose another path.",
-    errno.EISDIR: "A directory stands where a file is needed: choose another path.",
+    errno.ENOTDIR: "There is a file where a directory is needed: choose another path.",
+    errno.EEXIST: "There is a file where a directory is needed: choose another path.",
+    errno.EISDIR: "There is a directory where a file is needed: choose another path.",
     errno.ENAMETOOLONG: "Choose a shorter path.",
 }
 _LONGEST_PREFIX = 100
-_MANY = 400
-"""Files and directories beyond which syncing the whole file system is quicker than each of them."""
+_MANY_PATHS = 400
+"""Number of paths from which syncing the whole file system is quicker than syncing each of them."""
 
 
 def writing_failed(path: Path, error: OSError) -> StorageError:
-    """The project's error for a write that failed: exit code 4, naming path and remedy."""
+    """Build the error for a failed write, with path and remedy."""
     remedy = _REMEDIES.get(error.errno or 0, "Check the disk and the directory's permissions.")
     return StorageError(f"cannot write {path}: {error.strerror or error}", file=str(path), remedy=remedy)
 
@@ -52,9 +53,9 @@ def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     or pipe (`/dev/stdout`) is written to directly.
 
     Args:
-        path: Where the file shall stand.
-        data: All of its content.
-        aside: Directory on the same file system for the partial file, instead of that of `path`.
+        path: Path of the file.
+        data: Its whole content.
+        aside: Directory on the same file system for the partial file; by default the one of `path`.
 
     Raises:
         StorageError: Disk full, no permission, a directory at `path`.
@@ -65,17 +66,23 @@ def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
 
 @contextmanager
 def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
-    """`write_file` for content that is produced piece by piece: yields the file to write into.
+    """Write a file as `write_file` does, piece by piece: yields the file to write into.
 
-    It becomes `path` when the block ends, and vanishes when the block raises.
+    The file appears at `path` when the block ends, and is removed when the block raises.
 
     Raises:
         StorageError: As `write_file`, and for every OSError within the block.
+
+    Example:
+        >>> with new_file(Path("report.md")) as file:
+        ...     _ = file.write(b"# Report")
+        >>> Path("report.md").read_text()
+        '# Report'
     """
     path = Path(path)
     try:
         if _is_stream(path):
-            with open(path, "ab") as stream:  # "wb" would cut what stdout is redirected to
+            with open(path, "ab") as stream:  # "wb" would truncate a file that stdout is redirected to
                 yield stream
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,45 +96,31 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
         raise writing_failed(path, error) from error
 
 
-@contextmanager
-def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    sweep(directory, _prefix(path, "partial"))
-    while True:
-        partial = _sibling(directory / path.name, "partial")
-        with open(partial, "xb") as file:
-            if not hold(partial, file.fileno()):
-                continue
-            try:
-                yield file, partial
-            except BaseException:
-                with suppress(OSError):
-                    partial.unlink()
-                raise
-        return
+def append_file(path: Path, data: bytes) -> None:
+    """Append `data` to a file, which is created if missing.
 
+    Not atomic: the file is a log that other programs append to as well.
 
-def _is_stream(path: Path) -> bool:
-    """Whether bytes go through `path` to somewhere else, so that replacing it would lose them."""
-    if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
-        return True
+    Raises:
+        StorageError: The file cannot be written; names path and remedy.
+    """
     try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+        with path.open("ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise writing_failed(path, error) from error
 
 
 @contextmanager
 def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Build a directory aside and put it in place when it is complete.
+    """Build a directory aside and rename it to `final` when it is complete.
 
-    Yields an empty sibling of `final`. When the block ends, it becomes `final`; when the block raises,
-    it is removed and `final` is as before. All files and directories in it are synced before.
+    Yields an empty sibling of `final` to write into. When the block ends, its content is synced and it
+    becomes `final`; when the block raises, it is removed and `final` is unchanged.
 
     Args:
-        final: Where the directory shall stand. Missing parents are created.
-        replace: Whether a directory there that is not empty may be replaced. The caller decides; an
-            empty one always may.
+        final: Path of the directory. Missing parents are created.
+        replace: Whether to replace an existing directory that is not empty; an empty one always is.
 
     Raises:
         UsageError: `final` is a file, a symbolic link, or a directory that must not be replaced.
@@ -157,14 +150,14 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], bool]) -> Iterator[list[Path]]:
-    """Build several directories aside and put them in place together, when all are complete.
+    """Build several directories aside and rename them to `finals` when all are complete.
 
-    Yields a path for each, on which nothing is yet, in a directory beside the first of `finals`. When the
-    block raises, what is at `finals` is as before.
+    Yields an unused path for each, in a directory beside the first of `finals`. When the block raises,
+    `finals` are unchanged.
 
     Args:
-        finals: Where the directories shall stand; on one file system, none within another.
-        may_replace: Whether a directory there that is not empty may be replaced.
+        finals: Paths of the directories; on one file system, none within another.
+        may_replace: Says whether an existing directory that is not empty may be replaced.
 
     Raises:
         UsageError: One of `finals` is a file, a symbolic link, or a directory that must not be replaced.
@@ -194,11 +187,160 @@ def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], boo
         os.close(descriptor)
         with suppress(OSError):
             for parent in missing:
-                parent.rmdir()  # only where nothing came into it
+                parent.rmdir()  # fails if something is in it, which is fine
+
+
+class HashedFile:
+    """A new file that is written piece by piece, hashed, and synced when closed. A context manager.
+
+    The file's directory must exist.
+
+    Raises:
+        OSError: The file exists already, or cannot be written.
+
+    Example:
+        >>> with HashedFile(Path("rows.jsonl")) as file:
+        ...     file.write(b"{}")
+        >>> file.size, file.sha256[:8]
+        (2, '44136fa3')
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "xb", buffering=_BUFFER)  # noqa: SIM115
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._digest.update(data)
+        self.size += len(data)
+        self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        """Lower-case hexadecimal digest of all bytes written so far."""
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Sync and close the file, unless it is closed already."""
+        if self._file.closed:
+            return
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close the file without syncing, because its content is not needed."""
+        with suppress(OSError):
+            self._file.close()
+
+    def __enter__(self) -> HashedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+
+def write_unsynced(path: Path, data: bytes) -> None:
+    """Write a small file, which `sync_file_system` later makes durable together with many others.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and new names in a directory durable, if the file system supports that."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_file_system(directory: Path) -> bool:
+    """Make everything on the directory's file system durable in one step (`syncfs`).
+
+    For thousands of small files this takes a fraction of the time of syncing each. Returns False if the
+    system does not support it.
+
+    Raises:
+        OSError: The disk failed; written data may be lost.
+    """
+    sync = _c_function("syncfs")
+    if sync is None:
+        return False
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if sync(ctypes.c_int(descriptor)) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(directory))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap two existing paths atomically (`renameat2` with RENAME_EXCHANGE).
+
+    Returns False, with nothing changed, if the system or the file system does not support it.
+    """
+    rename = _c_function("renameat2")
+    if rename is None:
+        return False
+    rename.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    rename.restype = ctypes.c_int
+    code = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+    return bool(code == 0)
+
+
+@contextmanager
+def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    sweep(directory, _prefix(path, "partial"))
+    while True:
+        partial = _sibling(directory / path.name, "partial")
+        with open(partial, "xb") as file:
+            if not lock_partial(partial, file.fileno()):
+                continue  # another process removed it as a leftover before it was locked
+            try:
+                yield file, partial
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
+        return
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether `path` passes bytes on, such as a pipe, so that replacing it would lose them."""
+    if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
+        return True
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def _partial_directory(final: Path) -> tuple[Path, int]:
-    """A new directory beside `final`, and the descriptor that holds it."""
+    """Create a directory beside `final`; return it with the descriptor that locks it."""
     sweep(final.parent, _prefix(final, "partial"))
     while True:
         partial = _sibling(final, "partial")
@@ -207,7 +349,7 @@ def _partial_directory(final: Path) -> tuple[Path, int]:
             descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        if hold(partial, descriptor):
+        if lock_partial(partial, descriptor):
             return partial, descriptor
         os.close(descriptor)
 
@@ -225,7 +367,7 @@ def _check_replaceable(final: Path, replace: bool) -> None:
         if final.parent.is_dir():
             remedy = "Choose another directory or remove the file."
             raise UsageError(f"{final}: is a file", file=str(final), remedy=remedy) from None
-        return  # a file further up: mkdir will say so
+        return  # a parent is a file, which mkdir reports
     except OSError as error:
         raise writing_failed(final, error) from error
     if occupied and not replace:
@@ -234,7 +376,7 @@ def _check_replaceable(final: Path, replace: bool) -> None:
 
 
 def _put_in_place(partial: Path, final: Path) -> None:
-    """Rename `partial` to `final`. What was at `final` is removed afterwards, or still there on failure."""
+    """Rename `partial` to `final`, then remove the directory that was there; a failure leaves it in place."""
     if not final.exists():
         os.rename(partial, final)
         return
@@ -260,12 +402,12 @@ def _prefix(path: Path, role: str) -> str:
 
 
 def _sync_tree(root: Path) -> None:
-    """Make files and directories durable: each for itself, or all at once where there are many."""
+    """Make files and directories durable: each by itself, or all at once if there are many."""
     paths: list[tuple[Path, bool]] = []
     for directory, _, names in os.walk(root):
         paths.append((Path(directory), True))
         paths += [(Path(directory, name), False) for name in names]
-        if len(paths) > _MANY and sync_file_system(root):
+        if len(paths) > _MANY_PATHS and sync_file_system(root):
             return
     for path, is_directory in paths:
         if is_directory:
@@ -282,146 +424,15 @@ def _sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(path: Path) -> None:
-    """Make renames and new names in a directory durable; does nothing where that is not supported."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def append_file(path: Path, data: bytes) -> None:
-    """Add `data` to the end of `path`, which is created when missing.
-
-    Not atomic: the file is a log that others write to as well.
-
-    Raises:
-        StorageError: It cannot be written; names path and remedy.
-    """
-    try:
-        with path.open("ab") as file:
-            file.write(data)
-    except OSError as error:
-        raise writing_failed(path, error) from error
-
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-
-
-def _function(name: str) -> Any:
-    """A function of the C library, or None where it has none of that name."""
+def _c_function(name: str) -> Any:
+    """Return a function of the C library; None if it has none of that name."""
     try:
         return getattr(ctypes.CDLL(None, use_errno=True), name)
     except (OSError, AttributeError):
         return None
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Swap two existing paths atomically (`renameat2` with RENAME_EXCHANGE).
-
-    Returns False, with nothing changed, where the system or its file system does not offer it.
-    """
-    rename = _function("renameat2")
-    if rename is None:
-        return False
-    rename.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    rename.restype = ctypes.c_int
-    code = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
-    return bool(code == 0)
-
-
-def sync_file_system(directory: Path) -> bool:
-    """Make everything on the directory's file system durable in one step (`syncfs`).
-
-    For thousands of small files that is a fraction of what syncing each of them takes. Returns False
-    where the system does not offer it.
-
-    Raises:
-        OSError: The disk failed; what was written may be lost.
-    """
-    sync = _function("syncfs")
-    if sync is None:
-        return False
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if sync(ctypes.c_int(descriptor)) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), str(directory))
-    finally:
-        os.close(descriptor)
-    return True
-
-
 _BUFFER = 1 << 20
 
-
-class HashedFile:
-    """A new file, written piece by piece, synced when closed. Parent directories must exist.
-
-    Use it as a context manager; `sha256` and `size` hold after it is closed.
-
-    Raises:
-        OSError: It exists already, or it cannot be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "xb", buffering=_BUFFER)  # noqa: SIM115
-        self._digest = hashlib.sha256()
-        self.size = 0
-
-    def write(self, data: bytes) -> None:
-        """Append bytes."""
-        self._digest.update(data)
-        self.size += len(data)
-        self._file.write(data)
-
-    @property
-    def sha256(self) -> str:
-        """Lower-case hexadecimal digest of everything written so far."""
-        return self._digest.hexdigest()
-
-    def close(self) -> None:
-        """Sync and close. Harmless when it is closed already."""
-        if self._file.closed:
-            return
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self.discard()
-
-    def discard(self) -> None:
-        """Close a file that nobody will read, whatever becomes of its content."""
-        with suppress(OSError):
-            self._file.close()
-
-    def __enter__(self) -> HashedFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-
-def write_unsynced(path: Path, data: bytes) -> None:
-    """Write a small file that `sync_file_system` will make durable together with many others.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        written = os.write(descriptor, data)
-        while written < len(data):
-            written += os.write(descriptor, data[written:])
-    finally:
-        os.close(descriptor)
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2

@@ -1,4 +1,4 @@
-"""Writing to a journal in the background, so that a trial that has finished waits for no disk."""
+"""Write to a journal in the background, so that a finished trial does not wait for the disk."""
 
 from __future__ import annotations
 
@@ -13,25 +13,35 @@ T = TypeVar("T")
 
 
 class BackgroundWriter(Generic[T]):
-    """A thread that appends to a journal, so that nobody waits for the disk. A context manager.
+    """Appends records to a journal from a thread of its own. A context manager.
 
-    Leaving the block waits until everything is on disk.
+    Leaving the block waits until all records are on disk.
 
     Args:
         journal: The journal.
-        kept: Called in that thread with what was given to `put` and the record's offset, once the record is
-            on disk.
+        on_written: Called in the writer's thread with an item of `put` and the offset of its record, once
+            the record is on disk.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agent_eval.storage.journal import encode
+        >>> journal = Journal.create(Path("run.journal"), {"run_id": "1"})
+        >>> with BackgroundWriter(journal, lambda case_id, offset: print(case_id, "is on disk")) as writer:
+        ...     writer.put("refund", encode({"case_id": "refund"}))
+        refund is on disk
+        >>> journal.close()
     """
 
     MOST_WAITING_BYTES = 1 << 20
-    """What may wait to be written; whoever brings more waits until it is."""
+    """Bytes that may wait for the disk; a thread that puts more waits until they are written."""
     SECONDS_APART = 0.005
-    """Between two writes at least, so that many short trials share one."""
+    """Minimum time between two writes, so that many short trials share one sync."""
 
-    def __init__(self, journal: Journal, kept: Callable[[T, int], None]) -> None:
-        self._journal, self._kept = journal, kept
+    def __init__(self, journal: Journal, on_written: Callable[[T, int], None]) -> None:
+        self._journal, self._on_written = journal, on_written
         self._queue: list[tuple[T, bytes]] = []
-        self._bytes = 0
+        self._queued_bytes = 0
+        # Guards the attributes here, and is notified when one of them changes.
         self._changed = threading.Condition()
         self._written_at = float("-inf")
         self._closing = self._idle = False
@@ -40,30 +50,31 @@ class BackgroundWriter(Generic[T]):
         self._thread.start()
 
     def put(self, item: T, line: bytes) -> None:
-        """Hand over a record that `encode` has encoded. Any thread may.
+        """Queue a record that `encode` has encoded. Any thread may call this.
 
         Raises:
-            StorageError: What was handed over before could not be written.
+            StorageError: An earlier record could not be written.
             ValueError: The writer is closed.
         """
         with self._changed:
-            while self._bytes >= self.MOST_WAITING_BYTES and not self._closing and self._error is None:
+            while self._queued_bytes >= self.MOST_WAITING_BYTES and not self._closing and self._error is None:
                 self._changed.wait()
             self.check()
             if self._closing:
                 raise ValueError("the writer is closed")
             self._queue.append((item, line))
-            self._bytes += len(line)
-            if self._idle or self._bytes >= self.MOST_WAITING_BYTES:
+            self._queued_bytes += len(line)
+            # The thread is not woken for every record: it looks again after `SECONDS_APART`.
+            if self._idle or self._queued_bytes >= self.MOST_WAITING_BYTES:
                 self._changed.notify_all()
 
     def check(self) -> None:
-        """Raise what ended the writing, if something did."""
+        """Raise the error that ended the writing, if there is one."""
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """Wait until everything is on disk, and end the thread. Raises as `put`."""
+        """Wait until all records are on disk, and end the thread. Raises as `put`."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -72,35 +83,35 @@ class BackgroundWriter(Generic[T]):
 
     def _serve(self) -> None:
         try:
-            while batch := self._next():
+            while batch := self._next_batch():
                 offset = self._journal.append_lines([line for _, line in batch])
                 self._written_at = time.monotonic()
                 for item, line in batch:
-                    self._kept(item, offset)
+                    self._on_written(item, offset)
                     offset += len(line)
-        # Whoever brings the next record is told.
+        # The next call of `put`, `check` or `close` raises it.
         except BaseException as error:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
 
-    def _next(self) -> list[tuple[T, bytes]]:
-        """Everything that waits; nothing when the writer is closed."""
+    def _next_batch(self) -> list[tuple[T, bytes]]:
+        """Wait for records and return all that are queued; none once the writer is closed."""
         with self._changed:
             while not self._queue and not self._closing:
                 self._idle = True
                 self._changed.wait()
             self._idle = False
-            while (early := self._seconds_early()) > 0:
-                self._changed.wait(early)
+            while (seconds := self._seconds_to_wait()) > 0:
+                self._changed.wait(seconds)
             batch, self._queue = self._queue, []
-            if self._bytes >= self.MOST_WAITING_BYTES:
+            if self._queued_bytes >= self.MOST_WAITING_BYTES:
                 self._changed.notify_all()
-            self._bytes = 0
+            self._queued_bytes = 0
             return batch
 
-    def _seconds_early(self) -> float:
-        if self._closing or self._bytes >= self.MOST_WAITING_BYTES:
+    def _seconds_to_wait(self) -> float:
+        if self._closing or self._queued_bytes >= self.MOST_WAITING_BYTES:
             return 0.0
         return self._written_at + self.SECONDS_APART - time.monotonic()
 

@@ -1,4 +1,8 @@
-"""Whole files into memory, bounded, with errors that say what to do."""
+"""Open and read files from outside, with bounds and with errors that say what to do; names and digests.
+
+`open_regular` and `read_bytes` refuse everything that could block or exhaust the reader. `safe_name` turns an
+identifier into a file name, `sha256_file` and `sha256_bytes` compute digests.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +23,23 @@ _BAD_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO, errno.
 
 
 def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
-    """A file for reading. What could keep its reader waiting is refused before anything is read.
+    """Open a file for reading, and refuse everything that could make its reader wait.
 
     Args:
         path: File to open; symbolic links are followed.
-        pipes: Whether a pipe will do that this process was given, such as `<(command)` of a shell.
+        pipes: Whether to accept a pipe that this process inherited, such as `<(command)` of a shell.
 
     Raises:
-        InvalidInput: Missing, a directory, a device, a pipe by name, not readable.
+        InvalidInput: Missing, a directory, a device, a named pipe, not readable.
         StorageError: The disk failed.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise reading_failed(path, error) from error
     mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode) and pipes and _was_given(path):
+    if stat.S_ISFIFO(mode) and pipes and _is_inherited(path):
         os.set_blocking(descriptor, True)
     elif not stat.S_ISREG(mode):
         os.close(descriptor)
@@ -46,21 +50,21 @@ def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
 def _not_regular(path: Path, mode: int) -> AgentEvalError:
     if stat.S_ISDIR(mode):
         return reading_failed(path, IsADirectoryError())
-    what = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
-    return InvalidInput(f"{path}: {what}", file=str(path), remedy="Give the path of a file.")
+    problem = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+    return InvalidInput(f"{path}: {problem}", file=str(path), remedy="Give the path of a file.")
 
 
-def _was_given(path: Path) -> bool:
-    """Whether a path names an open file of this process; its other end is open then, or was."""
+def _is_inherited(path: Path) -> bool:
+    """Whether a path names an open file of this process; then its other end is open, or was."""
     return path.parent in _OPEN_FILES or path == _STDIN
 
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
-    """The bytes of a regular file, or of a pipe that this process was given.
+    """Read a whole regular file, or a pipe that this process inherited.
 
     Args:
         path: File to read; symbolic links are followed.
-        max_bytes: Refuse more than this, without reading it.
+        max_bytes: Maximum size; a larger file is refused without reading it.
 
     Raises:
         InvalidInput: Missing, a directory or device, not readable, too large.
@@ -79,7 +83,7 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
 def _read_all(descriptor: int, path: Path, size: int, max_bytes: int) -> bytes:
     chunks = []
     total = 0
-    # One byte more than expected, so that the usual file takes two reads: all of it, then its end.
+    # Asking for one byte more than expected, the usual file takes two reads: all of it, then its end.
     while chunk := os.read(descriptor, max(_CHUNK, size - total + 1)):
         chunks.append(chunk)
         total += len(chunk)
@@ -94,7 +98,7 @@ def _too_large(path: Path, size: int, max_bytes: int) -> InvalidInput:
 
 
 def reading_failed(path: Path, error: OSError | ValueError) -> AgentEvalError:
-    """The project's error for a file that could not be opened or read."""
+    """Build the error for a file that could not be opened or read, with path and remedy."""
     place = str(path)
     if isinstance(error, FileNotFoundError):
         return InvalidInput(f"{place}: no such file", file=place, remedy="Check the path.")
@@ -121,32 +125,36 @@ _NOT_ALLOWED = re.compile(r"[^a-z0-9_]+")
 
 
 def safe_name(identifier: str) -> str:
-    """A name for a file or directory that stands for `identifier` on every file system.
+    """Turn an identifier into a name for a file or directory that is valid on every file system.
 
-    The identifier itself where it is a plain lower-case name; otherwise its readable part and a hash of
-    all of it. Deterministic; different identifiers get names that differ, also where case is ignored.
-    At most 92 ASCII characters of `a-z 0-9 . _ -`, beginning with a letter or digit, never `.`, `..`
+    A plain lower-case name stays as it is; any other becomes its readable part and a hash of the whole
+    identifier. Deterministic; different identifiers get different names, also on file systems that ignore
+    case. At most 92 ASCII characters of `a-z 0-9 . _ -`, beginning with a letter or digit, never `.`, `..`
     or a device name of Windows.
+
+    Example:
+        >>> safe_name("refund-1"), safe_name("../Refund 1")
+        ('refund-1', 'refund-1-3c7ba9b8608089908dcfd078a5906637')
     """
-    if _SAFE.fullmatch(identifier) and not _is_taken(identifier):
+    if _SAFE.fullmatch(identifier) and not _is_reserved(identifier):
         return identifier
     digest = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     readable = _NOT_ALLOWED.sub("-", identifier[:400].lower()).strip("-_")[: _MAX_LENGTH - _HASH_LENGTH - 1]
     return f"{readable or 'id'}-{digest}"
 
 
-def _is_taken(name: str) -> bool:
-    """Whether a plain name means something else: a device, or another identifier's hashed name."""
+def _is_reserved(name: str) -> bool:
+    """Whether a plain name has another meaning: a device, or the hashed name of another identifier."""
     return name.endswith(".") or bool(_RESERVED.match(name)) or bool(_ENDS_LIKE_A_HASH.search(name))
 
 
 def sha256_bytes(data: bytes) -> str:
-    """The digest of `data`."""
+    """Return the sha256 digest of `data` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def sha256_file(path: Path) -> tuple[str, int]:
-    """The digest of a file's bytes, and how many there are; constant memory.
+    """Return the sha256 digest of a file in hexadecimal, and its size; takes constant memory.
 
     Raises:
         InvalidInput: Missing, not a regular file, not readable.

@@ -1,9 +1,11 @@
-"""A log of finished work that survives whatever ends its writer.
+"""Append-only files that survive a killed writer: journals of finished work, and logs under a lock.
 
-One record a line: the CRC-32 of the JSON in eight hexadecimal digits, a space, the JSON, a line feed. The
-first record is the header. What `Journal.append` took is on disk when it returns; `BackgroundWriter` has many
-records share one sync. What a killed writer left half-written at the end is cut off by the next one; a
-broken record anywhere else is told, never skipped.
+A journal has one record on each line: the CRC-32 of the JSON in eight hexadecimal digits, a space, the JSON,
+a line feed. The first record is the header. A record is on disk when `Journal.append` returns;
+`BackgroundWriter` lets many records share one sync. A writer that is killed can leave an incomplete record
+at the end, which `Journal.resume` cuts off; a broken record anywhere else is an error and is never skipped.
+
+`exclusive` and `append_at` serve logs with a format of their own, which several processes write in turn.
 """
 
 from __future__ import annotations
@@ -29,87 +31,31 @@ from agent_eval.storage.json import dumps
 _PREFIX = 9
 """Bytes before the JSON: the checksum and a space."""
 
+# The file's size is part of what fdatasync writes; only its times are not, and nothing reads those.
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class JournalInUse(StorageError):
-    """Another process writes to the journal."""
+    """Another process has the journal open for writing."""
 
 
 class JournalExists(UsageError):
-    """A journal with records would be overwritten."""
-
-
-def encode(record: Any) -> bytes:
-    """The line of a record."""
-    data = dumps(record)
-    return b"%08x %b\n" % (zlib.crc32(data), data)
-
-
-def decode(line: bytes) -> Any:
-    """The record of a line.
-
-    Raises:
-        ValueError: The line is not whole, or not as it was written.
-    """
-    data = line[_PREFIX:-1]
-    if line[-1:] != b"\n" or line[:_PREFIX] != b"%08x " % zlib.crc32(data):
-        raise ValueError("broken record")
-    return orjson.loads(data)
-
-
-class JournalReader:
-    """Reads records by their offset. Can be sent to other processes. A context manager.
-
-    Args:
-        path: The journal.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_file": None}
-
-    def read(self, offset: int) -> Any:
-        """The record at an offset that `Journal.append` or `Journal.entries` gave.
-
-        Raises:
-            StorageError: It cannot be read.
-            InvalidInput: It is not as it was written.
-        """
-        try:
-            if self._file is None:
-                self._file = self.path.open("rb")
-            self._file.seek(offset)
-            line = self._file.readline()
-        except OSError as error:
-            raise reading_failed(self.path, error) from error
-        try:
-            return decode(line)
-        except ValueError:
-            raise _broken(self.path, offset) from None
-
-    def close(self) -> None:
-        """Close the file; reading opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> JournalReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    """Creating a journal would overwrite one that has records."""
 
 
 class Journal:
-    """An open journal, held by this process alone. Made by `create` or `resume`; a context manager.
+    """An open journal, locked by this process. Use `create` or `resume`; a context manager.
 
     Attributes:
-        path: The file.
-        header: Its first record.
+        path: The journal's file.
+        header: The journal's first record.
+
+    Example:
+        >>> with Journal.create(Path("run.journal"), {"run_id": "1"}) as journal:
+        ...     offset = journal.append({"case_id": "refund"})
+        >>> with Journal.resume(Path("run.journal")) as journal:
+        ...     journal.header, list(journal.entries()) == [(offset, {"case_id": "refund"})]
+        ({'run_id': '1'}, True)
     """
 
     def __init__(self, path: Path, descriptor: int, header: Any, end: int) -> None:
@@ -121,29 +67,30 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no record but the header."""
+        """Whether the journal has no record but the header."""
         return self._end <= len(encode(self.header))
 
     @classmethod
     def create(cls, path: Path, header: Any) -> Journal:
-        """A new journal. A file in its place that holds no record but a header is replaced.
+        """Create a journal, replacing a file that has no record but a header.
 
         Raises:
-            StorageError: It cannot be written; `JournalInUse` when another process holds it.
-            JournalExists: There is a journal with records.
+            StorageError: The file cannot be written; `JournalInUse` if another process has locked it.
+            JournalExists: The file is a journal with records.
         """
-        descriptor = _open(path, os.O_CREAT)
+        descriptor = _open_locked(path, os.O_CREAT)
         line = encode(header)
         try:
             if sum(1 for _ in islice(_scan(path), 2)) > 1:
                 raise JournalExists(
-                    f"{path} has what an unfinished run did",
-                    remedy="Give --resume to go on with it, or delete it to begin anew.",
+                    f"{path} has the results of an unfinished run",
+                    remedy="Continue that run with --resume, or delete the file to start again.",
                     file=str(path),
                 )
             os.ftruncate(descriptor, 0)
             _write(descriptor, line, 0)
             os.fsync(descriptor)
+            # Without this a crash of the machine could lose the new file's name.
             sync_directory(path.parent)
         except OSError as error:
             os.close(descriptor)
@@ -155,15 +102,18 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path) -> Journal | None:
-        """The journal that another process began, cut after its last whole record; None without one.
+        """Open the journal of an earlier process and cut it after its last whole record.
+
+        Returns:
+            None if there is no file, or no whole record in it.
 
         Raises:
-            StorageError: It cannot be read or written; `JournalInUse` when another process holds it.
-            InvalidInput: A record that is not the last one is broken.
+            StorageError: The file cannot be read or written; `JournalInUse` if another process has locked it.
+            InvalidInput: A record other than the last one is broken.
         """
         if not path.exists():
             return None
-        descriptor = _open(path, 0)
+        descriptor = _open_locked(path, 0)
         try:
             header, end = None, 0
             for offset, length, record in _scan(path):
@@ -183,24 +133,24 @@ class Journal:
         return cls(path, descriptor, header, end)
 
     def entries(self) -> Iterator[tuple[int, Any]]:
-        """Offset and content of every record but the header, in the order they were written."""
+        """Yield offset and content of every record but the header, in the order of writing."""
         for offset, _, record in _scan(self.path):
             if offset:
                 yield offset, record
 
     def append(self, record: Any) -> int:
-        """Add a record; it is on disk when this returns. Any thread may call it.
+        """Append a record, which is on disk when this returns. Any thread may call this.
 
         Returns:
-            Its offset, for `JournalReader.read`.
+            The record's offset, for `JournalReader.read`.
 
         Raises:
-            StorageError: Disk full or the like; nothing more can be written then.
+            StorageError: Writing failed, now or earlier; after a failure nothing more is written.
         """
         return self.append_lines([encode(record)])
 
     def append_lines(self, lines: Sequence[bytes]) -> int:
-        """Add records that `encode` has encoded, with one sync. Returns the first one's offset.
+        """Append records that `encode` has encoded, with one sync; return the offset of the first.
 
         Raises:
             StorageError: As `append`.
@@ -217,7 +167,7 @@ class Journal:
                 _sync(self._descriptor)
             except OSError as error:
                 self._failed = error
-                # So that a full disk leaves whole records only; resuming would cut the rest as well.
+                # A full disk then leaves whole records only; `resume` would cut off the rest as well.
                 with suppress(OSError):
                     os.ftruncate(self._descriptor, start)
                 raise writing_failed(self.path, error) from error
@@ -225,17 +175,17 @@ class Journal:
         return start
 
     def close(self) -> None:
-        """Let go of the file. Harmless when done twice."""
+        """Close the file, which releases its lock; closing it again has no effect."""
         with self._lock:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
 
     def remove(self) -> None:
-        """Close and delete it: its records are kept elsewhere now.
+        """Delete the journal, once its records are stored elsewhere, and close it.
 
         Raises:
-            StorageError: It cannot be deleted.
+            StorageError: The file cannot be deleted.
         """
         try:
             self.path.unlink(missing_ok=True)
@@ -251,7 +201,139 @@ class Journal:
         self.close()
 
 
-def _open(path: Path, flags: int) -> int:
+class JournalReader:
+    """Reads a journal's records by their offset. It can be pickled, and is a context manager.
+
+    Args:
+        path: The journal's file.
+
+    Example:
+        >>> with Journal.create(Path("run.journal"), {}) as journal:
+        ...     offset = journal.append({"case_id": "refund"})
+        >>> with JournalReader(Path("run.journal")) as reader:
+        ...     reader.read(offset)
+        {'case_id': 'refund'}
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_file": None}
+
+    def read(self, offset: int) -> Any:
+        """Read the record at an offset from `Journal.append` or `Journal.entries`.
+
+        Raises:
+            StorageError: The file cannot be read.
+            InvalidInput: The record is broken.
+        """
+        try:
+            if self._file is None:
+                self._file = self.path.open("rb")
+            self._file.seek(offset)
+            line = self._file.readline()
+        except OSError as error:
+            raise reading_failed(self.path, error) from error
+        try:
+            return decode(line)
+        except ValueError:
+            raise _broken(self.path, offset) from None
+
+    def close(self) -> None:
+        """Close the file; `read` opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> JournalReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def encode(record: Any) -> bytes:
+    """Encode a record as a line of a journal."""
+    data = dumps(record)
+    return b"%08x %b\n" % (zlib.crc32(data), data)
+
+
+def decode(line: bytes) -> Any:
+    """Decode a line of a journal.
+
+    Raises:
+        ValueError: The line is incomplete or damaged.
+    """
+    data = line[_PREFIX:-1]
+    if line[-1:] != b"\n" or line[:_PREFIX] != b"%08x " % zlib.crc32(data):
+        raise ValueError("broken record")
+    return orjson.loads(data)
+
+
+PATIENCE_SECONDS = 60.0
+"""How long `exclusive` waits for another process."""
+
+
+@contextmanager
+def exclusive(path: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Lock the file `path` while the block runs. The system releases the lock of a killed process.
+
+    Raises:
+        StorageError: Another process keeps the lock for too long, or the file cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, timeout=patience_seconds)
+        lock.acquire()
+    except Timeout:
+        raise StorageError(
+            f"{path} is locked by another process for more than {patience_seconds:g} s",
+            remedy="Wait for it to end, or end it; that releases the lock.",
+            file=str(path),
+        ) from None
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def append_at(path: Path, data: bytes, *, position: int) -> None:
+    """Write `data` durably after the first `position` bytes of a file, replacing what follows them.
+
+    Creates the file if it is missing. Overwriting removes an incomplete entry of a killed writer.
+
+    Raises:
+        StorageError: The file cannot be written, or is shorter than `position`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            if file.seek(0, os.SEEK_END) < position:
+                raise StorageError(
+                    f"{path} is shorter than it was: {position} bytes were written to it",
+                    remedy="Restore it from a backup or from version control.",
+                    file=str(path),
+                )
+            file.truncate(position)
+            file.seek(position)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_directory(path.parent)
+    except OSError as error:
+        raise writing_failed(path, error) from error
+
+
+def _open_locked(path: Path, flags: int) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
@@ -262,7 +344,7 @@ def _open(path: Path, flags: int) -> int:
     except OSError:
         os.close(descriptor)
         raise JournalInUse(
-            f"{path} is in use: another process runs the same thing",
+            f"{path} is in use by another process with the same run",
             remedy="Wait for it to end, or end it; then resume.",
             file=str(path),
         ) from None
@@ -270,17 +352,19 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _write(descriptor: int, data: bytes, position: int) -> None:
-    left = memoryview(data)
-    while left:
-        written = os.pwrite(descriptor, left, position)
-        left, position = left[written:], position + written
+    remaining = memoryview(data)
+    while remaining:
+        written = os.pwrite(descriptor, remaining, position)
+        remaining, position = remaining[written:], position + written
 
 
 def _scan(path: Path) -> Iterator[tuple[int, int, Any]]:
-    """Offset, length and content of every record up to a broken one, which must be the last line.
+    """Yield offset, length and content of every record before the first broken one.
+
+    Lines after a broken one may be broken too, if the writer was killed while writing several records.
 
     Raises:
-        InvalidInput: Something whole follows a broken record.
+        InvalidInput: A whole record follows a broken one, so it was not left by a killed writer.
     """
     offset = 0
     with path.open("rb") as file:
@@ -310,61 +394,3 @@ def _broken(path: Path, offset: int) -> InvalidInput:
         file=str(path),
         offset=offset,
     )
-
-
-PATIENCE_SECONDS = 60.0
-
-
-@contextmanager
-def exclusive(path: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Hold the lock `path` while the block runs. A killed holder's lock is free.
-
-    Raises:
-        StorageError: Somebody else held it for too long, or it cannot be created.
-    """
-    from filelock import FileLock, Timeout
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path, timeout=patience_seconds)
-        lock.acquire()
-    except Timeout:
-        raise StorageError(
-            f"{path} is held by another process for more than {patience_seconds:g} s",
-            remedy="Wait for it to end, or end it; the lock frees itself then.",
-            file=str(path),
-        ) from None
-    except OSError as error:
-        raise writing_failed(path, error) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def append_at(path: Path, data: bytes, *, position: int) -> None:
-    """Make `data` follow the first `position` bytes of a file, durably; creates the file.
-
-    Raises:
-        StorageError: It cannot be written, or it is shorter than `position`.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not path.exists()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "r+b") as file:
-            if file.seek(0, os.SEEK_END) < position:
-                raise StorageError(
-                    f"{path} is shorter than it was: {position} bytes were written to it",
-                    remedy="Restore it from a backup or from version control.",
-                    file=str(path),
-                )
-            file.truncate(position)
-            file.seek(position)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_directory(path.parent)
-    except OSError as error:
-        raise writing_failed(path, error) from error

@@ -1,7 +1,8 @@
-"""What killed processes leave behind: partial files and directories that nobody will finish.
+"""Remove partial files and directories that killed processes left behind.
 
-Who writes one holds a lock on it, which the kernel lets go when the process ends, however it ends. So
-one that can be locked has no writer any more. Where a file system has no locks nothing is removed.
+A process locks each partial file it writes (`lock_partial`), and the kernel releases the lock when the
+process ends, however it ends. So a partial file that can be locked has no writer any more, and `sweep`
+removes it. On a file system without locks nothing is removed.
 """
 
 from __future__ import annotations
@@ -16,41 +17,40 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TOKEN = re.compile(r"[0-9a-f]{16}")
-_MOST = 1_000
-"""Leftovers removed at a time."""
+_REMOVED_AT_A_TIME = 1_000
 
 
-def hold(partial: Path, descriptor: int) -> bool:
-    """Lock what was just created, for as long as the descriptor is open.
+def lock_partial(partial: Path, descriptor: int) -> bool:
+    """Lock a partial file or directory that was just created, until the descriptor is closed.
 
     Returns:
-        False where somebody else was quicker and is removing it: make another one.
+        False if another process took it for a leftover and removes it; create another one then.
     """
     with suppress(OSError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-    return _is_still(partial, descriptor)
+    return _is_at(partial, descriptor)
 
 
 def sweep(directory: Path, prefix: str) -> None:
-    """Remove what killed writers left in a directory under `prefix` and sixteen hexadecimal digits.
+    """Remove the leftovers of killed writers from a directory.
 
     Args:
-        directory: Where to look; nothing happens where it cannot be read.
-        prefix: What the names of partial files or directories start with.
+        directory: The directory; one that cannot be read is left as it is.
+        prefix: Beginning of the leftovers' names; sixteen hexadecimal digits follow.
     """
     try:
         with os.scandir(directory) as entries:
-            found = [
+            names = [
                 entry.name
                 for entry in entries
                 if entry.name.startswith(prefix) and _TOKEN.fullmatch(entry.name, len(prefix))
             ]
     except OSError:
         return
-    for name in found[:_MOST]:
+    for name in names[:_REMOVED_AT_A_TIME]:
         with suppress(OSError):
             _remove(directory / name)
 
@@ -58,8 +58,9 @@ def sweep(directory: Path, prefix: str) -> None:
 def _remove(partial: Path) -> None:
     descriptor = os.open(partial, _FLAGS)
     try:
+        # Fails if the writer is alive and has locked it.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_still(partial, descriptor):
+        if not _is_at(partial, descriptor):
             return
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -70,9 +71,10 @@ def _remove(partial: Path) -> None:
         os.close(descriptor)
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is still the one at `path`."""
     try:
-        now, held = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+        at_path, opened = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
     except OSError:
         return False
-    return (now.st_dev, now.st_ino) == (held.st_dev, held.st_ino)
+    return (at_path.st_dev, at_path.st_ino) == (opened.st_dev, opened.st_ino)

@@ -1,4 +1,4 @@
-"""Secrets out of everything that is written: exact values in the forms in which they travel."""
+"""Redact secrets from everything that is written: exact values, and the forms that encodings give them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import orjson
 from agent_eval.storage.secret_names import SHORTEST, is_secret_name
 
 REDACTED = "[redacted]"
+"""Text that replaces a secret."""
+
 _SHORTEST_LINE = 16
 _OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
 
@@ -23,17 +25,20 @@ _OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
 class Redactor:
     """Replaces known secrets in bytes by `[redacted]`.
 
-    Found are a secret as it is, in base64 (standard and URL alphabet, at any of the three offsets
-    within a longer text), percent-encoded, escaped for JSON, escaped for HTML, in hexadecimal, and
-    the long lines of a secret of several lines (a private key).
-
-    Can be sent to other processes.
+    It recognizes a secret as it is, in base64 (standard and URL alphabet, at any of the three offsets
+    within a longer text), percent-encoded, escaped for JSON, escaped for HTML, in hexadecimal, and the long
+    lines of a secret with several lines (a private key). A redactor can be pickled.
 
     Args:
-        secrets: The values. Those shorter than 8 characters are ignored: they are too likely to be
-            ordinary words.
-        vocabulary: Words of our own formats. A value that is part of one of them is no secret, and
-            replacing it would break what is written.
+        secrets: The values. Values shorter than 8 characters are ignored, because they are too likely to
+            be ordinary words.
+        vocabulary: Words of agent-eval's own formats. A value that is part of one of them is not treated
+            as a secret, because replacing it would corrupt the output.
+
+    Example:
+        >>> redactor = Redactor(["s3cret-value"])
+        >>> redactor.redact(b"key=s3cret-value base64=czNjcmV0LXZhbHVl")
+        b'key=[redacted] base64=[redacted]'
     """
 
     def __init__(self, secrets: Iterable[str], *, vocabulary: Iterable[str] = ()) -> None:
@@ -46,12 +51,12 @@ class Redactor:
     def from_environment(
         cls, environ: Mapping[str, str], *more: str, vocabulary: Iterable[str] = ()
     ) -> Redactor:
-        """A redactor for the values of variables whose names say that they are secret, and for `more`."""
-        named = [value for name, value in environ.items() if is_secret_name(name)]
-        return cls([*named, *more], vocabulary=vocabulary)
+        """Build a redactor for the variables whose names say that they are secret, and for `more` values."""
+        secrets = [value for name, value in environ.items() if is_secret_name(name)]
+        return cls([*secrets, *more], vocabulary=vocabulary)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether there are any secrets to replace."""
         return bool(self._secrets)
 
     def __repr__(self) -> str:
@@ -61,37 +66,37 @@ class Redactor:
         return {"_secrets": self._secrets}  # the compiled pattern stays with the process
 
     def finds(self, data: bytes) -> bool:
-        """Whether there is a secret in `data`."""
+        """Whether `data` contains a secret."""
         return bool(self._secrets) and self._pattern.search(data) is not None
 
     def redact(self, data: bytes) -> bytes:
-        """`data` with every form of every secret replaced. Text only: see `redact_json`."""
+        """Replace every form of every secret in text; for JSON use `redact_json`."""
         if not self.finds(data):
             return data
         redacted: bytes = self._pattern.sub(REDACTED.encode(), data)
         return redacted
 
     def redact_json(self, data: bytes) -> bytes:
-        """Like `redact` for one JSON value, which stays JSON.
+        """Replace secrets in one JSON value, so that it stays JSON.
 
-        A secret may look like a number or reach over quotes, so values are replaced within strings,
-        keys and numbers. Bytes without a secret are returned as they are; others come back compact,
-        keys sorted. A key that changes into one that is there already gets a number.
+        A secret may look like a number or extend over quotes, so secrets are replaced within strings, keys
+        and numbers. Bytes without a secret are returned unchanged, others compact and with sorted keys. A
+        key that becomes equal to another one gets a number.
         """
         if not self.finds(data):
             return data
         return orjson.dumps(self.redact_value(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
 
     def redact_text(self, text: str) -> str:
-        """`redact` for text."""
+        """Replace every form of every secret in a text."""
         return self.redact(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
     def redact_value(self, value: Any, *, numbers: bool = True) -> Any:
-        """A copy of plain JSON data without secrets in strings, keys and numbers.
+        """Copy plain JSON data without the secrets in its strings, keys and numbers.
 
         Args:
             value: The data.
-            numbers: False where the numbers are our own figures.
+            numbers: False for data whose numbers are agent-eval's own figures and cannot be secret.
         """
         if isinstance(value, str):
             return self.redact_text(value)
@@ -100,15 +105,15 @@ class Redactor:
         if isinstance(value, dict):
             result: dict[str, Any] = {}
             for key, item in value.items():
-                name = self.redact_value(key)
-                free, count = name, 2
-                while free in result:
-                    free, count = f"{name} {count}", count + 1
-                result[free] = self.redact_value(item, numbers=numbers)
+                redacted_key = self.redact_value(key)
+                unique_key, count = redacted_key, 2
+                while unique_key in result:
+                    unique_key, count = f"{redacted_key} {count}", count + 1
+                result[unique_key] = self.redact_value(item, numbers=numbers)
             return result
         if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
-            written = orjson.dumps(value)
-            return value if self.redact(written) == written else REDACTED
+            digits = orjson.dumps(value)
+            return value if self.redact(digits) == digits else REDACTED
         return value
 
     @cached_property
@@ -143,15 +148,15 @@ def _forms(secret: str) -> Iterable[bytes]:
 
 def _json_forms(text: str) -> Iterable[bytes]:
     for ascii_only in (False, True):
-        once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-        # Twice: JSON inside a JSON string, as tool arguments often are.
-        for escaped in (once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]):
+        escaped_once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        # Escaped twice for JSON within a JSON string, as tool arguments often are.
+        for escaped in (escaped_once, json.dumps(escaped_once, ensure_ascii=ascii_only)[1:-1]):
             yield escaped.encode("utf-8", "surrogatepass")
             yield escaped.replace("/", "\\/").encode("utf-8", "surrogatepass")
 
 
 def _base64_forms(raw: bytes) -> Iterable[bytes]:
-    """The characters of base64 that depend on `raw` only, wherever it lies in what was encoded."""
+    """Yield the characters of base64 that depend on `raw` only, at each offset within the encoded data."""
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + raw).rstrip(b"=")
         # The first characters mix with the bytes before, the last one with those after.

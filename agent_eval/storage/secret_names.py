@@ -1,11 +1,11 @@
-"""Which environment variables hold secrets, by their names. Standard library only: start-up may ask."""
+"""Recognize environment variables that hold secrets by their names. Imported at start-up: no dependencies."""
 
 from __future__ import annotations
 
 import re
 
 SHORTEST = 8
-"""Characters of a secret; shorter values are too likely to be ordinary words."""
+"""Minimum number of characters of a secret; shorter values are too likely to be ordinary words."""
 
 _SECRET_WORDS = frozenset(
     (
@@ -20,7 +20,12 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: `DEPLOY_TOKEN`, `MY_API-KEY`, ..."""
+    """Whether a variable's name says that its value is secret.
+
+    Example:
+        >>> is_secret_name("DEPLOY_TOKEN"), is_secret_name("MY_API-KEY"), is_secret_name("HOME")
+        (True, True, False)
+    """
     if name.upper() in _NOT_SECRET:
         return False
     words = _SEPARATORS.split(name.upper())

@@ -107,7 +107,7 @@ def test_the_same_name_twice_is_refused() -> None:
 
 
 def test_files_below_files_are_refused() -> None:
-    refuses(zip_of(("a", b"1"), ("a/b/c", b"2")), "lies below the file 'a'")
+    refuses(zip_of(("a", b"1"), ("a/b/c", b"2")), "is below the file 'a'")
 
 
 def test_names_with_nul_are_refused() -> None:
@@ -191,7 +191,7 @@ def test_text_that_repeats_itself_is_read_however_well_it_compresses(tmp_path: P
 def test_nothing_is_written_that_would_not_be_read(tmp_path: Path, limits: ArchiveLimits, what: str) -> None:
     noise = random.Random(1)
     files = [(name, noise.randbytes(2000)) for name in "abc"]
-    with pytest.raises(InvalidInput, match=f"not written, for it would not be read: {what}") as caught:
+    with pytest.raises(InvalidInput, match=f"not written, because it could not be read: {what}") as caught:
         write_zip(files, tmp_path / "x.zip", limits=limits)
     assert "Divide" in (caught.value.remedy or "")
     assert list(tmp_path.iterdir()) == []

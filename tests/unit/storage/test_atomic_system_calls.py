@@ -58,7 +58,7 @@ def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
         ctypes.set_errno(errno.EIO)
         return -1
 
-    monkeypatch.setattr(system_calls, "_function", lambda _: fail)
+    monkeypatch.setattr(system_calls, "_c_function", lambda _: fail)
     with pytest.raises(OSError, match="put/output") as caught:
         sync_file_system(tmp_path)
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))

@@ -35,7 +35,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_lock_held_elsewhere_is_waited_for_and_then_named(tmp_path: Path) -> None:
     with (
         exclusive(tmp_path / "a.lock"),
-        pytest.raises(StorageError, match="held by another process"),
+        pytest.raises(StorageError, match="locked by another process"),
         exclusive(tmp_path / "a.lock", patience_seconds=0.05),
     ):
         pass

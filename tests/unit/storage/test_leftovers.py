@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.storage.atomic import new_directory, write_file
-from agent_eval.storage.leftovers import hold, sweep
+from agent_eval.storage.leftovers import lock_partial, sweep
 
 _WRITER = """
 import sys
@@ -105,9 +105,9 @@ def test_who_was_not_quick_enough_makes_another_one(
         if not refused:
             refused.append(partial)
             partial.rmdir() if partial.is_dir() else partial.unlink()
-        return hold(partial, descriptor)
+        return lock_partial(partial, descriptor)
 
-    monkeypatch.setattr("agent_eval.storage.atomic.hold", too_late)
+    monkeypatch.setattr("agent_eval.storage.atomic.lock_partial", too_late)
     write(kind, tmp_path / "out")
     assert len(refused) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -116,8 +116,8 @@ def test_who_was_not_quick_enough_makes_another_one(
 def test_what_is_locked_by_somebody_else_is_not_ours(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as one, path.open("rb") as other:
-        assert hold(path, one.fileno())
-        assert not hold(path, other.fileno())
+        assert lock_partial(path, one.fileno())
+        assert not lock_partial(path, other.fileno())
 
 
 def test_a_directory_that_cannot_be_read_is_not_swept(tmp_path: Path) -> None:
