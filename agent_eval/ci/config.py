@@ -1,9 +1,8 @@
-"""What the user asked for, gathered from flags, environment and file, and checked before anything runs."""
+"""The settings of a job, gathered from flags, environment and file, and checked before anything runs."""
 
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,27 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
-from agent_eval.ci.inputs import (
-    AGENT_INPUTS,
-    CONFIG_FILE,
-    INPUT_BY_NAME,
-    INPUTS,
-    PLATFORM_INPUTS,
-    runner_variables,
-)
+from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS, runner_variables
 from agent_eval.ci.platforms.catalog import platform_specs
-from agent_eval.config.options import Option
+from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
+from agent_eval.config.options import Option, variable
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
+from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
-from agent_eval.contracts.trials import case_policy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 
-_TRUE = frozenset({"true", "yes", "on", "1"})
-_FALSE = frozenset({"false", "no", "off", "0"})
 _LONGEST = 100_000
-_LARGEST_AMOUNT = 1e9
-_MOST_PARALLEL = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +33,22 @@ class Given:
 
 
 def parse_value(row: Option, given: Given) -> Any:
-    """The value that the text stands for; None where it is empty and its kind has no empty value.
+    """Read the value of an input; None where its text is empty.
 
     Raises:
-        UsageError: It stands for none; names the input and where it came from.
+        UsageError: The text is wrong; names the input and where it came from.
     """
-    if len(given.text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in given.text):
+    text = given.text
+    if len(text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in text):
         raise wrong_value(given, row, "printable text of reasonable length", shown=False)
-    return _PARSERS.get(row.kind, _line)(row, given)
+    if not text:
+        return None
+    if not row.is_listed and row.kind != "script" and ("\n" in text or "\r" in text):
+        raise wrong_value(given, row, "a single line", shown=False)
+    try:
+        return parse(row, text)
+    except WrongValue as wrong:
+        raise wrong_value(given, row, wrong.wanted, shown=wrong.may_be_shown) from None
 
 
 def wrong_value(given: Given, row: Option, wanted: str, *, shown: bool = True) -> UsageError:
@@ -63,259 +61,51 @@ def wrong_value(given: Given, row: Option, wanted: str, *, shown: bool = True) -
     )
 
 
-def _line(row: Option, given: Given) -> str:
-    if "\n" in given.text or "\r" in given.text:
-        raise wrong_value(given, row, "a single line", shown=False)
-    return given.text
-
-
-def _path(row: Option, given: Given) -> Path | None:
-    return Path(text) if (text := _line(row, given)) else None
-
-
-def _script(row: Option, given: Given) -> str:  # noqa: ARG001 - the table's
-    return given.text
-
-
-def _lines(row: Option, given: Given) -> tuple[str, ...]:
-    separated = given.text.replace(",", "\n") if row.kind == "list" else given.text
-    return tuple(line.strip() for line in separated.splitlines() if line.strip())
-
-
-def _choice(row: Option, given: Given) -> str | None:
-    if not given.text and not row.default:
-        return None
-    if given.text not in row.choices:
-        raise wrong_value(given, row, " or ".join(row.choices))
-    return given.text
-
-
-def _share(row: Option, given: Given) -> float | None:
-    number = _number(given)
-    if number is not None and not 0 <= number <= 1:
-        raise wrong_value(given, row, "a number from 0 to 1, such as 0.95")
-    return number
-
-
-def _amount(row: Option, given: Given) -> float | None:
-    number = _number(given)
-    if number is not None and not 0 < number <= _LARGEST_AMOUNT:
-        raise wrong_value(given, row, "a number above 0")
-    return number
-
-
-def _number(given: Given) -> float | None:
-    """NaN for what is no number; it lies within no bounds."""
-    try:
-        return float(given.text) if given.text else None
-    except ValueError:
-        return math.nan
-
-
-def _whole(row: Option, given: Given) -> int | None:
-    text = given.text
-    least = 0 if row.kind == "count" else 1
-    if text and not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
-        raise wrong_value(given, row, f"a whole number from {least}")
-    return int(text) if text else None
-
-
-def _parallel(row: Option, given: Given) -> int | None:
-    """None for `auto`."""
-    text = given.text
-    if text == "auto":
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= _MOST_PARALLEL):
-        raise wrong_value(given, row, f"auto or a number from 1 to {_MOST_PARALLEL}")
-    return int(text)
-
-
-def _switch(row: Option, given: Given) -> bool:
-    word = given.text.lower()
-    if word not in _TRUE | _FALSE:
-        raise wrong_value(given, row, "true or false")
-    return word in _TRUE
-
-
-def _case_policy(row: Option, given: Given) -> str:
-    try:
-        return case_policy(given.text).text
-    except InvalidInput:
-        raise wrong_value(given, row, "all, any, majority, or pass_rate>=x with x from 0 to 1") from None
-
-
-_PARSERS: Mapping[str, Callable[[Option, Given], Any]] = {
-    "lines": _lines,
-    "list": _lines,
-    "script": _script,
-    "path": _path,
-    "choice": _choice,
-    "share": _share,
-    "amount": _amount,
-    "count": _whole,
-    "integer": _whole,
-    "parallel": _parallel,
-    "switch": _switch,
-    "case policy": _case_policy,
-}
-"""By kind; every other kind is a line of text."""
-
-
-NAMED_BY = ("agent-command", "agent-url", "agent-openai-base-url", "agent")
-"""Inputs of which one, and only one, says which agent it is."""
-
-MOST_TRIALS = 1000
-
-_VARIABLE = re.compile(r"[^=\0\s]+")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentSettings:
-    """An agent and how it is run. Fields are named as the inputs; see `ci.inputs` for their meaning."""
-
-    agent_command: str
-    agent_url: str
-    agent_openai_base_url: str
-    agent: str
-    agent_model: str
-    system_prompt: Path | None
-    agent_env: tuple[str, ...]
-    agent_header: tuple[str, ...]
-    setup_command: str
-    setup_env: tuple[str, ...]
-    setup_timeout_seconds: float
-    trials: int
-    max_repairs: int
-    parallel: int | None
-    command_timeout_seconds: float
-    max_output_bytes: int | None
-    max_steps: int | None
-    max_tool_calls: int | None
-    max_case_seconds: float | None
-    max_case_tokens: int | None
-    max_case_cost: float | None
-    max_run_seconds: float | None
-    max_run_cost: float | None
-    strict_side_effects: bool
-    replay: Path | None
-
-    @property
-    def spec(self) -> str:
-        """The agent as `agents.catalog.open_agent` wants it."""
-        if self.agent_command:
-            return f"command:{self.agent_command}"
-        if self.agent_openai_base_url:
-            return f"openai:{self.agent_model}"
-        return self.agent_url or self.agent
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Name of each header to the environment variable that has its value."""
-        pairs = (line.partition("=") for line in self.agent_header)
-        return {name.strip(): variable.strip() for name, _, variable in pairs}
-
-
-def agent_settings(values: Mapping[str, Any], given: Mapping[str, str]) -> AgentSettings | None:
-    """The agent that the values name; None where they name none, and recorded traces are judged.
-
-    Args:
-        values: Parsed values of `AGENT_INPUTS`, by field.
-        given: Those that somebody gave, by input name: where each came from.
-
-    Raises:
-        UsageError: Several agents, settings for an agent without one, or a value that no agent can use.
-    """
-    named = [name for name in NAMED_BY if name in given]
-    if not named:
-        stray = next((row.name for row in AGENT_INPUTS if row.name in given), None)
-        if stray is None:
-            return None
-        raise UsageError(
-            f"{stray} is for running an agent, and none is named (from {given[stray]}).",
-            remedy=f"Give one of {', '.join(NAMED_BY)}, or leave it out.",
-            field=stray,
-        )
-    if len(named) > 1:
-        raise UsageError(
-            f"Several agents are named: by {' and '.join(named)}.",
-            remedy="Give one of them; several agents are several steps.",
-            field=named[1],
-        )
-    settings = AgentSettings(**values)
-    _check_kind(settings)
-    _check_names(settings)
-    if settings.trials > MOST_TRIALS:
-        raise UsageError(
-            f"trials: {settings.trials} is more than {MOST_TRIALS}.",
-            remedy=f"Set `trials` to at most {MOST_TRIALS}.",
-            field="trials",
-        )
-    return settings
-
-
-def _check_kind(settings: AgentSettings) -> None:
-    kind = kind_of(settings.agent)
-    if kind is not None and kind.in_this_process:
-        raise UsageError(
-            f"agent: {settings.agent!r} would run in the process that holds the job's token.",
-            remedy="Give `agent-command` a program that calls the function.",
-            field="agent",
-        )
-    address = kind_of(settings.agent_url)
-    if settings.agent_url and address is not None and not address.schemes:
-        raise UsageError(
-            f"agent-url: {settings.agent_url!r} is no address.",
-            remedy="Write it as https://host/path, or give it as `agent`.",
-            field="agent-url",
-        )
-
-
-def _check_names(settings: AgentSettings) -> None:
-    for name, listed in (("agent-env", settings.agent_env), ("setup-env", settings.setup_env)):
-        for variable in listed:
-            if not _VARIABLE.fullmatch(variable):
-                # What stands there by mistake may be a secret.
-                raise UsageError(
-                    f"{name} has something that is not the name of a variable.",
-                    remedy=f"Write names into `{name}`, one a line; the values come from the step's `env`.",
-                    field=name,
-                )
-    for line in settings.agent_header:
-        header, separator, variable = line.partition("=")
-        if not (separator and header.strip() and _VARIABLE.fullmatch(variable.strip())):
-            raise UsageError(
-                "agent-header has a line that is not of the form NAME=VARIABLE.",
-                remedy="Write for example `Authorization=AGENT_AUTHORIZATION`, and set that variable.",
-                field="agent-header",
-            )
-
-
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LISTED = frozenset({"lines", "list"})
 _OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
 _ALMOST = 0.85
 DEFAULT = "default"
-"""The source of a value that nobody gave."""
+"""The source of a value that holds because none was given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What is run before the agent, to install what it needs.
+
+    Attributes:
+        command: Shell commands; empty for none.
+        environment: Names of variables that they may see.
+        seconds: How long they may take.
+    """
+
+    command: str = ""
+    environment: tuple[str, ...] = ()
+    seconds: float = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The checked settings of one job. Fields are named as the inputs; see `ci.inputs` for their meaning."""
+    """The checked settings of one job: parts of the run specification, and what only the job has.
 
-    suite: tuple[str, ...]
-    judges: tuple[str, ...]
-    judge_config: Path | None
-    case_policy: str
-    agent: AgentSettings | None
-    thresholds: Thresholds
-    policy: Path | None
-    preset: Preset | None
+    The table of options says which input goes to which field. `agent` is None where recorded traces are
+    judged.
+    """
+
+    suite: tuple[str, ...] = ()
+    judging: Judging
+    agent: AgentSpec | None
+    setup: Setup
+    limits: Limits
+    identity: Identity
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    policy: Path | None = None
+    preset: Preset | None = None
     registry_path: Path
     baseline_name: str
     baseline: str
     baseline_artifact: str
-    baseline_branch: str
-    baseline_run_id: int | None
+    baseline_branch: str = ""
+    baseline_run_id: int | None = None
     require_baseline: bool
     on_case_removed: str
     out: Path
@@ -334,6 +124,11 @@ class Settings:
     def secrets(self) -> tuple[str, ...]:
         """Values that nothing the job writes may hold, and no agent may see."""
         return tuple(self.platform[row.field] for row in PLATFORM_INPUTS if row.kind == "secret")
+
+
+_PARTS: dict[str, Callable[..., Any]] = {**PARTS, "setup": Setup, "thresholds": Thresholds, "platform": dict}
+_WORDS = frozenset({"text", "url", "secret"})
+"""Kinds of which a platform is given the empty text where nothing was given."""
 
 
 def gather(
@@ -368,10 +163,10 @@ def gather(
 def misspelt(environ: Mapping[str, str]) -> list[str]:
     """A sentence for every variable that is almost one of ours, and so was not read."""
     found = []
-    prefixes = {"AGENT_EVAL_": [row.variable for row in INPUTS]}
+    prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
     for spec in platform_specs():
         if spec.input_prefix:
-            prefixes[spec.input_prefix] = [spec.input_variable(row) for row in INPUTS]
+            prefixes[spec.input_prefix] = [spec.input_variable(name) for name in INPUT_BY_NAME]
     for prefix, ours in prefixes.items():
         words = {name.removeprefix(prefix).replace("-", "_"): name for name in ours}
         for name in sorted(environ):
@@ -418,13 +213,22 @@ def _first(
     file_name: str,
 ) -> Given:
     places = (
-        (flags.get(row.name, ""), row.flag),
-        *((environ.get(name, ""), f"input {row.name}") for name in runner_variables(row)),
-        (environ.get(row.variable, ""), row.variable),
-        (from_file.get(row.name, ""), f"{row.name} in {file_name}"),
-        (row.default, DEFAULT),
+        [(flags.get(name, ""), f"--{name}") for name in row.names],
+        [(environ.get(key, ""), f"input {name}") for name in row.names for key in runner_variables(name)],
+        [(environ.get(variable(name), ""), variable(name)) for name in row.names],
+        [(from_file.get(name, ""), f"{name} in {file_name}") for name in row.names],
     )
-    return next((Given(text.strip(), source) for text, source in places if text.strip()), Given("", DEFAULT))
+    for place in places:
+        stated = [Given(text.strip(), source) for text, source in place if text.strip()]
+        if len(stated) > 1:
+            raise UsageError(
+                f"{row.name} is given twice: as {stated[0].source} and as {stated[1].source}.",
+                remedy=f"Leave out {stated[1].source}.",
+                field=row.name,
+            )
+        if stated:
+            return stated[0]
+    return Given(row.default, DEFAULT)
 
 
 def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Settings:
@@ -438,32 +242,50 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
-    parsed: dict[str, dict[str, Any]] = {"job": {}, "thresholds": {}, "agent": {}, "platform": {}}
-    for row in INPUTS:
-        parsed[_section(row)][row.field] = parse_value(row, values[row.name])
-    job = parsed["job"]
-    if complete and not job["suite"]:
+    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
+    unset = {row.goes_to: "" if row.kind in _WORDS else None for row in PLATFORM_INPUTS}
+    stated = {place: value for place, value in parsed.items() if value is not None}
+    fields = assemble({**unset, **stated}, _PARTS)
+    if complete and not fields.get("suite"):
         raise UsageError(
             "No suite is given.",
             remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
             field="suite",
         )
-    if not _COMMENT_ID.fullmatch(job["comment_id"]):
+    if not _COMMENT_ID.fullmatch(fields["comment_id"]):
         raise wrong_value(
             values["comment-id"],
             INPUT_BY_NAME["comment-id"],
             "letters, digits, dots, hyphens and underscores, at most 64",
         )
-    given = {name: value.source for name, value in values.items() if value.source != DEFAULT}
-    agent = agent_settings(parsed["agent"], given) if complete else None
-    thresholds = Thresholds(**parsed["thresholds"])
-    return Settings(**job, agent=agent, thresholds=thresholds, platform=parsed["platform"])
+    agent = fields.pop("agent")
+    return Settings(**fields, agent=_agent(agent, values) if complete else None)
 
 
-def _section(row: Option) -> str:
-    if row in AGENT_INPUTS:
-        return "agent"
-    return row.part if row.part in ("thresholds", "platform") else "job"
+def _agent(agent: AgentSpec, values: Mapping[str, Given]) -> AgentSpec | None:
+    """The agent that the job runs; None where none is named."""
+    given = [row for row in INPUTS if values[row.name].source != DEFAULT]
+
+    check_agent(given, spell=_name)
+    if not agent.is_named:
+        refuse_without_agent(given, spell=_name, origin=lambda row: f" (from {values[row.name].source})")
+        return None
+    _check_kind(agent)
+    return agent
+
+
+def _name(row: Option) -> str:
+    return row.name
+
+
+def _check_kind(agent: AgentSpec) -> None:
+    kind = kind_of(agent.name or "")
+    if kind is not None and kind.in_this_process:
+        raise UsageError(
+            f"agent: {agent.name!r} would run in the process that holds the job's token.",
+            remedy="Give `agent-command` a program that calls the function.",
+            field="agent",
+        )
 
 
 def _read_file(file: Path, data: bytes | None) -> dict[str, str]:
@@ -488,14 +310,14 @@ def _as_text(file: Path, name: str, value: Any) -> str:
         raise InvalidInput(f"{file}: `{name[:80]}` {why}.", remedy=hint, file=str(file), field=name[:80])
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list) and row.kind in _LISTED and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and row.is_listed and all(isinstance(item, str) for item in value):
         return "\n".join(value)
     if value is None:
         return ""
     if isinstance(value, (str, int, float)):
         return str(value)
     raise InvalidInput(
-        f"{file}: `{name}` is neither text nor a number{' nor a list of texts' * (row.kind in _LISTED)}.",
+        f"{file}: `{name}` is neither text nor a number{' nor a list of texts' * row.is_listed}.",
         remedy="Write it as in the list of inputs.",
         file=str(file),
         field=name,

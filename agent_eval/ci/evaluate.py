@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_eval.ci.agent import ProgressLines, agent_request, run_live, set_up
+from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
 from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
@@ -16,6 +16,7 @@ from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.facts import RunView
+from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
@@ -24,8 +25,8 @@ from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
 from agent_eval.operations.packs import view
-from agent_eval.operations.run import RunRequest, run_suite
-from agent_eval.operations.run_agent import AgentRequest, refuse_unreachable
+from agent_eval.operations.run import run_suite
+from agent_eval.operations.run_agent import refuse_unreachable
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -75,13 +76,13 @@ def evaluate(job: JobContext) -> Evaluation:
             run, or the evidence cannot be written (exit code 4).
     """
     targets = find_targets(job.settings.suite)
-    how = agent_request(job)
-    if job.settings.agent is not None:
-        set_up(job.settings.agent, job.environ, job.platform.say)
+    agent = checked_agent(job)
+    if agent is not None:
+        set_up(job.settings.setup, job.environ, job.platform.say)
     # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
     found = _baselines(job, [target.slug for target in targets])
     found.warnings += _gone(found)
-    packs = _score_all(job, targets) if how is None else _run_all(job, targets, how)
+    packs = _score_all(job, targets) if agent is None else _run_all(job, targets)
     # What concerns no suite of this run is said by the first one.
     missing = {targets[0].slug: _suites_gone(found, job.settings)}
     suites = [_decide(job, target, packs[target.slug], found, missing.get(target.slug)) for target in targets]
@@ -100,7 +101,7 @@ def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
     with new_directories(finals, may_replace=may_be_replaced) as places:
         for target, place in zip(targets, places, strict=True):
             run_suite(
-                _request(job, target, place),
+                _spec(job, target, place),
                 environ=job.environ,
                 redactor=job.redactor,
                 source=target.source,
@@ -109,7 +110,7 @@ def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _run_all(job: JobContext, targets: Sequence[Target], how: AgentRequest) -> dict[str, Pack]:
+def _run_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     if len(targets) > 1:
         for target in targets:
@@ -117,25 +118,28 @@ def _run_all(job: JobContext, targets: Sequence[Target], how: AgentRequest) -> d
             deque(open_suite(target.path).cases(), maxlen=0)
     packs = {}
     for target in targets:
-        request = _request(job, target, job.settings.out / target.slug)
-        run_live(job, request, how, target.source)
-        packs[target.slug] = open_pack(request.out)
+        spec = _spec(job, target, job.settings.out / target.slug)
+        run_live(job, spec, target.source)
+        packs[target.slug] = open_pack(spec.output.pack)
         refuse_unreachable(packs[target.slug], target.path)
     return packs
 
 
-def _request(job: JobContext, target: Target, out: Path) -> RunRequest:
+def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
     settings, run = job.settings, job.platform.run
     name = run.run_name
-    return RunRequest(
-        suite=target.path,
-        out=out,
+    identity = replace(
+        settings.identity,
         run_id=f"{name}-{target.slug}" if name else None,
         git_commit=run.head_sha or stated_commit(job.environ),
-        judges=settings.judges,
-        judge_config=settings.judge_config,
-        case_policy=settings.case_policy,
-        model=(settings.agent.agent_model if settings.agent else "") or "unknown",
+    )
+    return RunSpec(
+        suite=target.path,
+        output=Output(pack=out),
+        agent=settings.agent,
+        judging=settings.judging,
+        limits=settings.limits,
+        identity=identity,
     )
 
 

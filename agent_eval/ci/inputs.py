@@ -32,20 +32,17 @@ INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
 
 SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind == "secret")
 
-INPUT_BY_NAME = {row.name: row for row in INPUTS}
+INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
+"""By name and by every other name that is accepted."""
 
 THRESHOLDS = tuple(row.field for row in INPUTS if row.part == "thresholds")
 """Fields of `contracts.Thresholds`, each an input of the same name."""
 
-_PARTS_OF_AN_AGENT = ("agent", "setup", "limits")
-AGENT_INPUTS = tuple(row for row in INPUTS if row.part.partition(".")[0] in _PARTS_OF_AN_AGENT)
-"""Inputs that only mean something where an agent is run."""
 
-
-def runner_variables(row: Option) -> tuple[str, ...]:
+def runner_variables(name: str) -> tuple[str, ...]:
     """Name the variables in which the platforms' runners pass an input."""
-    names = (spec.input_variable(row) for spec in platform_specs())
-    return tuple(dict.fromkeys(name for name in names if name))
+    variables = (spec.input_variable(name) for spec in platform_specs())
+    return tuple(dict.fromkeys(variable for variable in variables if variable))
 
 
 @dataclass(frozen=True, slots=True)

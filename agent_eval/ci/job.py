@@ -32,12 +32,13 @@ from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import GoverningFiles, judging_rules
 from agent_eval.ci.workspace import give_back, refuse_others_files, refuse_to_lead_out
+from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import GateStatus
 from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.run import RunRequest, run_suite
+from agent_eval.operations.run import run_suite
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.redaction import Redactor
@@ -235,7 +236,10 @@ def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
     pinned = {name: environ[name] for name in clock.CLOCK_VARIABLES if name in environ}
     before, after = write_suites(out)
     baseline, evidence = before.parent / "evidence", out / "evidence"
-    run_suite(RunRequest(suite=before, out=baseline, run_id=BASELINE_RUN), environ=pinned)
+    run_suite(
+        RunSpec(suite=before, output=Output(pack=baseline), identity=Identity(run_id=BASELINE_RUN)),
+        environ=pinned,
+    )
     code = run_job(
         {**INPUTS, "suite": str(after), "baseline": str(baseline), "out": str(evidence)},
         {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from agent_eval import __version__
-from agent_eval.ci.agent import reproduction
 from agent_eval.ci.baseline import Baseline, age_in_words
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
@@ -15,7 +15,8 @@ from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus
+from agent_eval.config.assembly import command_line
+from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
@@ -234,13 +235,13 @@ def _shortened(notes: list[str]) -> list[str]:
 
 
 def _reproduce(settings: Settings) -> str:
-    words = [word for judge in settings.judges for word in ("--judge", judge)]
-    if settings.judge_config is not None:
-        words += ["--judge-config", str(settings.judge_config)]
-    if settings.case_policy != "all":
-        words += ["--case-policy", settings.case_policy]
-    if settings.agent is not None:
-        words += reproduction(settings.agent)
+    """The command that does the same with one case, for which the limits of a whole run do not matter."""
+    one_case = replace(
+        settings,
+        agent=replace(settings.agent, parallel=1) if settings.agent is not None else None,
+        limits=replace(settings.limits, run=RunLimits()),
+    )
+    words = command_line("run", one_case)
     extra = "".join(f" {shlex.quote(word)}" for word in words).replace("{", "{{").replace("}", "}}")
     return f"agent-eval run --suite {{suite}} --case {{case}}{extra} --out reproduce"
 

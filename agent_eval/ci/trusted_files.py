@@ -118,8 +118,8 @@ def judging_rules(settings: Settings, files: GoverningFiles) -> JudgingRules:
     policy = _policy(settings, files)
     data = files.read(settings.registry_path, registry=True)
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
-    if settings.judge_config is not None:
-        files.watch(settings.judge_config)
+    if settings.judging.judge_config is not None:
+        files.watch(settings.judging.judge_config)
     return JudgingRules(
         policy=policy,
         registry=registry,

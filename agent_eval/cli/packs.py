@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from agent_eval.cli.options import TEXT, output_format
+from agent_eval.cli.options import flags
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.operations.packs import PackFacts
     from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
@@ -23,16 +25,13 @@ def pack() -> None:
 
 
 @pack.command()
-@click.option("--run", "where", required=True, metavar="PACK", help="Evidence pack, or archive of one.")
-@output_format
-def verify(where: str, output: str) -> None:
+@flags("pack verify")
+def verify(pack: Path, output_format: str) -> None:
     """Check every file of a pack against its manifests: exit 0 when it is whole, 2 when it is not."""
-    from pathlib import Path
-
     from agent_eval.operations.packs import pack_facts
 
-    found = pack_facts(Path(where))
-    emit(output, found.to_json(), lambda _colour: _facts_text("Verified", found))
+    found = pack_facts(pack)
+    emit(output_format, found.to_json(), lambda _colour: _facts_text("Verified", found))
 
 
 def _facts_text(verb: str, found: PackFacts) -> str:
@@ -60,23 +59,25 @@ def _listed(paths: tuple[str, ...]) -> str:
     return ", ".join(clean(path) for path in paths[:10]) + more
 
 
-def _conversion(layout: Literal["files", "compact"], text: str) -> click.Command:
-    @click.option("--run", "where", required=True, metavar="PACK", help="Evidence pack, or archive of one.")
-    @click.option("--out", required=True, metavar="DIRECTORY", help="The pack to write.")
-    @output_format
-    def convert(where: str, out: str, output: str) -> None:
-        from pathlib import Path
-
-        from agent_eval.operations.packs import convert_pack
-
-        made = convert_pack(Path(where), Path(out), layout=layout)
-        emit(output, made.to_json(), lambda _colour: _facts_text("Wrote", made))
-
-    return click.command(help=text)(convert)
+@pack.command()
+@flags("pack expand")
+def expand(pack: Path, out: Path, output_format: str) -> None:
+    """Write a pack with a folder a case."""
+    _convert(pack, out, "files", output_format)
 
 
-pack.add_command(_conversion("files", "Write a pack with a folder a case."), "expand")
-pack.add_command(_conversion("compact", "Write a pack with its cases in shards."), "compact")
+@pack.command()
+@flags("pack compact")
+def compact(pack: Path, out: Path, output_format: str) -> None:
+    """Write a pack with its cases in shards."""
+    _convert(pack, out, "compact", output_format)
+
+
+def _convert(pack: Path, out: Path, layout: Literal["files", "compact"], output_format: str) -> None:
+    from agent_eval.operations.packs import convert_pack
+
+    made = convert_pack(pack, out, layout=layout)
+    emit(output_format, made.to_json(), lambda _colour: _facts_text("Wrote", made))
 
 
 @click.group()
@@ -85,37 +86,28 @@ def schema() -> None:
 
 
 @schema.command()
-@click.option("--input", "suite", required=True, metavar="FILE", help="Suite to check.")
-@click.option("--strict", is_flag=True, help="Refuse fields that the schema does not define.")
-@click.option("--require-version", type=TEXT, metavar="VERSION", help="Schema version the suite must state.")
-@output_format
-def validate(suite: str, strict: bool, require_version: str | None, output: str) -> int:
+@flags("schema validate")
+def validate(suite: Path, strict: bool, require_version: str | None, output_format: str) -> int:
     """Check a suite: exit 0 when it is valid, 1 when it is not, 2 when it cannot be read."""
-    from pathlib import Path
-
     from agent_eval.suites.validate import validate_suite
 
-    found = validate_suite(Path(suite), strict=strict, require_version=require_version)
-    emit(output, found.to_json(), lambda _colour: _validation_text(found))
+    found = validate_suite(suite, strict=strict, require_version=require_version)
+    emit(output_format, found.to_json(), lambda _colour: _validation_text(found))
     return int(ExitCode.OK if found.passed else ExitCode.NO)
 
 
 @schema.command()
-@click.option("--input", "suite", required=True, metavar="FILE", help="Suite to migrate.")
-@click.option("--output", "target", required=True, metavar="FILE", help="The .json or .jsonl file to write.")
-@output_format
-def migrate(suite: str, target: str, output: str) -> int:
+@flags("schema migrate")
+def migrate(suite: Path, target: Path, output_format: str) -> int:
     """Write a suite of any readable version in the current one.
 
     Exits 1 when the result is written but not valid: what was wrong before still is.
     """
-    from pathlib import Path
-
     from agent_eval.operations.suites import migrate_suite
 
-    done = migrate_suite(Path(suite), Path(target))
+    done = migrate_suite(suite, target)
     emit(
-        output,
+        output_format,
         done.to_json(),
         lambda _colour: f"Wrote {done.target}\n{_validation_text(done.validation)}",
     )

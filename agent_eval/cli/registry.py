@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.options import COUNT, TEXT, output_format
-from agent_eval.cli.options import registry_path as with_registry
+from agent_eval.cli.options import flags
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.contracts import Contract
     from agent_eval.registry.store import RegistryStore
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group()
@@ -24,86 +23,70 @@ def registry() -> None:
     """Keep datasets, baselines, approvals and waivers by name."""
 
 
-def common(command: Command) -> Command:
-    """`--registry-path` and `--format`, which every subcommand has."""
-    return with_registry(output_format(command))
-
-
 @registry.command("dataset-add")
-@click.option("--suite", required=True, metavar="FILE", help="Suite to register.")
-@click.option("--dataset-id", type=TEXT, help="Must be the suite's own when given.")
-@click.option("--description", type=TEXT, help="For people.")
-@click.option("--tag", "tags", type=TEXT, multiple=True, help="Repeat for several.")
-@common
+@flags("registry dataset-add")
 def dataset_add(
-    suite: str,
+    suite: Path,
     dataset_id: str | None,
     description: str | None,
     tags: Sequence[str],
-    registry_path: str,
-    output: str,
+    registry_path: Path,
+    output_format: str,
 ) -> None:
     """Register a suite, pinned by the digest of its bytes."""
-    from pathlib import Path
-
     from agent_eval.registry.baselines import add_dataset
 
     entry = add_dataset(
         _store(registry_path),
-        Path(suite),
+        suite,
         at=_now(),
         dataset_id=dataset_id,
         description=description or "",
         tags=tags,
     )
-    _tell(output, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}")
+    _tell(output_format, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}")
 
 
 @registry.command("dataset-list")
-@common
-def dataset_list(registry_path: str, output: str) -> None:
+@flags("registry dataset-list")
+def dataset_list(registry_path: Path, output_format: str) -> None:
     """List registered suites."""
     from agent_eval.registry.baselines import list_datasets
 
-    _list(output, registry_path, "datasets", list_datasets(_store(registry_path)), "dataset_id", "suite_path")
-
-
-def _run_options(command: Command) -> Command:
-    for option in (
-        click.option("--notes", type=TEXT, help="For people."),
-        click.option("--dataset-id", type=TEXT, help="Must be the run's own when given."),
-        click.option("--run", required=True, metavar="PACK", help="Evidence pack of the run."),
-        click.option("--name", required=True, type=TEXT, help="Name of the baseline."),
-    ):
-        command = option(command)
-    return command
+    _list(
+        output_format,
+        registry_path,
+        "datasets",
+        list_datasets(_store(registry_path)),
+        "dataset_id",
+        "suite_path",
+    )
 
 
 @registry.command("baseline-set")
-@_run_options
-@common
+@flags("registry baseline-set")
 def baseline_set(
-    name: str, run: str, dataset_id: str | None, notes: str | None, registry_path: str, output: str
+    name: str, run: Path, dataset_id: str | None, notes: str | None, registry_path: Path, output_format: str
 ) -> None:
     """Let a name stand for a sealed run, pinned by its digest."""
-    from pathlib import Path
-
     from agent_eval.registry.baselines import set_baseline
 
     entry = set_baseline(
-        _store(registry_path), name, Path(run), at=_now(), dataset_id=dataset_id, notes=notes or ""
+        _store(registry_path), name, run, at=_now(), dataset_id=dataset_id, notes=notes or ""
     )
-    _tell(output, registry_path, "baseline_set", entry, lambda: f"{entry.name} is now run {entry.run_id}")
+    _tell(
+        output_format, registry_path, "baseline_set", entry, lambda: f"{entry.name} is now run {entry.run_id}"
+    )
 
 
 @registry.command("baseline-list")
-@common
-def baseline_list(registry_path: str, output: str) -> None:
+@flags("registry baseline-list")
+def baseline_list(registry_path: Path, output_format: str) -> None:
     """List baselines."""
     from agent_eval.registry.baselines import list_baselines
 
     _list(
-        output,
+        output_format,
         registry_path,
         "baselines",
         list_baselines(_store(registry_path)),
@@ -114,40 +97,34 @@ def baseline_list(registry_path: str, output: str) -> None:
 
 
 @registry.command("baseline-show")
-@click.option("--name", required=True, type=TEXT, help="Name of the baseline.")
-@common
-def baseline_show(name: str, registry_path: str, output: str) -> None:
+@flags("registry baseline-show")
+def baseline_show(name: str, registry_path: Path, output_format: str) -> None:
     """Show one baseline."""
     from agent_eval.registry.baselines import show_baseline
 
     entry = show_baseline(_store(registry_path), name)
-    _tell(output, registry_path, "baseline", entry, lambda: _lines(entry))
+    _tell(output_format, registry_path, "baseline", entry, lambda: _lines(entry))
 
 
 @registry.command("baseline-promote")
-@_run_options
-@click.option("--approved-by", required=True, type=TEXT, help="Who approves it.")
-@click.option("--rationale", required=True, type=TEXT, help="Why.")
-@common
+@flags("registry baseline-promote")
 def baseline_promote(
     name: str,
-    run: str,
+    run: Path,
     dataset_id: str | None,
     notes: str | None,
     approved_by: str,
     rationale: str,
-    registry_path: str,
-    output: str,
+    registry_path: Path,
+    output_format: str,
 ) -> None:
     """Set a baseline and record who approved it and why."""
-    from pathlib import Path
-
     from agent_eval.registry.baselines import promote_baseline
 
     entry, approval = promote_baseline(
         _store(registry_path),
         name,
-        Path(run),
+        run,
         approved_by=approved_by,
         rationale=rationale,
         at=_now(),
@@ -156,50 +133,50 @@ def baseline_promote(
     )
     payload = {
         "promotion": {"baseline": entry.to_json(), "approval": approval.to_json()},
-        "registry_path": registry_path,
+        "registry_path": str(registry_path),
     }
     emit(
-        output,
+        output_format,
         payload,
         lambda _colour: _clean(f"{entry.name} is now run {entry.run_id}, {approval.approval_id}"),
     )
 
 
 @registry.command("approval-list")
-@click.option("--name", type=TEXT, help="Only approvals of this baseline.")
-@common
-def approval_list(name: str | None, registry_path: str, output: str) -> None:
+@flags("registry approval-list")
+def approval_list(name: str | None, registry_path: Path, output_format: str) -> None:
     """List promotions with who approved them, the newest first."""
     from agent_eval.registry.baselines import list_approvals
 
     rows = list_approvals(_store(registry_path), name)
     _list(
-        output, registry_path, "approvals", rows, "approval_id", "name", "run_id", "approved_by", "rationale"
+        output_format,
+        registry_path,
+        "approvals",
+        rows,
+        "approval_id",
+        "name",
+        "run_id",
+        "approved_by",
+        "rationale",
     )
 
 
 @registry.command("waiver-add")
-@click.option("--baseline-name", required=True, type=TEXT, help="Baseline the regression is against.")
-@click.option("--approved-by", required=True, type=TEXT, help="Who accepts it.")
-@click.option("--reason", required=True, type=TEXT, help="Why.")
-@click.option("--case-id", help="Only this case.")
-@click.option("--judge-id", help="Only this judge.")
-@click.option("--regression-key", help="Only the regression with this key, from a comparison.")
-@click.option("--expires-at", metavar="TIME", help="ISO 8601 with its offset; without it until revoked.")
-@common
-def waiver_add(registry_path: str, output: str, **fields: Any) -> None:
+@flags("registry waiver-add")
+def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     """Accept a known regression; every scope that is given must match."""
     from agent_eval.registry.waivers import add_waiver
 
     waiver = add_waiver(_store(registry_path), at=_now(), **fields)
-    _tell(output, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
+    _tell(output_format, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
 
 
 @registry.command("waiver-list")
-@click.option("--baseline-name", type=TEXT, help="Only waivers of this baseline.")
-@click.option("--active-only", is_flag=True, help="Leave out revoked and expired ones.")
-@common
-def waiver_list(baseline_name: str | None, active_only: bool, registry_path: str, output: str) -> None:
+@flags("registry waiver-list")
+def waiver_list(
+    baseline_name: str | None, active_only: bool, registry_path: Path, output_format: str
+) -> None:
     """List waivers, the newest first."""
     from agent_eval.registry.waivers import list_waivers
 
@@ -207,53 +184,48 @@ def waiver_list(baseline_name: str | None, active_only: bool, registry_path: str
         _store(registry_path), at=_now(), baseline_name=baseline_name, active_only=active_only
     )
     shown = ("waiver_id", "baseline_name", "case_id", "judge_id", "regression_key", "expires_at", "reason")
-    _list(output, registry_path, "waivers", rows, *shown)
+    _list(output_format, registry_path, "waivers", rows, *shown)
 
 
 @registry.command("waiver-revoke")
-@click.option("--waiver-id", required=True, type=TEXT, help="From waiver-list.")
-@click.option("--revoked-by", required=True, type=TEXT, help="Who revokes it.")
-@common
-def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: str, output: str) -> None:
+@flags("registry waiver-revoke")
+def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_format: str) -> None:
     """End a waiver now; it stays listed."""
     from agent_eval.registry.waivers import revoke_waiver
 
     waiver = revoke_waiver(_store(registry_path), waiver_id, revoked_by=revoked_by, at=_now())
-    _tell(output, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
+    _tell(output_format, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
 
 
 @registry.command("audit-log")
-@click.option("--limit", type=COUNT, default=100, show_default=True, help="How many changes.")
-@common
-def show_audit_log(limit: int, registry_path: str, output: str) -> None:
+@flags("registry audit-log")
+def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
     """List changes of the registry, the newest first."""
     from agent_eval.registry.store import audit_log
 
     rows = audit_log(_store(registry_path), limit=limit)
-    _list(output, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
+    _list(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
 
 
 @registry.command()
-@common
-def verify(registry_path: str, output: str) -> int:
+@flags("registry verify")
+def verify(registry_path: Path, output_format: str) -> int:
     """Check the log's chain and everything pinned: exit 0 when whole, 1 when not."""
     from dataclasses import asdict
 
     from agent_eval.registry.store import verify_registry
 
     found = verify_registry(_store(registry_path))
-    payload = {**asdict(found), "passed": found.passed, "registry_path": registry_path}
+    payload = {**asdict(found), "passed": found.passed, "registry_path": str(registry_path)}
     said = [_clean(problem) for problem in found.problems] or [f"{found.changes} changes, all in order."]
-    emit(output, payload, lambda _colour: "\n".join(said))
+    emit(output_format, payload, lambda _colour: "\n".join(said))
     return int(ExitCode.OK if found.passed else ExitCode.NO)
 
 
-def _store(registry_path: str) -> RegistryStore:
-    from pathlib import Path
-
+def _store(registry_path: Path) -> RegistryStore:
     from agent_eval.registry.store import RegistryStore
 
-    return RegistryStore(Path(registry_path))
+    return RegistryStore(registry_path)
 
 
 def _now() -> str:
@@ -270,21 +242,25 @@ def _clean(text: str) -> str:
     return clean(text, limit=500)
 
 
-def _tell(output: str, registry_path: str, name: str, entry: Contract, text: Callable[[], str]) -> None:
-    payload = {name: entry.to_json(), "registry_path": registry_path}
-    emit(output, payload, lambda _colour: "\n".join(map(_clean, text().split("\n"))))
+def _tell(
+    output_format: str, registry_path: Path, name: str, entry: Contract, text: Callable[[], str]
+) -> None:
+    payload = {name: entry.to_json(), "registry_path": str(registry_path)}
+    emit(output_format, payload, lambda _colour: "\n".join(map(_clean, text().split("\n"))))
 
 
 def _lines(entry: Contract) -> str:
     return "\n".join(f"{name}: {value}" for name, value in entry.to_json().items() if value not in (None, ""))
 
 
-def _list(output: str, registry_path: str, name: str, entries: Sequence[Contract], *shown: str) -> None:
+def _list(
+    output_format: str, registry_path: Path, name: str, entries: Sequence[Contract], *shown: str
+) -> None:
     rows = [entry.to_json() for entry in entries]
-    payload = {name: rows, "count": len(rows), "registry_path": registry_path}
+    payload = {name: rows, "count": len(rows), "registry_path": str(registry_path)}
 
     def text(_colour: bool) -> str:
         lines = [_clean("  ".join(str(row[key]) for key in shown if row[key] is not None)) for row in rows]
         return "\n".join(lines) or "None."
 
-    emit(output, payload, text)
+    emit(output_format, payload, text)

@@ -9,188 +9,88 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent_eval.cli.errors import INTERRUPTED, TERMINATED
-from agent_eval.cli.options import (
-    TEXT,
-    declared,
-    judging,
-    output_format,
-    proposing,
-    repeated,
-    run_identity,
-    running,
-    take_agent,
-    take_proposed,
-    trials,
-    written,
-)
+from agent_eval.cli.options import flags, specified
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
-    from agent_eval.operations.run import RunRequest
-    from agent_eval.operations.run_agent import AgentRequest, RunLoopResult
+    from agent_eval.config.spec import RunSpec
+    from agent_eval.operations.run_agent import RunLoopResult
 
 
 @click.command()
-@click.option(
-    "--suite",
-    required=True,
-    metavar="FILE",
-    help="Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml.",
-)
-@click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
-@click.option(
-    "--agent",
-    type=TEXT,
-    help="Run this agent instead of judging recorded traces: an address, command:PROGRAM, openai:MODEL, "
-    "anthropic:MODEL, python:MODULE:FUNCTION.",
-)
-@click.option("--agent-command", type=TEXT, metavar="COMMAND", help="The same as --agent command:COMMAND.")
-@running
-@repeated
-@run_identity
-@judging
-@trials
-@written
-@click.option(
-    "--executor",
-    type=click.Choice(["local", "dask"]),
-    default="local",
-    show_default=True,
-    help="Where recorded traces are judged: on this machine, or on a Dask cluster.",
-)
-@click.option(
-    "--dask-scheduler", type=TEXT, metavar="ADDRESS", help="Scheduler of the cluster: tcp://host:8786."
-)
-@output_format
-def run(
-    suite: str,
-    out: str,
-    agent: str | None,
-    agent_command: str | None,
-    summary_json: str | None,
-    judge_config: str | None,
-    executor: str,
-    dask_scheduler: str | None,
-    output: str,
-    **options: object,
-) -> int:
+@flags("run")
+def run(output_format: str, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
     Exits 0 when everything was evaluated, whatever the verdicts: deciding is what `gate` is for.
     """
-    import os
-    from pathlib import Path
-
-    from agent_eval.ci.platforms.catalog import stated_commit
     from agent_eval.cli.output import ProgressPrinter
-    from agent_eval.operations.run import RunRequest, run_suite
+    from agent_eval.config.spec import RunSpec
+    from agent_eval.operations.run import run_suite
     from agent_eval.processes.child import hide_environment
     from agent_eval.reports.terminal import run_text
 
-    if agent is not None and agent_command is not None:
-        raise click.UsageError("Give --agent or --agent-command.")
-    spec = agent or (f"command:{agent_command}" if agent_command else None)
     hide_environment()
-    _check_executor(executor, dask_scheduler, spec)
-    if spec is None:
-        _drop_agent_options(options)
-    how = take_agent(spec, options) if spec is not None else None
-    options["git_commit"] = options["git_commit"] or stated_commit(os.environ)
-    request = RunRequest(
-        suite=Path(suite),
-        out=Path(out),
-        judge_config=Path(judge_config) if judge_config else None,
-        summary_json=Path(summary_json) if summary_json else None,
-        dask_scheduler=dask_scheduler,
-        **options,  # type: ignore[arg-type]
-    )
-    if how is not None:
-        return run_and_report(request, how, output)
+    spec = _with_stated_commit(RunSpec(**specified("run", values)))
+    _check_executor(spec)
+    if spec.agent is not None:
+        return run_and_report(spec, output_format)
     with ProgressPrinter() as progress:
-        result = run_suite(request, environ=os.environ, on_progress=progress)
+        result = run_suite(spec, environ=os.environ, on_progress=progress)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
-    emit(output, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
     return int(ExitCode.OK)
 
 
-def _check_executor(executor: str, scheduler: str | None, agent: str | None) -> None:
+def _with_stated_commit(spec: RunSpec) -> RunSpec:
+    """Take the commit that a CI platform states, where no option does."""
+    if spec.identity.git_commit is not None:
+        return spec
+    from dataclasses import replace
+
+    from agent_eval.ci.platforms.catalog import stated_commit
+
+    return replace(spec, identity=replace(spec.identity, git_commit=stated_commit(os.environ)))
+
+
+def _check_executor(spec: RunSpec) -> None:
+    executor, scheduler = spec.judging.executor, spec.judging.dask_scheduler
     if executor == "dask" and scheduler is None:
         raise click.UsageError("--executor dask needs --dask-scheduler.")
     if executor != "dask" and scheduler is not None:
         raise click.UsageError("--dask-scheduler goes with --executor dask.")
-    if executor == "dask" and agent is not None:
+    if executor == "dask" and spec.agent is not None:
         raise click.UsageError("--executor dask is for recorded traces; --parallel is for an agent.")
 
 
-def _drop_agent_options(options: dict[str, object]) -> None:
-    """Options that only mean something for an agent; given without one they are a mistake."""
-    context = click.get_current_context()
-    for param in [*declared(running), *declared(repeated)]:
-        name = param.name or ""
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{param.opts[0]} is for running an agent: give --agent as well.")
-        options.pop(name)
-
-
 @click.command("run-loop")
-@click.option("--suite", required=True, metavar="FILE", help="The suite: .json, .jsonl or .yaml.")
-@click.option("--out", required=True, metavar="DIRECTORY", help="The evidence pack to write.")
-@proposing
-@running
-@repeated
-@trials
-@run_identity
-@judging
-@written
-@output_format
-def run_loop(
-    suite: str,
-    out: str,
-    propose_command: str | None,
-    repair_command: str | None,
-    agent: str | None,
-    summary_json: str | None,
-    judge_config: str | None,
-    output: str,
-    **options: object,
-) -> int:
+@flags("run-loop")
+def run_loop(output_format: str, **values: Any) -> int:
     """Run an agent over a suite: propose, judge, and repair until it passes.
 
     Every finished case is on disk before it counts: after Ctrl-C, a kill or a full disk the same command with
     --resume does the rest. Exits 0 when everything was evaluated, whatever the verdicts.
     """
-    import os
-    from pathlib import Path
-
-    from agent_eval.ci.platforms.catalog import stated_commit
-    from agent_eval.operations.run import RunRequest
+    from agent_eval.config.spec import RunSpec
     from agent_eval.processes.child import hide_environment
 
     hide_environment()
-    how = take_proposed(propose_command, repair_command, agent, options)
-    if how is None:
-        raise click.UsageError("Give --propose-command, or --agent for another kind of agent.")
-    options["git_commit"] = options["git_commit"] or stated_commit(os.environ)
-    request = RunRequest(
-        suite=Path(suite),
-        out=Path(out),
-        judge_config=Path(judge_config) if judge_config else None,
-        summary_json=Path(summary_json) if summary_json else None,
-        **options,  # type: ignore[arg-type]
-    )
-    return run_and_report(request, how, output)
+    spec = _with_stated_commit(RunSpec(**specified("run-loop", values)))
+    if spec.agent is None:
+        raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
+    return run_and_report(spec, output_format)
 
 
 RESUME = "--resume"
 
 
-def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
+def run_and_report(spec: RunSpec, output_format: str) -> int:
     """Run an agent with progress on stderr, print what came of it, and give the exit code.
 
     Raises:
@@ -203,28 +103,28 @@ def run_and_report(request: RunRequest, how: AgentRequest, output: str) -> int:
     interrupts = Interrupts()
     try:
         with interrupts, ProgressPrinter() as progress:
-            result = run_agent(request, how, environ=os.environ, on_progress=progress, stop=interrupts.reason)
+            result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
     except RunInterrupted as ended:
-        click.echo(f"Stopped: {ended.message}. {_how_to_go_on(request.out)}".rstrip(), err=True)
+        click.echo(f"Stopped: {ended.message}. {_how_to_go_on(spec.output.pack)}".rstrip(), err=True)
         return int(interrupts.exit_code or ended.exit_code)
     except NotEvaluable as error:
-        _add_how_to_go_on(error, request.out)
+        _add_how_to_go_on(error, spec.output.pack)
         raise
     except (KeyboardInterrupt, SystemExit):
-        if hint := _how_to_go_on(request.out):
+        if hint := _how_to_go_on(spec.output.pack):
             click.echo(hint, err=True)
         raise
     remember_pack(result.pack, os.environ)
     if result.stopped:
-        click.echo(_stopped(result, how), err=True)
-    _print(result, output)
+        click.echo(_stopped(result, spec), err=True)
+    _print(result, output_format)
     if result.stopped:
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
-    _refuse_unreachable(result, request)
+    _refuse_unreachable(result, spec)
     return int(ExitCode.OK)
 
 
-def _print(result: RunLoopResult, output: str) -> None:
+def _print(result: RunLoopResult, output_format: str) -> None:
     from agent_eval.reports.terminal import agent_run_text
 
     standing = result.standing
@@ -239,23 +139,23 @@ def _print(result: RunLoopResult, output: str) -> None:
         "cases_with_unknown_cost": standing.unknown_cost,
     }
     emit(
-        output,
+        output_format,
         payload,
         lambda colour: agent_run_text(result.summary, str(result.pack), standing, colour=colour),
     )
 
 
-def _refuse_unreachable(result: RunLoopResult, request: RunRequest) -> None:
+def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
     from agent_eval.operations.run_agent import may_be_unreachable, refuse_unreachable
 
     if may_be_unreachable(result.summary):
         from agent_eval.evidence.reader import open_pack
 
-        refuse_unreachable(open_pack(result.pack), request.suite)
+        refuse_unreachable(open_pack(result.pack), spec.suite)
 
 
-def _stopped(result: RunLoopResult, how: AgentRequest) -> str:
-    standing, most = result.standing, how.run.cost_usd
+def _stopped(result: RunLoopResult, spec: RunSpec) -> str:
+    standing, most = result.standing, spec.limits.run.cost_usd
     hint = _how_to_go_on(result.pack, raise_cost=most is not None and standing.cost_usd >= most)
     return (
         f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} trials were run, "

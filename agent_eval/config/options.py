@@ -1,9 +1,9 @@
 """One option: its name, kind, unit, default and help, which commands have it, and where its value goes.
 
 The flags of a command, the inputs of the CI job (flags, `action.yml`, environment variables,
-`agent-eval.yml`) and their reference are made from rows of this type, which `agent_eval.config.table` lists.
-A platform contributes rows of its own to the job. Only the standard library may be imported here, because
-`agent-eval COMMAND --help` imports this.
+`agent-eval.yml`), what a pack records of a run, and the reference are made from rows of this type, which
+`agent_eval.config.table` lists. A platform contributes rows of its own to the job. Only the standard library
+may be imported here, because `agent-eval COMMAND --help` imports this.
 
 Example:
     >>> Option(
@@ -11,7 +11,7 @@ Example:
     ...     "integer",
     ...     "Answers of a model in an attempt.",
     ...     goes_to="limits.attempt.steps",
-    ...     commands=(RUN, CI),
+    ...     commands=("run", "ci"),
     ...     unit="steps",
     ... ).flag
     '--max-steps'
@@ -19,56 +19,105 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal[
     "text",
-    "lines",
-    "list",
-    "script",
+    "id",
     "path",
+    "url",
+    "secret",
+    "script",
     "choice",
+    "switch",
     "share",
     "amount",
     "count",
     "integer",
+    "seed",
     "parallel",
-    "switch",
     "case policy",
-    "url",
-    "secret",
+    "lines",
+    "list",
+    "variables",
+    "headers",
 ]
-"""`lines` is one value a line, and `list` the same or separated by commas; `script` is text of several lines;
-`share` a number from 0 to 1, `amount` one above 0; `count` a whole number from 0; `integer` a positive whole
-number; `parallel` one up to 256, or `auto`; `switch` is true or false; `case policy` as
-`contracts.trials.case_policy` reads it; `secret` never appears in any output."""
+"""`text` is a line that can be printed, `id` any text that a suite or pack may use as a name; `script` is
+text of several lines; `secret` never appears in any output. `switch` is true or false. `share` is a number
+from 0 to 1, `amount` one above 0; `count` is a whole number from 0, `integer` a positive one, `seed` any
+that 64 bits hold; `parallel` is one up to 256, or `auto`. `case policy` is what
+`contracts.trials.case_policy` reads.
 
-RUN = "run"
-RUN_LOOP = "run-loop"
-STABILITY = "stability-check"
-REPLAY = "replay-exec"
-REJUDGE = "rejudge"
-CI = "ci"
+The last four have several values, one a line in the CI job and one for each time that the flag is given:
+`lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables; `headers`,
+lines of `NAME=VARIABLE`."""
 
-RUNS_AN_AGENT = (RUN, RUN_LOOP, STABILITY, CI)
+LISTED: frozenset[Kind] = frozenset({"lines", "list", "variables", "headers"})
+"""Kinds with several values."""
+
+Command = Literal[
+    "init",
+    "run",
+    "run-loop",
+    "rejudge",
+    "replay-exec",
+    "merge",
+    "compare",
+    "gate",
+    "stability-check",
+    "report markdown",
+    "ci",
+    "demo",
+    "schema validate",
+    "schema migrate",
+    "pack verify",
+    "pack expand",
+    "pack compact",
+    "registry dataset-add",
+    "registry dataset-list",
+    "registry baseline-set",
+    "registry baseline-list",
+    "registry baseline-show",
+    "registry baseline-promote",
+    "registry approval-list",
+    "registry waiver-add",
+    "registry waiver-list",
+    "registry waiver-revoke",
+    "registry audit-log",
+    "registry verify",
+]
+"""Every command. `ci` is the CI job as well, whose rows are the inputs of the action."""
+
+CI: Command = "ci"
+
+RUNS_AN_AGENT: tuple[Command, ...] = ("run", "run-loop", "stability-check", "ci")
 """Commands that can run an agent over a suite."""
 
+REGISTRY = ".agent_eval/registry.json"
+"""Where the registry is unless an option says otherwise."""
 
-@dataclass(frozen=True, slots=True)
-class Option:
+A_WEEK = 7 * 24 * 3600.0
+SECONDS_BOUNDS = (0.001, A_WEEK)
+"""Times that the operating system's timers hold."""
+
+
+class Option(NamedTuple):  # half the start-up time of a dataclass
     """One thing that can be asked of one or several commands.
 
     Args:
         name: With hyphens. The same on every command, in `action.yml` and in `agent-eval.yml`.
         kind: How its text is read.
         help: One or two plain sentences, for `--help` and the reference.
-        goes_to: Where the value goes: the part of the run specification, a dot, and the field.
-        commands: The commands that have it; `ci` is the CI job.
+        goes_to: Where the value goes: the part of the run specification, a dot, and the field; or the
+            parameter of the command's function.
+        commands: The commands that have it.
         default: As text, what holds when it is not given; empty for nothing. Never put into `action.yml`.
-        unit: What a number counts: `seconds`, `bytes`, `US dollars`.
+        unit: What a number counts, as `--help` shows it: `seconds`, `bytes`, `USD`.
+        bounds: The smallest and the largest number, where they are not those of the kind.
         choices: The words a `choice` accepts.
-        aliases: Other names that are accepted and not shown.
+        metavar: How `--help` shows the value, where kind and unit do not say it.
+        aliases: Other names, which are accepted everywhere and shown nowhere.
+        recorded: The field of a pack's `execution_config` that holds the value; empty for none.
         required: Whether the command cannot run without it. An input of the CI job may come from several
             places, so `action.yml` says `required: false` for every one.
         action_default: The default that `action.yml` itself must carry (a token only).
@@ -80,11 +129,14 @@ class Option:
     kind: Kind
     help: str
     goes_to: str
-    commands: tuple[str, ...]
+    commands: tuple[Command, ...]
     default: str = ""
     unit: str = ""
+    bounds: tuple[float, float] | None = None
     choices: tuple[str, ...] = ()
+    metavar: str = ""
     aliases: tuple[str, ...] = ()
+    recorded: str = ""
     required: bool = False
     action_default: str = ""
     in_file: bool = True
@@ -93,6 +145,16 @@ class Option:
     def documentation(self) -> str:
         """The help with the default, as the job's reference and `action.yml` show it."""
         return f"{self.help} Default: {self.default}." if self.default else self.help
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name, then the aliases."""
+        return (self.name, *self.aliases)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it has several values."""
+        return self.kind in LISTED
 
     @property
     def part(self) -> str:
@@ -112,4 +174,9 @@ class Option:
     @property
     def variable(self) -> str:
         """The environment variable in which any place can pass it to the job."""
-        return f"AGENT_EVAL_{self.field.upper()}"
+        return variable(self.name)
+
+
+def variable(name: str) -> str:
+    """The environment variable in which any place can pass an input to the job."""
+    return f"AGENT_EVAL_{name.replace('-', '_').upper()}"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from agent_eval.config.options import Option
+from functools import cache
+
+from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.gate import GATE
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
-from agent_eval.config.rows.run import JUDGED
+from agent_eval.config.rows.packs import FORMAT, PACKS
+from agent_eval.config.rows.registry import REGISTERED
+from agent_eval.config.rows.run import RUN
 
-OPTIONS: tuple[Option, ...] = (*JUDGED, *AGENT, *LIMITS, *GATE, *JOB)
+OPTIONS: tuple[Option, ...] = (*RUN, *AGENT, *LIMITS, *GATE, *JOB, *PACKS, *REGISTERED, *FORMAT)
 """Every row, in the order in which help and reference show them."""
 
 
-def options_of(command: str) -> tuple[Option, ...]:
+@cache
+def options_of(command: Command) -> tuple[Option, ...]:
     """The rows that a command has; `ci` is the CI job, whose platforms add rows of their own."""
     return tuple(option for option in OPTIONS if command in option.commands)

@@ -37,11 +37,9 @@ from agent_eval.contracts.comparison import (
 )
 from agent_eval.contracts.execution import (
     AgentDescription,
-    AttemptLimits,
     ExecutionConfig,
     RejudgedFrom,
     SuiteShard,
-    TrialLimits,
 )
 from agent_eval.contracts.gate import (
     AppliedWaiver,
@@ -55,6 +53,7 @@ from agent_eval.contracts.gate import (
     Thresholds,
     TrialEvidence,
 )
+from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.contracts.run import (
     SHARD_CASES,
     CaseIndex,
@@ -144,6 +143,7 @@ __all__ = [
     "RuleResult",
     "RunBehaviour",
     "RunConfig",
+    "RunLimits",
     "RunReference",
     "RunSummary",
     "Suite",

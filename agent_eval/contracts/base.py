@@ -5,10 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 SCHEMA_VERSION = "1.1.0"
 """Version of every file this program writes. A superset of 1.0."""
@@ -32,6 +40,29 @@ class Contract(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON-serialisable data, unknown fields included."""
         return self.model_dump(mode="json")
+
+
+class SparseContract(Contract, frozen=True):
+    """A contract that is written without the fields that were never set, and without those that are None."""
+
+    _writes_none: ClassVar[bool] = False
+
+    @model_serializer(mode="wrap")
+    def _without_absent_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields, is_set = type(self).model_fields, self.model_fields_set
+        return {
+            name: value
+            for name, value in serialize(self).items()
+            if name in is_set and (value is not None or self._writes_none or name not in fields)
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        # The serializer leaves fields out; what it writes has the schema of the fields.
+        fields: dict[str, Any] = {key: value for key, value in core_schema.items() if key != "serialization"}
+        return handler(cast(CoreSchema, fields))
 
 
 def unknown_fields(model: BaseModel, place: str = "$") -> Iterator[str]:

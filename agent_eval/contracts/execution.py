@@ -6,50 +6,18 @@ absent when the pack is merged, judged again or converted by a later version.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, cast
+from typing import Literal
 
-from pydantic import (
-    Field,
-    GetJsonSchemaHandler,
-    SerializerFunctionWrapHandler,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    model_serializer,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from agent_eval.contracts.base import Contract
+from agent_eval.contracts.base import SparseContract
+from agent_eval.contracts.limits import AttemptLimits, TrialLimits
 
 MOST_TRIALS = 1000
 """Trials that a case may have in one run."""
 
 
-class _Sparse(Contract, frozen=True):
-    """A contract that is written without the fields that were never set, and without those that are None."""
-
-    _writes_none: ClassVar[bool] = False
-
-    @model_serializer(mode="wrap")
-    def _without_absent_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields, is_set = type(self).model_fields, self.model_fields_set
-        return {
-            name: value
-            for name, value in serialize(self).items()
-            if name in is_set and (value is not None or self._writes_none or name not in fields)
-        }
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        # The serializer leaves fields out; what it writes has the schema of the fields.
-        fields: dict[str, Any] = {key: value for key, value in core_schema.items() if key != "serialization"}
-        return handler(cast(CoreSchema, fields))
-
-
-class AgentDescription(_Sparse):
+class AgentDescription(SparseContract):
     """What `Agent.describe` says of an agent: its kind, and whatever that kind needs to be run again.
 
     Example:
@@ -65,57 +33,7 @@ class AgentDescription(_Sparse):
         return self.agent
 
 
-class AttemptLimits(_Sparse):
-    """What one attempt of an agent may use; None is without limit.
-
-    Example:
-        >>> AttemptLimits(seconds=60, tool_calls=None).steps
-        50
-
-    Attributes:
-        seconds: Time in the agent's hands, tools included.
-        output_bytes: What it may write or answer, each piece of it.
-        steps: Answers of a model.
-        tool_calls: Calls of tools.
-        tokens: Input and output tokens, as reported.
-    """
-
-    _writes_none = True
-
-    seconds: float | None = Field(default=30.0, ge=0, allow_inf_nan=False)
-    output_bytes: StrictInt = Field(default=8 << 20, gt=0)
-    steps: StrictInt | None = Field(default=50, ge=0)
-    tool_calls: StrictInt | None = Field(default=200, ge=0)
-    tokens: StrictInt | None = Field(default=None, ge=0)
-
-    def in_full(self) -> AttemptLimits:
-        """The same limits, the defaults among them stated, so that a pack names every one."""
-        return AttemptLimits(**dict(self))
-
-
-class TrialLimits(_Sparse):
-    """What one trial of a case may use, all its attempts together; None is without limit.
-
-    Example:
-        >>> TrialLimits(seconds=300, cost_usd=0.25).tokens is None
-        True
-
-    Attributes:
-        seconds: Time in the agent's hands; time in this program's queue and before a retry does not count.
-        steps: Events of the agent: its messages and tool calls.
-        tool_calls: Calls of tools.
-        tokens: Input and output tokens.
-        cost_usd: US dollars, recorded or by published prices.
-    """
-
-    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    steps: StrictInt | None = Field(default=None, ge=0)
-    tool_calls: StrictInt | None = Field(default=None, ge=0)
-    tokens: StrictInt | None = Field(default=None, ge=0)
-    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-
-class SuiteShard(_Sparse):
+class SuiteShard(SparseContract):
     """One of `count` parts of a suite, made with `--shard`; `number` counts from 1.
 
     `positions` says which of the `total` cases of all parts are in this one (`suites.select.decode_positions`
@@ -128,14 +46,14 @@ class SuiteShard(_Sparse):
     positions: StrictStr
 
 
-class RejudgedFrom(_Sparse):
+class RejudgedFrom(SparseContract):
     """The pack whose trajectories were judged again: the name of its run, the sha256 of its manifest."""
 
     run_id: StrictStr
     manifest_sha256: StrictStr
 
 
-class ExecutionConfig(_Sparse):
+class ExecutionConfig(SparseContract):
     """`execution_config` in `run/config.json`: how the run was made, beside what it was made of.
 
     A run of recorded traces has at most `selected_cases`, `shard` and `case_policy`. Limits of the whole run

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from agent_eval.agents.base import account_of
 from agent_eval.agents.tools import check_tools
+from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.ahead import Ahead, ScoreNext
@@ -23,7 +24,7 @@ from agent_eval.engine.journaled_suite import ARTIFACTS, Slots, encoded_artifact
 from agent_eval.engine.progress import Counter, Standing
 from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Retries, limit_of
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable, written_result
-from agent_eval.engine.trial import Interrupted, RunLimits, RunUse, TrialOutcome, TrialPlan, run_trial
+from agent_eval.engine.trial import Interrupted, RunUse, TrialOutcome, TrialPlan, run_trial
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.background import BackgroundWriter

@@ -31,6 +31,7 @@ from agent_eval.contracts import (
     CaseResult,
     Event,
     Outcome,
+    RunLimits,
     Trace,
     TrialLimits,
     canonical_json,
@@ -102,14 +103,6 @@ _UNITS = {
     "tokens": "tokens",
     "cost_usd": "US dollars",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """What a whole run may use; None is without limit. They change no verdict, only where a run stops."""
-
-    seconds: float | None = None
-    cost_usd: float | None = None
 
 
 @dataclass

@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agent_eval.config.spec import Layout
 from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteShard, Tally
 from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.run import Layout, RunResult
+from agent_eval.operations.run import RunResult
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.json import dumps
 from agent_eval.suites.select import decode_positions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
-from agent_eval.contracts.trials import CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
 from agent_eval.errors import UsageError
@@ -18,7 +18,7 @@ from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.run import Layout, RunResult, checked_run_id, read_judge_configs, stated_policy
+from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, stated_policy
 from agent_eval.storage.json import dumps
 from agent_eval.suites.document import Document, Place, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
@@ -26,17 +26,15 @@ from agent_eval.suites.reader import SuiteSource
 
 @dataclass(frozen=True, kw_only=True)
 class RejudgeRequest:
-    """What to judge anew, and how. Judges and their configuration never come from the pack."""
+    """What to judge anew, and how. Judges and their configuration never come from the pack.
 
-    run: Path
-    out: Path
-    judges: tuple[str, ...]
-    judge_config: Path | None = None
-    case_policy: str = "all"
-    run_id: str | None = None
-    summary_json: Path | None = None
-    layout: Layout = "auto"
-    workers: int | None = None
+    Of `identity` only the name of the new run counts: what the pack says of its agent stays.
+    """
+
+    pack: Path
+    output: Output
+    judging: Judging
+    identity: Identity = field(default_factory=Identity)
 
 
 class PackDocument(Document):
@@ -92,55 +90,51 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
         UsageError: `out` is the pack itself, or a directory that is not a pack of ours; or no judge is named.
         StorageError: The new pack could not be written.
     """
-    if not request.judges:
+    if not request.judging.judges:
         raise UsageError(
             "no judge is named",
             remedy="Name at least one with --judge: what a pack says of its judges is not obeyed.",
             field="judges",
         )
-    if os.path.realpath(request.out) == os.path.realpath(request.run):
+    if os.path.realpath(request.output.pack) == os.path.realpath(request.pack):
         raise UsageError(
-            f"{request.out} is the pack that is judged anew",
+            f"{request.output.pack} is the pack that is judged anew",
             remedy="Give --out another place: the pack stays as it is.",
-            file=str(request.out),
+            file=str(request.output.pack),
         )
-    pack = open_run(request.run)
+    pack = open_run(request.pack)
     # The new pack would say that it holds every case.
     refuse_incomplete(pack.name, pack.manifest)
-    configs = read_judge_configs(request.judge_config, request.judges) if request.judge_config else {}
-    document = PackDocument(request.run, pack)
-    policy = case_policy(request.case_policy)
-    config = _config(request, pack, configs, policy, environ)
+    output, judging = request.output, request.judging
+    plan = judge_plan(judging, judging.judges)
+    document = PackDocument(request.pack, pack)
+    config = _config(request, pack, plan, environ)
     summary = score_suite(
         SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
-        JudgePlan(names=request.judges, configs=configs, case_policy=policy),
+        plan,
         config,
-        request.out,
-        layout=request.layout,
-        workers=request.workers,
+        output.pack,
+        layout=output.layout,
+        workers=judging.workers,
         redactor=redactor_for(environ),
     )
-    if request.summary_json is not None:
-        write_output(request.summary_json, dumps(summary.to_json(), indent=True))
-    return RunResult(config, summary, request.out)
+    if output.summary_json is not None:
+        write_output(output.summary_json, dumps(summary.to_json(), indent=True))
+    return RunResult(config, summary, output.pack)
 
 
-def _config(
-    request: RejudgeRequest,
-    pack: Pack,
-    configs: Mapping[str, Any],
-    policy: CasePolicy,
-    environ: Mapping[str, str],
-) -> RunConfig:
+def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mapping[str, str]) -> RunConfig:
     """What the new pack says: of the agent what the old one said, of the judging what is done now."""
     origin = RejudgedFrom(run_id=pack.config.run_id, manifest_sha256=pack.manifest_sha256)
     return pack.config.model_copy(
         update={
-            "run_id": checked_run_id(request.run_id, environ),
+            "run_id": checked_run_id(request.identity.run_id, environ),
             "started_at": clock.timestamp(environ),
-            "judges": list(request.judges),
-            "judge_configs": {name: configs[name] for name in request.judges if name in configs},
-            "execution_config": pack.config.execution_config.rejudged(origin, stated_policy(policy)),
+            "judges": list(plan.names),
+            "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
+            "execution_config": pack.config.execution_config.rejudged(
+                origin, stated_policy(plan.case_policy)
+            ),
             "pinned_env": pinned_environment(),
         }
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import agent_from_description
+from agent_eval.config.assembly import values_from_record
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import AgentDescription, ExecutionConfig, SuiteHeader, Tally
 from agent_eval.contracts.replay import ReplayExecReport
 from agent_eval.engine.progress import Standing
@@ -29,8 +31,8 @@ from agent_eval.operations.environment import pinned_environment
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
 from agent_eval.operations.rejudge import PackDocument
-from agent_eval.operations.run import RunRequest, read_settings
-from agent_eval.operations.run_agent import LOOP_MODE, AgentRequest, refuse_unreachable, run_agent
+from agent_eval.operations.run import read_settings
+from agent_eval.operations.run_agent import LOOP_MODE, agent_options, refuse_unreachable, run_agent
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
 from agent_eval.storage.json import dumps
@@ -51,31 +53,22 @@ class ReplayExecRequest:
     """What to run again.
 
     Attributes:
-        run: The pack, or an archive of one.
+        pack: The pack, or an archive of one.
         out: Where the report is written; None for its place in the pack.
-        agent: The agent, in one of the forms of `agents.catalog`; None for the one that the pack names.
-        options: Settings of the agent; those that the pack names are added where it is trusted.
+        agent: What is said of the agent. Where it names none, it is the one that the pack names, where that
+            is trusted. Of how it is run, only `tools`, `replay` and `parallel` count: the rest is as it was.
         trusted_digest: sha256 of the manifest of a pack whose agent may be run.
-        judges: Judges instead of those that the pack names; their configuration is `judge_config` then.
-        judge_config: File with the configuration of `judges`.
+        judging: Judges instead of those that the pack names, with their configuration.
         cases: Only these; all when empty.
-        tool_server: Live tools.
-        cassette: Recorded answers of tools.
-        parallel: Cases at once; None for as many as the provider takes.
-        ignore_environment: Whether differences of the environment are told and do not count.
+        ignore_environment: Whether differences of the environment are reported and do not count.
     """
 
-    run: Path
+    pack: Path
     out: Path | None = None
-    agent: str | None = None
-    options: AgentOptions = field(default_factory=AgentOptions)
+    agent: AgentSpec = field(default_factory=AgentSpec)
     trusted_digest: str | None = None
-    judges: tuple[str, ...] = ()
-    judge_config: Path | None = None
+    judging: Judging = field(default_factory=Judging)
     cases: tuple[str, ...] = ()
-    tool_server: str | None = None
-    cassette: Path | None = None
-    parallel: int | None = 1
     ignore_environment: bool = False
 
 
@@ -112,33 +105,33 @@ def replay_exec(
         NotEvaluable: The agent cannot be run, or is never reached.
         StorageError: The report cannot be written.
     """
-    pack = open_run(request.run)
-    execution, described = _recorded_execution(request.run, pack)
+    pack = open_run(request.pack)
+    execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
     names, configs = _judges(request, pack, trusted_by)
-    how = _agent(request, execution, described, trusted_by)
-    document = PackDocument(request.run, pack)
+    agent, options = _agent(request, execution, described, trusted_by, environ)
+    document = PackDocument(request.pack, pack)
     source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         judge_config = Path(directory) / "judges.json"
         write_file(judge_config, dumps(configs))
-        again = RunRequest(
-            suite=request.run,
-            out=Path(directory) / "pack",
-            run_id=pack.config.run_id,
-            seed=pack.config.seed,
-            judges=names,
-            judge_config=judge_config,
-            case_policy=execution.case_policy or "all",
+        again = RunSpec(
+            suite=request.pack,
+            output=Output(pack=Path(directory) / "pack", layout="compact"),
             cases=request.cases,
-            layout="compact",
+            agent=agent,
+            judging=Judging(
+                judges=names, judge_config=judge_config, case_policy=execution.case_policy or "all"
+            ),
+            limits=Limits(attempt=execution.attempt_limits, trial=execution.case_limits),
+            identity=Identity(run_id=pack.config.run_id, seed=pack.config.seed),
         )
-        done = run_agent(again, how, environ=environ, source=source, on_progress=on_progress)
+        done = run_agent(again, environ=environ, source=source, options=options, on_progress=on_progress)
         replayed = open_pack(done.pack)
-        refuse_unreachable(replayed, request.run)
+        refuse_unreachable(replayed, request.pack)
         report = _compared(request, pack, replayed, environ)
     report = report.model_copy(update={"trusted_by": trusted_by})
-    out = request.out or (request.run / REPORT if request.run.is_dir() else None)
+    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
         write_output(out, dumps(report.to_json(), indent=True))
     return ReplayExecResult(report, out)
@@ -175,23 +168,23 @@ def _trust(
     if request.trusted_digest is not None:
         if request.trusted_digest.lower() != digest:
             raise UsageError(
-                f"{request.run} is not the pack that --trust-pack names",
+                f"{request.pack} is not the pack that --trust-pack names",
                 remedy="Give the sha256 of the manifest.json that you have checked.",
-                file=str(request.run),
+                file=str(request.pack),
                 manifest_sha256=digest,
             )
         return NAMED_DIGEST
     if is_own(digest, environ):
         return MADE_HERE
-    if request.agent is not None:
+    if request.agent.names_one:
         return COMMAND_LINE
     if described.kind == "recorded":
         return NOTHING_RUN
     raise UsageError(
-        f"{request.run} was not made here, so what it names as its agent is not run",
-        remedy="Name the agent with --propose-command or --agent; or, where you know whose pack it is, give "
+        f"{request.pack} was not made here, so what it names as its agent is not run",
+        remedy="Name the agent with --agent-command or --agent; or, where you know whose pack it is, give "
         "--trust-pack with its manifest_sha256.",
-        file=str(request.run),
+        file=str(request.pack),
         agent=described.to_json(),
         manifest_sha256=digest,
     )
@@ -201,9 +194,10 @@ def _judges(
     request: ReplayExecRequest, pack: Pack, trusted_by: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The judges and their configuration. A stranger's pack gets built-in ones that run nothing."""
-    if request.judges:
-        return request.judges, read_settings(request.judge_config) if request.judge_config else {}
-    if request.judge_config is not None:
+    judging = request.judging
+    if judging.judges:
+        return judging.judges, read_settings(judging.judge_config) if judging.judge_config else {}
+    if judging.judge_config is not None:
         raise UsageError(
             "--judge-config goes with --judge",
             remedy="Name the judges, or leave the configuration to the pack.",
@@ -215,14 +209,20 @@ def _judges(
 
 
 def _agent(
-    request: ReplayExecRequest, execution: ExecutionConfig, described: AgentDescription, trusted_by: str
-) -> AgentRequest:
-    """How the agent is run: as it was, apart from what the command line says."""
-    spec, options = request.agent, request.options
-    if spec is None:
-        spec, options = recorded_agent(described.to_json(), options)
-    server = request.tool_server
-    if server is None and request.cassette is None:
+    request: ReplayExecRequest,
+    execution: ExecutionConfig,
+    described: AgentDescription,
+    trusted_by: str,
+    environ: Mapping[str, str],
+) -> tuple[AgentSpec, AgentOptions]:
+    """How the agent is run: as the pack recorded it, apart from what the request says."""
+    asked = request.agent
+    options = agent_options(asked, environ)
+    if not asked.names_one:
+        name, options = recorded_agent(described.to_json(), options)
+        asked = replace(asked, name=name)
+    server = asked.tools
+    if server is None and asked.replay is None:
         server = execution.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
         if server is None and (execution.cassette or execution.tool_server):
             raise UsageError(
@@ -230,19 +230,12 @@ def _agent(
                 remedy="Give --replay with the file of recorded answers, or --tools.",
                 field="replay",
             )
-    return AgentRequest(
-        agent=spec,
-        options=options,
-        trials=execution.trials,
-        max_repairs=execution.max_repairs,
-        attempt=execution.attempt_limits,
-        trial=execution.case_limits,
-        strict_side_effects=execution.strict_side_effects,
-        share_expected_output=execution.share_expected_output,
-        tool_server=server,
-        cassette=("replay", request.cassette) if request.cassette is not None else None,
-        parallel=request.parallel,
-    )
+    recorded = {
+        place.removeprefix("agent."): value
+        for place, value in values_from_record(execution).items()
+        if place.startswith("agent.")
+    }
+    return replace(asked, **{**recorded, "tools": server}), options
 
 
 def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
@@ -262,7 +255,7 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
     except (KeyError, TypeError, ValueError) as problem:
         raise UsageError(
             f"the agent cannot be run from what the pack says of it: {problem}",
-            remedy="Name it with --propose-command or --agent.",
+            remedy="Name it with --agent-command or --agent.",
             field="execution_config.agent",
         ) from None
 

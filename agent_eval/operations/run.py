@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from agent_eval.config.spec import Judging, RunSpec
 from agent_eval.contracts import ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.engine.plan import JudgePlan
@@ -25,39 +26,6 @@ from agent_eval.suites.select import choose
 if TYPE_CHECKING:
     from agent_eval.engine.remote import Elsewhere
 
-Layout = Literal["auto", "files", "compact"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """What to run, and what to record of it. `judges` empty means the default ones; `cases` empty, all.
-
-    `shard` is one of several parts of the suite, such as `3/8`. `case_policy` says when a case with several
-    trials passes; see `contracts.trials.case_policy`. `dask_scheduler` is the address of a cluster that
-    judges recorded traces; None for this machine.
-    """
-
-    suite: Path
-    out: Path
-    run_id: str | None = None
-    agent_version: str = "unknown"
-    model: str = "unknown"
-    seed: int = 0
-    prompt_hash: str | None = None
-    policy_hash: str | None = None
-    container_image: str | None = None
-    git_commit: str | None = None
-    dependency_lock_hash: str | None = None
-    judges: tuple[str, ...] = ()
-    judge_config: Path | None = None
-    case_policy: str = "all"
-    cases: tuple[str, ...] = ()
-    shard: str | None = None
-    summary_json: Path | None = None
-    layout: Layout = "auto"
-    workers: int | None = None
-    dask_scheduler: str | None = None
-
 
 @dataclass(frozen=True)
 class RunResult:
@@ -74,7 +42,7 @@ class RunResult:
 
 
 def run_suite(
-    request: RunRequest,
+    spec: RunSpec,
     *,
     environ: Mapping[str, str],
     redactor: Redactor | None = None,
@@ -84,7 +52,7 @@ def run_suite(
     """Judge every case and write the pack, sealed.
 
     Args:
-        request: What to run.
+        spec: What to run; its agent and limits are not looked at.
         environ: The environment variables; they may pin clock and run id. Values of those that look secret
             are not written.
         redactor: Knows the secrets instead.
@@ -98,40 +66,47 @@ def run_suite(
         NotEvaluable: The cluster cannot be reached, or does not do the work.
         StorageError: The pack could not be written; what was at `out` is still there.
     """
-    chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
-    names = request.judges or DEFAULT_JUDGES
-    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
-    policy = case_policy(request.case_policy)
+    chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
+    plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
     execution = ExecutionConfig(
-        selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=stated_policy(policy)
+        selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=stated_policy(plan.case_policy)
     )
-    config = run_config(request, chosen.suite, names, configs, environ, execution_config=execution)
-    plan = JudgePlan(names=names, configs=configs, case_policy=policy)
-    with _elsewhere(request) as elsewhere:
+    config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
+    with _elsewhere(spec.judging) as elsewhere:
         summary = score_suite(
             chosen.suite,
             plan,
             config,
-            request.out,
-            layout=request.layout,
-            workers=request.workers,
+            spec.output.pack,
+            layout=spec.output.layout,
+            workers=spec.judging.workers,
             redactor=redactor or redactor_for(environ),
             on_progress=on_progress,
             elsewhere=elsewhere,
         )
-    if request.summary_json is not None:
-        write_output(request.summary_json, dumps(summary.to_json(), indent=True))
-    return RunResult(config, summary, request.out)
+    if spec.output.summary_json is not None:
+        write_output(spec.output.summary_json, dumps(summary.to_json(), indent=True))
+    return RunResult(config, summary, spec.output.pack)
+
+
+def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
+    """The judges of these names, with their configuration, and when a case passes.
+
+    Raises:
+        InvalidInput: The configuration or the case policy is wrong.
+    """
+    configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
+    return JudgePlan(names=names, configs=configs, case_policy=case_policy(judging.case_policy))
 
 
 @contextmanager
-def _elsewhere(request: RunRequest) -> Iterator[Elsewhere | None]:
-    if request.dask_scheduler is None:
+def _elsewhere(judging: Judging) -> Iterator[Elsewhere | None]:
+    if judging.dask_scheduler is None:
         yield None
         return
     from agent_eval.engine.remote import dask_cluster  # an extra
 
-    with dask_cluster(request.dask_scheduler, JUDGING_PACKAGES) as cluster:
+    with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
         yield cluster
 
 
@@ -178,10 +153,9 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def run_config(
-    request: RunRequest,
+    spec: RunSpec,
     source: SuiteSource,
-    names: tuple[str, ...],
-    configs: Mapping[str, Any],
+    plan: JudgePlan,
     environ: Mapping[str, str],
     *,
     execution_config: ExecutionConfig,
@@ -191,23 +165,24 @@ def run_config(
     Raises:
         UsageError: A variable that pins the clock, or the run id, cannot be used.
     """
+    identity = spec.identity
     return RunConfig(
-        run_id=checked_run_id(request.run_id, environ),
+        run_id=checked_run_id(identity.run_id, environ),
         dataset_id=source.header.dataset_id,
-        agent_version=request.agent_version,
-        model=request.model,
+        agent_version=identity.agent_version,
+        model=identity.model,
         started_at=clock.timestamp(environ),
-        seed=request.seed,
-        judges=list(names),
-        judge_configs={name: configs[name] for name in names if name in configs},
+        seed=identity.seed,
+        judges=list(plan.names),
+        judge_configs={name: plan.configs[name] for name in plan.names if name in plan.configs},
         execution_config=execution_config,
         pinned_env=pinned_environment(),
         suite_digest=source.digest,
-        prompt_hash=request.prompt_hash,
-        policy_hash=request.policy_hash,
-        container_image=request.container_image,
-        git_commit=request.git_commit or git_commit(Path.cwd()),
-        dependency_lock_hash=request.dependency_lock_hash,
+        prompt_hash=identity.prompt_hash,
+        policy_hash=identity.policy_hash,
+        container_image=identity.container_image,
+        git_commit=identity.git_commit or git_commit(Path.cwd()),
+        dependency_lock_hash=identity.dependency_lock_hash,
         dataset_metadata=source.header.metadata,
     )
 

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.agents.base import Agent, AgentOptions, Tools
-from agent_eval.agents.cassette import Cassette, Mode, open_cassette
+from agent_eval.agents.cassette import Cassette, open_cassette
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools
+from agent_eval.config.assembly import recorded_fields
+from agent_eval.config.spec import AgentSpec, Judging, RunSpec
 from agent_eval.contracts import (
     AgentDescription,
-    AttemptLimits,
     Case,
     CaseResultRow,
     ExecutionConfig,
     RunConfig,
     RunSummary,
-    TrialLimits,
     VerdictRow,
 )
-from agent_eval.contracts.trials import CasePolicy, case_policy
+from agent_eval.contracts.trials import CasePolicy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import Scoring, open_scoring
 from agent_eval.engine.shard import written_config
-from agent_eval.engine.trial import RunLimits, TrialPlan
-from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured, StorageError
+from agent_eval.engine.trial import TrialPlan
+from agent_eval.errors import (
+    FailureKind,
+    InvalidInput,
+    NotEvaluable,
+    NothingMeasured,
+    StorageError,
+    UsageError,
+)
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
@@ -40,7 +47,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.resume import open_journal
-from agent_eval.operations.run import RunRequest, read_judge_configs, run_config, stated_policy
+from agent_eval.operations.run import judge_plan, run_config, stated_policy
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes
@@ -52,43 +59,6 @@ from agent_eval.suites.select import ChosenCases, choose
 
 LOOP_MODE = "propose_execute_repair"
 """`RunConfig.execution_mode` of every run of an agent."""
-
-MOST_PARALLEL = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentRequest:
-    """Which agent is run, and how.
-
-    Attributes:
-        agent: What is tested, in one of the forms of `agents.catalog`.
-        options: Settings of the agent.
-        trials: How often each case is run.
-        max_repairs: Attempts after the first one.
-        attempt: What each attempt may use.
-        trial: What all attempts of a case may use.
-        run: What the whole run may use.
-        strict_side_effects: Whether a tool call without an answer fails the attempt.
-        share_expected_output: Whether the agent is handed the expected output.
-        tool_server: Live tools, as `module:function` or an address.
-        cassette: File of recorded answers of live tools, and what is done with it.
-        parallel: How many cases at once; None for as many as the provider takes.
-        resume: Whether to go on with what an earlier start left.
-    """
-
-    agent: str
-    options: AgentOptions = field(default_factory=AgentOptions)
-    trials: int = 1
-    max_repairs: int = 0
-    attempt: AttemptLimits = field(default_factory=AttemptLimits)
-    trial: TrialLimits = field(default_factory=TrialLimits)
-    run: RunLimits = field(default_factory=RunLimits)
-    strict_side_effects: bool = False
-    share_expected_output: bool = False
-    tool_server: str | None = None
-    cassette: tuple[Mode, Path] | None = None
-    parallel: int | None = 1
-    resume: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,12 +78,12 @@ class RunLoopResult:
 
 
 def run_agent(
-    request: RunRequest,
-    how: AgentRequest,
+    spec: RunSpec,
     *,
     environ: Mapping[str, str],
     redactor: Redactor | None = None,
     source: SuiteSource | None = None,
+    options: AgentOptions | None = None,
     on_progress: Callable[[Standing], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
 ) -> RunLoopResult:
@@ -124,11 +94,11 @@ def run_agent(
     More than six parameters: request and agent are needed; each of the others replaces one default.
 
     Args:
-        request: What to run, and what to record of it.
-        how: The agent.
+        spec: What to run, the agent among it, and what to record of it.
         environ: The environment variables; they may pin clocks and run id.
         redactor: Knows the secrets; those of `environ` by default.
         source: The suite, where it is open already.
+        options: Settings of the agent; those that `agent_options` makes of the specification by default.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
         stop: Asked several times a second why the run shall end, in words; empty while it shall not. What has
             finished by then is in the pack.
@@ -141,33 +111,62 @@ def run_agent(
         RunInterrupted: `stop` ended it, and there is no pack to show for it.
         NotEvaluable: The agent cannot be run at all; the disk is full.
     """
+    how = spec.agent
+    if how is None:
+        raise ValueError("the specification names no agent")
     redactor = redactor or redactor_for(environ)
-    chosen = choose(source or open_suite(request.suite), request.cases, request.shard)
-    names = judge_names(request)
-    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
-    policy = case_policy(request.case_policy)
-    plan = JudgePlan(names=names, configs=configs, case_policy=policy)
-    with closing(open_agent(how.agent, how.options)) as agent:
-        stated = execution_config(how, agent, chosen, policy)
-        config = run_config(request, chosen.suite, names, configs, environ, execution_config=stated)
+    options = options or agent_options(how, environ)
+    chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
+    plan = judge_plan(spec.judging, judge_names(spec.judging))
+    with closing(open_agent(how.called(spec.identity.model), options)) as agent:
+        stated = execution_config(spec, agent, chosen, plan.case_policy)
+        config = run_config(spec, chosen.suite, plan, environ, execution_config=stated)
         config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
-        may_be_replaced(request.out)
-        named = request.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-        journal, config = open_journal(request.out, config, resume=how.resume, run_id=named)
+        may_be_replaced(spec.output.pack)
+        named = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+        journal, config = open_journal(spec.output.pack, config, resume=how.resume, run_id=named)
         with journal, _nothing_left_of_nothing(journal):
-            cassette = _cassette(how, is_resumed=not journal.is_empty)
+            cassette = _cassette(how, options, is_resumed=not journal.is_empty)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
                 tools=_tools(how, cassette),
                 max_repairs=how.max_repairs,
-                attempt_limits=how.attempt,
-                limits=how.trial,
+                attempt_limits=spec.limits.attempt,
+                limits=spec.limits.trial,
                 share_expected_output=how.share_expected_output,
                 clocks=clock.clocks(environ),
             )
-            run = _Run(request, how, plan, config, redactor, journal, cassette)
+            run = _Run(spec, how, plan, config, redactor, journal, cassette)
             return run.go(chosen.suite, trial, on_progress, stop)
+
+
+def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
+    """Settings of an agent, with the texts and secrets that its specification names.
+
+    Raises:
+        UsageError: A header's variable is not set.
+        InvalidInput: The system prompt cannot be read.
+    """
+    return AgentOptions(
+        environ=environ,
+        repair_command=agent.repair_command,
+        pass_on=agent.environment,
+        headers={name: _stated(variable, environ) for name, variable in agent.headers},
+        base_url=agent.base_url,
+        system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
+    )
+
+
+def _stated(variable: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(variable, "")
+    if not value:
+        raise UsageError(
+            f"agent-header names the environment variable {variable}, which is not set.",
+            remedy="Set it to the value of the header.",
+            field="agent-header",
+        )
+    return value
 
 
 @contextmanager
@@ -192,8 +191,8 @@ class RunInterrupted(NotEvaluable):
 class _Run:
     """A run that is about to begin."""
 
-    request: RunRequest
-    how: AgentRequest
+    spec: RunSpec
+    how: AgentSpec
     plan: JudgePlan
     config: RunConfig
     redactor: Redactor
@@ -208,9 +207,9 @@ class _Run:
         stop: Callable[[], str],
     ) -> RunLoopResult:
         """Execute and score, the one during the other as far as there is time for it."""
-        request = self.request
+        output = self.spec.output
         with open_scoring(
-            source, self.plan, self.config, request.out, layout=request.layout, redactor=self.redactor
+            source, self.plan, self.config, output.pack, layout=output.layout, redactor=self.redactor
         ) as scoring:
             plan = self._execution(trial, scoring)
             try:
@@ -222,20 +221,20 @@ class _Run:
                 raise
             self._end_interrupted(done)
             self._write_cassette()
-            summary = scoring.finish(done.suite, workers=request.workers, complete=done.complete)
-        if request.summary_json is not None:
-            write_output(request.summary_json, dumps(summary.to_json(), indent=True))
+            summary = scoring.finish(done.suite, workers=self.spec.judging.workers, complete=done.complete)
+        if output.summary_json is not None:
+            write_output(output.summary_json, dumps(summary.to_json(), indent=True))
         if done.complete:
             self.journal.remove()
-        return RunLoopResult(self.config, summary, request.out, done.stopped, done.standing)
+        return RunLoopResult(self.config, summary, output.pack, done.stopped, done.standing)
 
     def _execution(self, trial: TrialPlan, scoring: Scoring) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
             trials=self.how.trials,
             policy=self.plan.case_policy,
-            parallel=self.how.parallel,
-            limits=self.how.run,
+            parallel=None if self.how.parallel == "auto" else self.how.parallel,
+            limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
@@ -251,10 +250,10 @@ class _Run:
         if not done.interrupted:
             return
         SUPERVISORS.end_children()
-        if is_complete_pack(self.request.out):
+        if is_complete_pack(self.spec.output.pack):
             raise RunInterrupted(
                 f"{done.stopped}; {done.standing.done:,} of {done.standing.total:,} trials were run, and the "
-                f"complete pack of an earlier run at {self.request.out} was left as it is"
+                f"complete pack of an earlier run at {self.spec.output.pack} was left as it is"
             )
 
     def _write_cassette(self) -> None:
@@ -262,40 +261,33 @@ class _Run:
             write_file(self.how.cassette[1], self.cassette.to_bytes())
 
 
-def judge_names(request: RunRequest) -> tuple[str, ...]:
+def judge_names(judging: Judging) -> tuple[str, ...]:
     """The judges of a run of an agent: those asked for, and whether it came to its end."""
-    names = request.judges or DEFAULT_JUDGES
+    names = judging.judges or DEFAULT_JUDGES
     return names if EXECUTION in names else (*names, EXECUTION)
 
 
-def execution_config(
-    how: AgentRequest, agent: Agent, chosen: ChosenCases, policy: CasePolicy
-) -> ExecutionConfig:
+def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: CasePolicy) -> ExecutionConfig:
     """What a pack records of how an agent was run: what decides its verdicts, no secrets."""
+    cassette = spec.agent.cassette if spec.agent is not None else None
     return ExecutionConfig(
         selected_cases=chosen.case_ids,
         shard=chosen.shard,
         case_policy=stated_policy(policy),
         agent=AgentDescription.model_validate(agent.describe()),
-        trials=how.trials,
-        max_repairs=how.max_repairs,
-        strict_side_effects=how.strict_side_effects,
-        share_expected_output=how.share_expected_output,
-        attempt_limits=how.attempt.in_full(),
-        case_limits=how.trial,
-        tool_server=how.tool_server or None,
-        cassette=how.cassette[0] if how.cassette else None,
+        cassette=cassette[0] if cassette is not None else None,
+        **recorded_fields(spec),
     )
 
 
-def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:
+def _cassette(how: AgentSpec, options: AgentOptions, *, is_resumed: bool) -> Cassette | None:
     """What live tools answered, or answer now; None where there are none.
 
     What trials of an earlier start recorded is in the journal, whatever became of the file.
     """
     live = None
-    if how.tool_server:
-        live = open_tool_server(how.tool_server, headers=how.options.headers, retry=Retries())
+    if how.tools:
+        live = open_tool_server(how.tools, headers=options.headers, retry=Retries())
     if how.cassette is None:
         return None if live is None else Cassette("record", live=live)
     mode, path = how.cassette
@@ -304,7 +296,7 @@ def _cassette(how: AgentRequest, *, is_resumed: bool) -> Cassette | None:
     return open_cassette(path, mode, live)
 
 
-def _tools(how: AgentRequest, cassette: Cassette | None) -> Callable[[Case], Tools]:
+def _tools(how: AgentSpec, cassette: Cassette | None) -> Callable[[Case], Tools]:
     """What answers the tool calls of an attempt."""
 
     def tools(case: Case) -> Tools:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome, Trace
 from agent_eval.contracts.trials import StabilityReport
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
@@ -19,10 +19,9 @@ from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from agent_eval.operations.run import RunRequest, read_judge_configs
+from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import (
     LOOP_MODE,
-    AgentRequest,
     judge_names,
     refuse_unreachable,
     run_agent,
@@ -44,9 +43,10 @@ class StabilityRequest:
 
     suite: Path
     runs: int = 5
-    judges: tuple[str, ...] = ()
-    judge_config: Path | None = None
     cases: tuple[str, ...] = ()
+    agent: AgentSpec | None = None
+    judging: Judging = field(default_factory=Judging)
+    limits: Limits = field(default_factory=Limits)
     quarantine_min_pass_rate: float = QUARANTINE_BELOW
     out: Path | None = None
 
@@ -78,9 +78,8 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
     """
     _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
-    names = request.judges or DEFAULT_JUDGES
-    configs = read_judge_configs(request.judge_config, names) if request.judge_config else {}
-    judges = JudgePlan(names=names, configs=configs).load()
+    plan = judge_plan(request.judging, request.judging.judges or DEFAULT_JUDGES)
+    judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
     once = 0
     measured = False
@@ -99,7 +98,7 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
         trials,
         dataset_id=source.header.dataset_id,
         execution_mode=RECORDED_MODE,
-        judge_names=names,
+        judge_names=plan.names,
         quarantine_min_pass_rate=request.quarantine_min_pass_rate,
     )
     return _written(report.model_copy(update={"notes": _notes(once, len(trials), request.runs)}), request)
@@ -107,7 +106,6 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
 
 def check_agent(
     request: StabilityRequest,
-    how: AgentRequest,
     *,
     environ: Mapping[str, str],
     on_progress: Callable[[Standing], None] = lambda _: None,
@@ -122,25 +120,28 @@ def check_agent(
         StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
+    how = request.agent
+    if how is None:
+        raise ValueError("the request names no agent")
     if how.resume or (how.cassette is not None and how.cassette[0] != "replay"):
         raise UsageError(
             "several runs cannot share one recording of tools, and are not resumed",
             remedy="Leave --resume, --record and --update out.",
         )
-    each = RunRequest(
-        suite=request.suite,
-        out=Path(),
-        judges=request.judges,
-        judge_config=request.judge_config,
-        cases=request.cases,
-        layout="compact",
-    )
     trials: dict[str, list[TrialOutcome]] = {}
     dataset_id = ""
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
         for number in range(request.runs):
-            run = replace(each, out=Path(directory) / str(number), run_id=f"stability-{number}")
-            done = run_agent(run, how, environ=environ, on_progress=on_progress)
+            run = RunSpec(
+                suite=request.suite,
+                output=Output(pack=Path(directory) / str(number), layout="compact"),
+                cases=request.cases,
+                agent=how,
+                judging=request.judging,
+                limits=request.limits,
+                identity=Identity(run_id=f"stability-{number}"),
+            )
+            done = run_agent(run, environ=environ, on_progress=on_progress)
             if done.stopped:
                 raise NotEvaluable(
                     f"run {number + 1} of {request.runs} ended early: {done.stopped}",
@@ -156,7 +157,7 @@ def check_agent(
         trials,
         dataset_id=dataset_id,
         execution_mode=LOOP_MODE,
-        judge_names=judge_names(each),
+        judge_names=judge_names(request.judging),
         quarantine_min_pass_rate=request.quarantine_min_pass_rate,
     )
     return _written(report, request)

@@ -39,6 +39,13 @@ def described() -> dict[str, Any]:
         inputs[row.name] = {"description": row.documentation, "required": False}
         if row.action_default:
             inputs[row.name]["default"] = row.action_default
+    for row in ACTION_INPUTS:
+        for alias in row.aliases:
+            inputs[alias] = {
+                "description": f"Another name of `{row.name}`.",
+                "required": False,
+                "deprecationMessage": f"Write {row.name} instead of {alias}.",
+            }
     outputs = {row.name: {"description": row.description} for row in OUTPUTS}
     return {**HEAD, "inputs": inputs, "outputs": outputs, **TAIL}
 
@@ -77,7 +84,7 @@ def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():
 @pytest.mark.parametrize("row", ACTION_INPUTS, ids=lambda row: row.name)
 def test_every_input_arrives_in_the_real_entrypoint_under_the_name_the_runner_gives_it(row, tmp_path):
     environ = {name: value for name, value in os.environ.items() if name.startswith(("PATH", "COVERAGE"))}
-    environ[GITHUB.input_variable(row)] = "a\abell"
+    environ[GITHUB.input_variable(row.name)] = "a\abell"
     done = subprocess.run(
         [sys.executable, "-P", str(ROOT / "entrypoint")],
         cwd=tmp_path,

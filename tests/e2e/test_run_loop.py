@@ -212,8 +212,8 @@ def test_tools_are_recorded_once_and_played_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        ([], "--propose-command"),
-        (["--agent", "python:x:y", "--propose-command", "x"], "--propose-command"),
+        ([], "--agent-command"),
+        (["--agent", "python:x:y", "--propose-command", "x"], "--agent-command"),
         (["--agent", "python:x:y", "--repair-command", "x"], "--repair-command"),
         (["--propose-command", "x", "--parallel", "0"], "--parallel"),
         (["--propose-command", "x", "--parallel", "many"], "--parallel"),

@@ -50,12 +50,14 @@ def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: s
 
 def make(tmp_path: Path) -> Path:
     """The same, written by the program."""
-    from agent_eval.operations.run import RunRequest, run_suite
+    from agent_eval.config.spec import Output, RunSpec
+    from agent_eval.operations.run import run_suite
     from tests.factories import make_suite
 
     case = CASE | {"policy": {"forbidden_tools": ["two"]}}
     (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
-    run_suite(RunRequest(suite=tmp_path / "suite.json", out=tmp_path / "pack"), environ={})
+    spec = RunSpec(suite=tmp_path / "suite.json", output=Output(pack=tmp_path / "pack"))
+    run_suite(spec, environ={})
     return tmp_path / "pack"
 
 

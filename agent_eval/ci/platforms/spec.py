@@ -99,9 +99,9 @@ class PlatformSpec:
         inputs = {row.variable for row in self.inputs if row.kind == "secret"}
         return variable in self.secret_names | inputs or variable.startswith(self.secret_prefixes)
 
-    def input_variable(self, row: Option) -> str:
+    def input_variable(self, name: str) -> str:
         """The variable in which the platform's runner passes an input; empty where it passes none."""
-        return f"{self.input_prefix}{row.name.upper()}" if self.input_prefix else ""
+        return f"{self.input_prefix}{name.upper()}" if self.input_prefix else ""
 
     def commit(self, environ: Mapping[str, str]) -> str | None:
         """The commit that the platform's variable names; None where it names none."""

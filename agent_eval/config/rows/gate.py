@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from agent_eval.config.options import CI, Option
+from agent_eval.config.options import REGISTRY, Command, Option
 from agent_eval.config.rules import RULES
+
+_DECIDES: tuple[Command, ...] = ("gate", "ci")
 
 THRESHOLDS: tuple[Option, ...] = tuple(
     Option(
@@ -11,7 +13,7 @@ THRESHOLDS: tuple[Option, ...] = tuple(
         "count" if rule.unit == "cases" else "share",
         rule.help,
         goes_to=f"thresholds.{rule.field}",
-        commands=(CI,),
+        commands=_DECIDES,
     )
     for rule in RULES
 )
@@ -26,7 +28,7 @@ GATE: tuple[Option, ...] = (
         "of 5 points and warns, `release` has 2 and blocks. Default: what `policy` says, else "
         "`pull-request`. Thresholds are added to it.",
         goes_to="preset",
-        commands=(CI,),
+        commands=_DECIDES,
         choices=("pull-request", "release"),
     ),
     Option(
@@ -35,7 +37,8 @@ GATE: tuple[Option, ...] = (
         "YAML or JSON file with the gate's policy: preset, margin, zero-tolerance judges, quarantine, "
         "thresholds. For a change from a fork the base branch's version counts.",
         goes_to="policy",
-        commands=(CI,),
+        commands=_DECIDES,
+        metavar="FILE",
     ),
     Option(
         "registry-path",
@@ -43,23 +46,24 @@ GATE: tuple[Option, ...] = (
         "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "
         "from a fork the base branch's version counts.",
         goes_to="registry_path",
-        commands=(CI,),
-        default=".agent_eval/registry.json",
+        commands=("ci",),
+        default=REGISTRY,
+        metavar="FILE",
     ),
     Option(
         "baseline-name",
         "text",
         "Whose waivers in the registry apply.",
         goes_to="baseline_name",
-        commands=(CI,),
+        commands=("ci",),
         default="main",
     ),
     Option(
         "require-baseline",
         "switch",
-        "`true` fails the job when there is no baseline to compare with.",
+        "Fail the job when there is no baseline to compare with.",
         goes_to="require_baseline",
-        commands=(CI,),
+        commands=("ci",),
         default="false",
     ),
     Option(
@@ -68,7 +72,7 @@ GATE: tuple[Option, ...] = (
         "What happens when a case or a whole suite of the baseline is gone: `warn` says so at the top, "
         "`fail` fails the job.",
         goes_to="on_case_removed",
-        commands=(CI,),
+        commands=("ci",),
         default="warn",
         choices=("warn", "fail"),
     ),
@@ -78,7 +82,7 @@ GATE: tuple[Option, ...] = (
         "`gate` fails the job when the gate says no, `never` only reports. What could not be evaluated "
         "fails the job either way.",
         goes_to="fail_on",
-        commands=(CI,),
+        commands=("ci",),
         default="gate",
         choices=("gate", "never"),
     ),

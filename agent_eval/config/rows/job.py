@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.config.options import CI, Option
+from agent_eval.config.options import Option
 
 JOB: tuple[Option, ...] = (
     Option(
@@ -11,7 +11,7 @@ JOB: tuple[Option, ...] = (
         "`auto` finds the evidence of an earlier run, `none` compares with nothing, anything else is the "
         "path of an evidence pack or archive, or the name of a baseline in the registry.",
         goes_to="baseline",
-        commands=(CI,),
+        commands=("ci",),
         default="auto",
     ),
     Option(
@@ -20,7 +20,7 @@ JOB: tuple[Option, ...] = (
         "Name under which the evidence archive is uploaded and found again. Give each of several evaluations "
         "its own.",
         goes_to="baseline_artifact",
-        commands=(CI,),
+        commands=("ci",),
         default="agent-eval-evidence",
     ),
     Option(
@@ -29,14 +29,14 @@ JOB: tuple[Option, ...] = (
         "Branch whose runs may be the baseline. Default: the branch that the change goes into, else the "
         "repository's default branch.",
         goes_to="baseline_branch",
-        commands=(CI,),
+        commands=("ci",),
     ),
     Option(
         "baseline-run-id",
         "integer",
         "Take the baseline from exactly this run.",
         goes_to="baseline_run_id",
-        commands=(CI,),
+        commands=("ci",),
     ),
     Option(
         "out",
@@ -44,7 +44,7 @@ JOB: tuple[Option, ...] = (
         "Directory for the evidence packs, the archive and the report; what an earlier run of this job "
         "left there is replaced, anything else is not touched.",
         goes_to="out",
-        commands=(CI,),
+        commands=("ci",),
         default="agent-eval-out",
     ),
     Option(
@@ -52,7 +52,7 @@ JOB: tuple[Option, ...] = (
         "text",
         "Heading of the comment and the report.",
         goes_to="report_title",
-        commands=(CI,),
+        commands=("ci",),
         default="Agent evaluation",
     ),
     Option(
@@ -60,7 +60,7 @@ JOB: tuple[Option, ...] = (
         "choice",
         "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",
         goes_to="comment",
-        commands=(CI,),
+        commands=("ci",),
         default="auto",
         choices=("auto", "never"),
     ),
@@ -70,7 +70,7 @@ JOB: tuple[Option, ...] = (
         "Tells several evaluations of one change apart: each id has its own comment. Letters, "
         "digits, dots, hyphens and underscores, at most 64.",
         goes_to="comment_id",
-        commands=(CI,),
+        commands=("ci",),
         default="default",
     ),
 )

@@ -1,8 +1,11 @@
-"""Rows of what an attempt, a case and a run may use."""
+"""Rows of the limits: what an attempt, all attempts at a case, and a whole run may use.
+
+A new limit is one row here, a field of the same name in `contracts.limits`, and its use in the engine.
+"""
 
 from __future__ import annotations
 
-from agent_eval.config.options import RUNS_AN_AGENT, Option
+from agent_eval.config.options import RUNS_AN_AGENT, SECONDS_BOUNDS, Option
 
 LIMITS: tuple[Option, ...] = (
     Option(
@@ -13,6 +16,8 @@ LIMITS: tuple[Option, ...] = (
         commands=RUNS_AN_AGENT,
         default="30",
         unit="seconds",
+        bounds=SECONDS_BOUNDS,
+        recorded="attempt_limits.seconds",
     ),
     Option(
         "max-output-bytes",
@@ -21,6 +26,7 @@ LIMITS: tuple[Option, ...] = (
         goes_to="limits.attempt.output_bytes",
         commands=RUNS_AN_AGENT,
         unit="bytes",
+        recorded="attempt_limits.output_bytes",
     ),
     Option(
         "max-steps",
@@ -29,6 +35,7 @@ LIMITS: tuple[Option, ...] = (
         goes_to="limits.attempt.steps",
         commands=RUNS_AN_AGENT,
         unit="steps",
+        recorded="attempt_limits.steps",
     ),
     Option(
         "max-tool-calls",
@@ -37,6 +44,16 @@ LIMITS: tuple[Option, ...] = (
         goes_to="limits.attempt.tool_calls",
         commands=RUNS_AN_AGENT,
         unit="calls",
+        recorded="attempt_limits.tool_calls",
+    ),
+    Option(
+        "max-attempt-tokens",
+        "integer",
+        "Tokens of an attempt, as reported.",
+        goes_to="limits.attempt.tokens",
+        commands=RUNS_AN_AGENT,
+        unit="tokens",
+        recorded="attempt_limits.tokens",
     ),
     Option(
         "max-case-seconds",
@@ -45,6 +62,26 @@ LIMITS: tuple[Option, ...] = (
         goes_to="limits.trial.seconds",
         commands=RUNS_AN_AGENT,
         unit="seconds",
+        bounds=SECONDS_BOUNDS,
+        recorded="case_limits.seconds",
+    ),
+    Option(
+        "max-case-steps",
+        "integer",
+        "Messages and tool calls of the agent in all attempts at a case.",
+        goes_to="limits.trial.steps",
+        commands=RUNS_AN_AGENT,
+        unit="steps",
+        recorded="case_limits.steps",
+    ),
+    Option(
+        "max-case-tool-calls",
+        "integer",
+        "Tool calls in all attempts at a case.",
+        goes_to="limits.trial.tool_calls",
+        commands=RUNS_AN_AGENT,
+        unit="calls",
+        recorded="case_limits.tool_calls",
     ),
     Option(
         "max-case-tokens",
@@ -53,6 +90,7 @@ LIMITS: tuple[Option, ...] = (
         goes_to="limits.trial.tokens",
         commands=RUNS_AN_AGENT,
         unit="tokens",
+        recorded="case_limits.tokens",
     ),
     Option(
         "max-case-cost",
@@ -60,22 +98,26 @@ LIMITS: tuple[Option, ...] = (
         "US dollars for all attempts at a case.",
         goes_to="limits.trial.cost_usd",
         commands=RUNS_AN_AGENT,
-        unit="US dollars",
+        unit="USD",
+        recorded="case_limits.cost_usd",
     ),
     Option(
         "max-run-seconds",
         "amount",
-        "Time of a whole suite; a suite that reaches it is not evaluated.",
+        "Time of a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, the "
+        "suite is not evaluated.",
         goes_to="limits.run.seconds",
         commands=RUNS_AN_AGENT,
         unit="seconds",
+        bounds=SECONDS_BOUNDS,
     ),
     Option(
         "max-run-cost",
         "amount",
-        "US dollars for a whole suite; a suite that reaches it is not evaluated.",
+        "US dollars for a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, "
+        "the suite is not evaluated.",
         goes_to="limits.run.cost_usd",
         commands=RUNS_AN_AGENT,
-        unit="US dollars",
+        unit="USD",
     ),
 )

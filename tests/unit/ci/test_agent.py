@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci import agent as live
-from agent_eval.ci.agent import ProgressLines, agent_request, reproduction
+from agent_eval.ci.agent import ProgressLines, checked_agent
+from agent_eval.config.assembly import command_line
 from agent_eval.engine.progress import Standing
 from agent_eval.errors import InvalidInput, UsageError
 from tests.unit.ci.jobs import make_job, settings_of
@@ -29,7 +30,7 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
         ({"agent_command": "python a.py"}, ["--agent-command", "python a.py"]),
         (
             {"agent_url": "https://a.example.org", "agent_header": "X=Y", "trials": "3"},
-            ["--agent", "https://a.example.org", "--agent-header", "X=Y", "--trials", "3"],
+            ["--agent-url", "https://a.example.org", "--agent-header", "X=Y", "--trials", "3"],
         ),
         (
             {
@@ -40,7 +41,7 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
                 "strict_side_effects": "true",
             },
             [
-                *("--agent", "openai:m", "--base-url", "http://localhost/v1", "--system-prompt", "p.txt"),
+                *("--model", "m", "--base-url", "http://localhost/v1", "--system-prompt", "p.txt"),
                 *("--strict-side-effects", "--replay", "r.json"),
             ],
         ),
@@ -49,12 +50,10 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
 def test_reproduction__names_the_agent_and_what_it_works_with(
     flags: dict[str, str], words: list[str]
 ) -> None:
-    agent = settings_of(**flags).agent
-    assert agent is not None
-    assert reproduction(agent) == words
+    assert command_line("run", settings_of(**flags)) == words
 
 
-def test_request__takes_limits_headers_and_recorded_answers(tmp_path: Path) -> None:
+def test_agent__gets_limits_headers_and_recorded_answers() -> None:
     given = settings_of(
         agent_url="https://a.example.org",
         agent_header="Authorization=MY_AGENT",
@@ -64,11 +63,12 @@ def test_request__takes_limits_headers_and_recorded_answers(tmp_path: Path) -> N
         max_case_tokens="9",
         max_run_cost="0.5",
     )
-    found = agent_request(make_job(given, {"MY_AGENT": "Bearer x"}))
+    found = checked_agent(make_job(given, {"MY_AGENT": "Bearer x"}))
     assert found is not None
-    assert found.options.headers == {"Authorization": "Bearer x"}
-    assert (found.attempt.steps, found.attempt.tool_calls, found.trial.tokens) == (7, 8, 9)
-    assert (found.run.cost_usd, found.cassette) == (0.5, ("replay", Path("answers.json")))
+    assert found.headers == (("Authorization", "MY_AGENT"),)
+    limits = given.limits
+    assert (limits.attempt.steps, limits.attempt.tool_calls, limits.trial.tokens) == (7, 8, 9)
+    assert (limits.run.cost_usd, found.cassette) == (0.5, ("replay", Path("answers.json")))
 
 
 def test_request__refuses_the_jobs_token_in_a_header() -> None:
@@ -76,7 +76,7 @@ def test_request__refuses_the_jobs_token_in_a_header() -> None:
         agent_url="https://a.example.org", agent_header="Authorization=COPY", github_token="ghs_x"
     )
     with pytest.raises(UsageError, match="COPY is the job's own") as caught:
-        agent_request(make_job(given, {"COPY": "Bearer ghs_x"}))
+        checked_agent(make_job(given, {"COPY": "Bearer ghs_x"}))
     assert caught.value.details["field"] == "agent-header"
 
 
@@ -84,8 +84,8 @@ def test_request__needs_a_prompt_that_can_be_read(tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.txt"
     prompt.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="UTF-8"):
-        agent_request(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
+        checked_agent(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
 
 
 def test_request__without_an_agent_is_none() -> None:
-    assert agent_request(make_job(settings_of())) is None
+    assert checked_agent(make_job(settings_of())) is None

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.config import AgentSettings, Settings, gather, settings_from
-from agent_eval.ci.inputs import AGENT_INPUTS, INPUTS, OUTPUTS, THRESHOLDS
+from agent_eval.ci.config import Settings, gather, settings_from
+from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -45,7 +44,7 @@ def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file()
     who_and_what_it_sees = {
         "agent",
         "agent-url",
-        "agent-openai-base-url",
+        "base-url",
         "agent-header",
         "agent-env",
         "setup-env",
@@ -55,15 +54,12 @@ def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file()
     assert kept_out == of_platforms | who_and_what_it_sees
 
 
-def test_inputs__hold_every_setting_of_an_agent() -> None:
-    assert {row.field for row in AGENT_INPUTS} == {field.name for field in fields(AgentSettings)}
-
-
 def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
     assert settings(tmp_path).agent is None
     found = settings(tmp_path, flags={"agent-command": "python agent.py"}).agent
     assert found is not None
-    assert (found.spec, found.trials, found.parallel, found.replay) == ("command:python agent.py", 1, 1, None)
+    assert (found.called("unknown"), found.trials) == ("command:python agent.py", 1)
+    assert (found.parallel, found.replay) == (1, None)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +72,16 @@ def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_agent__is_named_in_several_ways(tmp_path: Path, flags: dict[str, str], spec: str) -> None:
-    found = settings(tmp_path, flags={**flags, "parallel": "auto"}).agent
-    assert found is not None
-    assert (found.spec, found.parallel) == (spec, None)
+    found = settings(tmp_path, flags={**flags, "parallel": "auto"})
+    assert found.agent is not None
+    assert (found.agent.called(found.identity.model), found.agent.parallel) == (spec, "auto")
 
 
 def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_path: Path) -> None:
     flags = {"agent-command": "a", "setup-command": "one\n  two\n", "agent-env": "A, B\nC"}
-    found = settings(tmp_path, flags=flags).agent
-    assert found is not None
-    assert (found.setup_command, found.agent_env) == ("one\n  two", ("A", "B", "C"))
+    found = settings(tmp_path, flags=flags)
+    assert found.agent is not None
+    assert (found.setup.command, found.agent.environment) == ("one\n  two", ("A", "B", "C"))
 
 
 def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
@@ -115,7 +111,7 @@ def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
         "baseline-branch:\n"
     )
     found = settings(tmp_path, file=file)
-    assert found.judges == ("policy", "regex")
+    assert found.judging.judges == ("policy", "regex")
     assert found.thresholds == Thresholds(min_pass_rate=0.5, max_regressed_cases=2)
     assert found.require_baseline is True
     assert found.baseline_branch == ""

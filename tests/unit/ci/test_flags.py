@@ -12,7 +12,7 @@ from agent_eval.cli.ci import ci
 def test_flags__are_the_table() -> None:
     options = [option for option in ci.get_params(click.Context(ci)) if "--help" not in option.opts]
     assert [option.name for option in options] == [row.field for row in INPUTS]
-    assert [option.opts for option in options] == [[row.flag] for row in INPUTS]
+    assert [option.opts for option in options] == [[f"--{name}" for name in row.names] for row in INPUTS]
 
 
 def test_help__shows_every_input_with_its_default() -> None:

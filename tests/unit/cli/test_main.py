@@ -364,6 +364,8 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     loaded = set(done.stderr.splitlines())
     ours = {name for name in loaded if name.startswith("agent_eval.")}
     light = {"agent_eval.errors", "agent_eval.storage", "agent_eval.storage.secret_names"}
-    assert all(name.startswith("agent_eval.cli") or name in light for name in ours), ours
+    rooms = ("agent_eval.cli", "agent_eval.config")
+    assert all(name.startswith(rooms) or name in light for name in ours), ours
+    assert not ours & {"agent_eval.config.spec", "agent_eval.config.assembly"}
     heavy = {"pydantic", "orjson", "yaml", "requests", "openai", "anthropic", "rich", "jinja2"}
     assert not loaded & (heavy | {"jsonschema", "cryptography", "importlib.metadata", "difflib"})

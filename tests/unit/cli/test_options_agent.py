@@ -27,15 +27,15 @@ def run(*flags: str, command: str = "run-loop") -> int:
     ("flags", "said"),
     [
         ([*AGENT, "--max-case-seconds", "nan"], "'nan' is not a number"),
-        ([*AGENT, "--max-run-cost", "0"], "0.0 is not in the range"),
-        ([*AGENT, "--parallel", "many"], "'many' is neither auto nor a number from 1 to 256"),
-        ([*AGENT, "--parallel", "257"], "neither auto nor a number"),
-        ([*AGENT, "--agent-header", "Authorization"], "is not of the form NAME=VALUE"),
+        ([*AGENT, "--max-run-cost", "0"], "'0' is not a number above 0"),
+        ([*AGENT, "--parallel", "many"], "'many' is not auto or a number from 1 to 256"),
+        ([*AGENT, "--parallel", "257"], "not auto or a number"),
+        ([*AGENT, "--agent-header", "Authorization"], "is not of the form NAME=VARIABLE"),
         ([*AGENT, "--agent-header", "Authorization=NOT_SET_AT_ALL"], "NOT_SET_AT_ALL, which is not set"),
-        ([*AGENT, "--record", "a", "--replay", "b"], "Give one of --record, --replay and --update"),
-        ([*AGENT, "--propose-command", "x"], "Give --propose-command or --agent"),
-        ([*AGENT, "--repair-command", "x"], "--repair-command goes with --propose-command"),
-        ([], "Give --propose-command, or --agent"),
+        ([*AGENT, "--record", "a", "--replay", "b"], "Give one of --record and --replay"),
+        ([*AGENT, "--propose-command", "x"], "Several agents are named: by --agent-command and --agent"),
+        ([*AGENT, "--repair-command", "x"], "--repair-command goes with an agent that is a program"),
+        ([], "Give --agent-command, or --agent"),
     ],
 )
 def test_it_is_refused_before_anything_is_run(

@@ -77,7 +77,7 @@ def test_run__a_case_passes_by_its_policy(
 
 def test_run__an_unknown_policy_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = ("run", "--suite", write(*MIXED), "--out", "pack", "--case-policy", "most")
-    assert "no case policy 'most'" in printed(capsys, *run, code=2)
+    assert "'most' is not all, any, majority" in printed(capsys, *run, code=2)
     assert not Path("pack").exists()
 
 
@@ -193,10 +193,10 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
     ("flags", "said"),
     [
         (("--runs", "1"), "--runs"),
-        (("--execution-mode", "propose_execute_repair"), "needs --propose-command"),
+        (("--execution-mode", "propose_execute_repair"), "needs --agent-command"),
         (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
-        (("--agent", "python:a:b", "--propose-command", "x"), "--propose-command or --agent"),
-        (("--repair-command", "x"), "goes with --propose-command"),
+        (("--agent", "python:a:b", "--propose-command", "x"), "by --agent-command and --agent"),
+        (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "not resumed"),
         (("--propose-command", "true", "--record", "tools.json"), "one recording"),
         (("--judge", "regexx"), "regex"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.config.spec import Judging, Output
 from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.rejudge import PackDocument, RejudgeRequest, rejudge
 from tests.factories import make_case, make_suite
@@ -95,7 +96,7 @@ def test_another_process_opens_the_pack_itself(here: Path, capsys: pytest.Captur
 def test_judges_of_the_pack_are_not_obeyed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judged(capsys, CASES)
     assert "--judge" in call(capsys, "rejudge", "--run", "old", "--out", "new", code=2)["error"]["message"]
-    request = RejudgeRequest(run=Path("old"), out=Path("new"), judges=())
+    request = RejudgeRequest(pack=Path("old"), output=Output(pack=Path("new")), judging=Judging(judges=()))
     with pytest.raises(Exception, match="no judge is named"):
         rejudge(request, environ={})
     assert not Path("new").exists()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Case, Trace, TrialLimits
-from agent_eval.engine.trial import RunLimits, RunUse, TrialUse
+from agent_eval.contracts import Case, RunLimits, Trace, TrialLimits
+from agent_eval.engine.trial import RunUse, TrialUse
 from tests.factories import make_case, make_event
 
 

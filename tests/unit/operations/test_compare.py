@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.gate import chosen_policy, decide_on
-from agent_eval.operations.run import RunRequest, run_suite
+from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite
 
 ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
@@ -23,7 +24,10 @@ def packs(tmp_path: Path) -> tuple[Path, Path]:
         suite = tmp_path / f"{name}.json"
         suite.write_text(json.dumps(make_suite(make_case("a", output=output, regex_patterns=["."]))))
         made.append(tmp_path / name)
-        run_suite(RunRequest(suite=suite, out=made[-1], judges=("regex",)), environ=ENVIRON)
+        run_suite(
+            RunSpec(suite=suite, output=Output(pack=made[-1]), judging=Judging(judges=("regex",))),
+            environ=ENVIRON,
+        )
     return made[0], made[1]
 
 

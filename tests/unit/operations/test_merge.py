@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.config.assembly import assemble
+from agent_eval.config.spec import RunSpec
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import IncompatibleRuns, InvalidInput, InvalidPack, NothingMeasured
 from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.merge import merge_packs
-from agent_eval.operations.run import RunRequest, run_suite
+from agent_eval.operations.run import run_suite
 from agent_eval.storage.files import safe_name
 from agent_eval.suites.select import decode_positions, encode_positions, parse_share, share_of
 from tests.e2e.program import tree
@@ -35,9 +37,20 @@ def write_suite(path: Path, count: int) -> Path:
     return path
 
 
+PLACES = {
+    "layout": "output.layout",
+    "run_id": "identity.run_id",
+    "seed": "identity.seed",
+    "agent_version": "identity.agent_version",
+    "judges": "judging.judges",
+}
+
+
 def scored(suite: Path, out: Path, shard: str | None = None, **more: Any) -> Path:
     environ = {**ENVIRON, **more.pop("environ", {})}
-    run_suite(RunRequest(suite=suite, out=out, shard=shard, **more), environ=environ)
+    values = {"suite": suite, "output.pack": out, "shard": shard}
+    values |= {PLACES.get(name, name): value for name, value in more.items()}
+    run_suite(RunSpec(**assemble(values)), environ=environ)
     return out
 
 

@@ -1,0 +1,191 @@
+"""Values of options to parts of a specification; those to flags, and to what a pack records.
+
+Both follow the table: `Option.goes_to` names the field of the specification, `Option.recorded` the one of
+`execution_config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any, NamedTuple
+
+from agent_eval.config.options import Command, Option
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
+from agent_eval.config.table import OPTIONS, options_of
+from agent_eval.config.values import texts_of
+from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
+from agent_eval.errors import UsageError
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "limits.attempt": AttemptLimits,
+    "limits.trial": TrialLimits,
+    "limits.run": RunLimits,
+    "limits": Limits,
+    "agent": AgentSpec,
+    "judging": Judging,
+    "identity": Identity,
+    "output": Output,
+}
+"""The class of every part of a specification; a part of a part comes before it."""
+
+
+def assemble(values: Mapping[str, Any], parts: Mapping[str, Callable[..., Any]] = PARTS) -> dict[str, Any]:
+    """Build the parts of a specification.
+
+    Args:
+        values: By `goes_to`. A field without a value keeps its default.
+        parts: The class of every part that values go to.
+
+    Returns:
+        The fields of the specification itself, the parts among them.
+
+    Example:
+        >>> assemble({"cases": ("refund",), "judging.case_policy": "any"})
+        {'cases': ('refund',), 'judging': Judging(...case_policy='any', ...)}
+    """
+    fields: dict[str, dict[str, Any]] = {"": {}}
+    for place, value in values.items():
+        part, _, name = place.rpartition(".")
+        fields.setdefault(part, {})[name] = value
+    for part, make in parts.items():
+        if part in fields:
+            above, _, name = part.rpartition(".")
+            fields.setdefault(above, {})[name] = make(**fields.pop(part))
+    return fields.pop("")
+
+
+NAMING = ("agent.command", "agent.url", "agent.name")
+"""Fields of which one, and only one, names the agent; `agent.base_url` does where none of them does."""
+
+_OF_AN_AGENT = ("agent", "setup", "limits")
+_CASSETTES = ("agent.record", "agent.replay", "agent.update")
+
+
+def is_for_an_agent(option: Option) -> bool:
+    """Whether an option only means something where an agent is run."""
+    return option.part.partition(".")[0] in _OF_AN_AGENT
+
+
+def check_agent(given: Iterable[Option], *, spell: Callable[[Option], str]) -> None:
+    """Refuse options of an agent that contradict each other.
+
+    Args:
+        given: The options that the user gave, without those that hold by default.
+        spell: How the user writes an option: as a flag, or as an input.
+
+    Raises:
+        UsageError: Several agents are named; repairs are given for an agent that is not a program; answers
+            of tools come from several files.
+    """
+    places = {option.goes_to: option for option in given}
+    named = [places[place] for place in NAMING if place in places]
+    hosted = places.get("agent.base_url")
+    if hosted is not None and {"agent.command", "agent.url"} & places.keys():
+        named.append(hosted)
+    if len(named) > 1:
+        raise UsageError(
+            f"Several agents are named: by {' and '.join(map(spell, named))}.",
+            remedy="Give one of them.",
+            field=named[1].name,
+        )
+    repair = places.get("agent.repair_command")
+    if repair is not None and "agent.command" not in places:
+        raise UsageError(
+            f"{spell(repair)} goes with an agent that is a program.",
+            remedy="Name the program with agent-command.",
+            field=repair.name,
+        )
+    cassettes = [places[place] for place in _CASSETTES if place in places]
+    if len(cassettes) > 1:
+        raise UsageError(
+            f"Give one of {' and '.join(map(spell, cassettes))}.",
+            remedy="Tools are called, or answered from a file, or both to refresh it.",
+            field=cassettes[1].name,
+        )
+
+
+def refuse_without_agent(
+    given: Iterable[Option],
+    *,
+    spell: Callable[[Option], str],
+    origin: Callable[[Option], str] = lambda _: "",
+) -> None:
+    """Refuse options that are for running an agent, where none is named.
+
+    Args:
+        given: As for `check_agent`.
+        spell: As for `check_agent`.
+        origin: Where an option comes from, in brackets, for the message.
+
+    Raises:
+        UsageError: There is such an option.
+    """
+    stray = next((option for option in given if is_for_an_agent(option)), None)
+    if stray is not None:
+        raise UsageError(
+            f"{spell(stray)} is for running an agent, and none is named{origin(stray)}.",
+            remedy="Name it with agent-command, agent-url, agent or base-url; or leave this out.",
+            field=stray.name,
+        )
+
+
+class _Defaults(NamedTuple):
+    """The parts of a specification in which nothing was asked for."""
+
+    agent: AgentSpec = AgentSpec()
+    judging: Judging = Judging()
+    limits: Limits = Limits()
+    identity: Identity = Identity()
+
+
+def command_line(command: Command, parts: Any) -> list[str]:
+    """The flags with which a command does what the parts of a specification say.
+
+    Args:
+        command: The command.
+        parts: Has the parts as attributes, such as a `RunSpec`. Defaults, and parts that are None, are left
+            out.
+
+    Example:
+        >>> from pathlib import Path
+        >>> paths = {"suite": Path("orders.json"), "output": Output(pack=Path("runs/orders"))}
+        >>> command_line("run", RunSpec(**paths, judging=Judging(case_policy="any")))
+        ['--case-policy', 'any']
+    """
+    words = []
+    for option in options_of(command):
+        part = option.part.partition(".")[0]
+        if part not in _Defaults._fields or getattr(parts, part) is None:
+            continue
+        value = _at(parts, option.goes_to)
+        if value == _at(_Defaults(), option.goes_to):
+            continue
+        if option.kind == "switch":
+            words.append(option.flag)
+        else:
+            words += [word for text in texts_of(option, value) for word in (option.flag, text)]
+    return words
+
+
+def _at(parts: Any, place: str) -> Any:
+    return reduce(getattr, place.split("."), parts)
+
+
+_RECORDED = {option.recorded: option for option in OPTIONS if option.recorded}
+"""By field of `execution_config`. Rows for several commands that have the same field go to the same place."""
+
+
+def recorded_fields(spec: RunSpec) -> dict[str, Any]:
+    """The fields of `execution_config` that the table names, with the values of a specification."""
+    recorded: dict[str, Any] = {}
+    for field, option in _RECORDED.items():
+        part, _, name = field.rpartition(".")
+        within = recorded.setdefault(part, {}) if part else recorded
+        within[name] = _at(spec, option.goes_to)
+    return recorded
+
+
+def values_from_record(execution: Any) -> dict[str, Any]:
+    """Read the values of options back, by `goes_to`, from the `execution_config` of a pack."""
+    return {option.goes_to: _at(execution, field) for field, option in _RECORDED.items()}

@@ -1,0 +1,193 @@
+"""The run specification: everything that a run was asked for, as typed values.
+
+The command line, the CI job, the replay of a pack and Python code all build it; `operations` reads nothing
+else. Its fields are where the rows of the table of options go to (`Option.goes_to`).
+
+Example:
+    >>> spec = RunSpec(
+    ...     suite=Path("orders.json"),
+    ...     output=Output(pack=Path("runs/orders")),
+    ...     agent=AgentSpec(command="python agent.py", max_repairs=2),
+    ...     limits=Limits(attempt=AttemptLimits(seconds=10)),
+    ... )
+    >>> spec.agent.called(spec.identity.model)
+    'command:python agent.py'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
+from agent_eval.errors import UsageError
+
+Layout = Literal["auto", "files", "compact"]
+CassetteMode = Literal["record", "replay", "update"]
+
+UNKNOWN = "unknown"
+"""Version or model that nothing says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """Which agent is run, and how. One of `command`, `url`, `base_url` and `name` says which.
+
+    Attributes:
+        command: A program that reads a task as JSON and writes its answer as JSON.
+        url: An address that is sent the task.
+        name: An agent in one of the forms of `agents.catalog`.
+        base_url: Endpoint of a hosted model; names the agent where nothing else does.
+        repair_command: What a program's repairs are made by instead.
+        system_prompt: File with the system prompt of a hosted model.
+        environment: Names of variables that the agent's program may see.
+        headers: Name of each header, and the environment variable that has its value.
+        trials: How often each case is run.
+        max_repairs: Attempts after the first one.
+        parallel: How many cases at once; `auto` for as many as the provider takes.
+        strict_side_effects: Whether a tool call without an answer fails the attempt.
+        share_expected_output: Whether the agent is handed the expected output.
+        tools: Live tools, as `module:function` or an address.
+        record: File to write what live tools answer to.
+        replay: File of recorded answers of tools.
+        update: File of recorded answers to refresh.
+        resume: Whether to go on with what an earlier start left.
+    """
+
+    command: str | None = None
+    url: str | None = None
+    name: str | None = None
+    base_url: str | None = None
+    repair_command: str | None = None
+    system_prompt: Path | None = None
+    environment: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    trials: int = 1
+    max_repairs: int = 0
+    parallel: int | Literal["auto"] = 1
+    strict_side_effects: bool = False
+    share_expected_output: bool = False
+    tools: str | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    update: Path | None = None
+    resume: bool = False
+
+    @property
+    def names_one(self) -> bool:
+        """Whether `command`, `url` or `name` says which agent it is."""
+        return any((self.command, self.url, self.name))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything says which agent it is, be it the endpoint alone."""
+        return self.names_one or bool(self.base_url)
+
+    def called(self, model: str) -> str:
+        """The agent as `agents.catalog.open_agent` takes it; a `base_url` alone is asked for `model`.
+
+        Raises:
+            UsageError: Nothing names an agent.
+        """
+        if self.command:
+            return f"command:{self.command}"
+        if self.url or self.name:
+            return self.url or self.name or ""
+        if self.base_url:
+            return f"openai:{'' if model == UNKNOWN else model}"
+        raise UsageError("no agent is named", remedy="Name it with agent-command, agent-url or agent.")
+
+    @property
+    def cassette(self) -> tuple[CassetteMode, Path] | None:
+        """The file of recorded answers of tools, and what is done with it."""
+        if self.record is not None:
+            return "record", self.record
+        if self.replay is not None:
+            return "replay", self.replay
+        return ("update", self.update) if self.update is not None else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """How cases are judged.
+
+    Attributes:
+        judges: Names of judges; the default ones when empty.
+        judge_config: File with their configuration.
+        case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
+        workers: Processes that judge; as many as help when None.
+        executor: Where recorded traces are judged.
+        dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
+    """
+
+    judges: tuple[str, ...] = ()
+    judge_config: Path | None = None
+    case_policy: str = "all"
+    workers: int | None = None
+    executor: Literal["local", "dask"] = "local"
+    dask_scheduler: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What each attempt, all attempts at a case, and the whole run may use."""
+
+    attempt: AttemptLimits = field(default_factory=AttemptLimits)
+    trial: TrialLimits = field(default_factory=TrialLimits)
+    run: RunLimits = field(default_factory=RunLimits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a pack says of who was tested, and with which inputs. Digests are those of the caller."""
+
+    run_id: str | None = None
+    agent_version: str = UNKNOWN
+    model: str = UNKNOWN
+    seed: int = 0
+    prompt_hash: str | None = None
+    policy_hash: str | None = None
+    container_image: str | None = None
+    git_commit: str | None = None
+    dependency_lock_hash: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where the evidence is written, and how.
+
+    Attributes:
+        pack: The evidence pack.
+        layout: A folder a case, or shards.
+        summary_json: Where the summary is written as well, outside the pack.
+    """
+
+    pack: Path
+    layout: Layout = "auto"
+    summary_json: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What to run, how, and what to record of it.
+
+    Attributes:
+        suite: The suite.
+        output: Where the evidence goes.
+        cases: Ids of the only cases that are run; all when empty.
+        shard: One of several parts of the suite, such as `3/8`; all of it when None.
+        agent: The agent that is run; None where recorded traces are judged.
+        judging: How cases are judged.
+        limits: What the agent may use.
+        identity: What the pack says of the agent.
+    """
+
+    suite: Path
+    output: Output
+    cases: tuple[str, ...] = ()
+    shard: str | None = None
+    agent: AgentSpec | None = None
+    judging: Judging = field(default_factory=Judging)
+    limits: Limits = field(default_factory=Limits)
+    identity: Identity = field(default_factory=Identity)

@@ -1,0 +1,228 @@
+"""Values of options from text: one meaning of `0.95`, `auto` or `NAME=VARIABLE`, wherever it is written.
+
+Only the standard library is imported with this module; it is part of every command's start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.config.options import Kind, Option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+_MOST_PARALLEL = 256
+_LARGEST_AMOUNT = 1e9
+_LARGEST_WHOLE = 10**18 - 1
+_SEED_BITS = 63
+
+
+class WrongValue(ValueError):
+    """A text that is no value of its option.
+
+    Attributes:
+        wanted: What it should be: "a number from 0 to 1, such as 0.95".
+        may_be_shown: Whether the text may be repeated in a message; it may be a secret otherwise.
+    """
+
+    def __init__(self, wanted: str, *, may_be_shown: bool = True) -> None:
+        super().__init__(wanted)
+        self.wanted, self.may_be_shown = wanted, may_be_shown
+
+
+def parse(option: Option, text: str) -> Any:
+    """Read the value of an option.
+
+    Args:
+        option: Says what kind of value it is.
+        text: Not empty. Of an option with several values, all of them.
+
+    Raises:
+        WrongValue: It is not of that kind, or out of bounds.
+
+    Example:
+        >>> parse(Option("min-pass-rate", "share", "…", goes_to="…", commands=("gate",)), "0.95")
+        0.95
+    """
+    return _PARSERS[option.kind](option, text)
+
+
+def default_of(option: Option) -> Any:
+    """The value that holds when the option is not given; None, or no values, where it has no default."""
+    if option.default:
+        return parse(option, option.default)
+    return () if option.is_listed else None
+
+
+def texts_of(option: Option, value: Any) -> list[str]:
+    """Write a value as the texts that `parse` reads: one for each time that the flag is given."""
+    if option.kind == "headers":
+        return [f"{name}={variable}" for name, variable in value]
+    if option.is_listed:
+        return list(value)
+    return [f"{value:.15g}" if isinstance(value, float) else str(value)]
+
+
+def _text(_option: Option, text: str) -> str:
+    if not text.isprintable():
+        raise WrongValue("a line of text that can be printed")
+    return text
+
+
+def _url(option: Option, text: str) -> str:
+    if not _text(option, text).lower().startswith(("http://", "https://")):
+        raise WrongValue("an address such as https://host/path", may_be_shown="@" not in text)
+    return text
+
+
+def _secret(_option: Option, text: str) -> str:
+    if not text.isprintable():
+        raise WrongValue("a single line", may_be_shown=False)
+    return text
+
+
+def _as_it_is(_option: Option, text: str) -> str:
+    return text
+
+
+def _path(_option: Option, text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)
+
+
+def _choice(option: Option, text: str) -> str:
+    if text not in option.choices:
+        raise WrongValue(" or ".join(option.choices))
+    return text
+
+
+def _switch(_option: Option, text: str) -> bool:
+    word = text.lower()
+    if word not in _TRUE | _FALSE:
+        raise WrongValue("true or false")
+    return word in _TRUE
+
+
+def _share(_option: Option, text: str) -> float:
+    return _number(text, 0.0, 1.0, "a number from 0 to 1, such as 0.95")
+
+
+def _amount(option: Option, text: str) -> float:
+    if option.bounds is not None:
+        least, most = option.bounds
+        return _number(text, least, most, f"a number from {least:g} to {most:g}")
+    smallest_above_0 = math.nextafter(0.0, 1.0)
+    return _number(text, smallest_above_0, _LARGEST_AMOUNT, "a number above 0")
+
+
+def _number(text: str, least: float, most: float, wanted: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:  # nor is NaN
+        raise WrongValue(wanted)
+    return number
+
+
+def _whole(option: Option, text: str) -> int:
+    least, most = option.bounds or (0 if option.kind == "count" else 1, _LARGEST_WHOLE)
+    wanted = f"a whole number from {least:g}" + (f" to {most:g}" if option.bounds else "")
+    if not (_is_digits(text) and len(text) <= len(str(_LARGEST_WHOLE)) and least <= int(text) <= most):
+        raise WrongValue(wanted)
+    return int(text)
+
+
+def _seed(_option: Option, text: str) -> int:
+    wanted = WrongValue(f"a whole number of at most {_SEED_BITS + 1} bits")
+    if not _is_digits(text.removeprefix("-")) or len(text) > len(str(-(2**_SEED_BITS))):
+        raise wanted
+    number = int(text)
+    if not -(2**_SEED_BITS) <= number < 2**_SEED_BITS:
+        raise wanted
+    return number
+
+
+def _parallel(_option: Option, text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not (_is_digits(text) and len(text) <= 3 and 1 <= int(text) <= _MOST_PARALLEL):
+        raise WrongValue(f"auto or a number from 1 to {_MOST_PARALLEL}")
+    return int(text)
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _case_policy(_option: Option, text: str) -> str:
+    if text == "all":
+        return text
+    from agent_eval.contracts.trials import case_policy  # imports pydantic
+    from agent_eval.errors import InvalidInput
+
+    try:
+        return case_policy(text).text
+    except InvalidInput:
+        raise WrongValue("all, any, majority, or pass_rate>=x with x from 0 to 1") from None
+
+
+def _lines(option: Option, text: str) -> tuple[str, ...]:
+    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if option.choices and not set(lines) <= set(option.choices):
+        raise WrongValue(" or ".join(option.choices))
+    return lines
+
+
+def _list(option: Option, text: str) -> tuple[str, ...]:
+    return tuple(_text(option, item) for item in _lines(option, text.replace(",", "\n")))
+
+
+def _variables(option: Option, text: str) -> tuple[str, ...]:
+    names = _list(option, text)
+    if not all(map(_may_name_a_variable, names)):
+        raise WrongValue("the name of an environment variable", may_be_shown=False)
+    return names
+
+
+def _headers(option: Option, text: str) -> tuple[tuple[str, str], ...]:
+    headers = []
+    for line in _lines(option, text):
+        name, separator, variable = (part.strip() for part in line.partition("="))
+        if not (separator and name and _may_name_a_variable(variable)):
+            raise WrongValue("of the form NAME=VARIABLE, such as Authorization=MY_KEY", may_be_shown=False)
+        headers.append((name, variable))
+    return tuple(headers)
+
+
+def _may_name_a_variable(name: str) -> bool:
+    return name != "" and not any(char in "=\0" or char.isspace() for char in name)
+
+
+_PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
+    "text": _text,
+    "id": _as_it_is,
+    "path": _path,
+    "url": _url,
+    "secret": _secret,
+    "script": _as_it_is,
+    "choice": _choice,
+    "switch": _switch,
+    "share": _share,
+    "amount": _amount,
+    "count": _whole,
+    "integer": _whole,
+    "seed": _seed,
+    "parallel": _parallel,
+    "case policy": _case_policy,
+    "lines": _lines,
+    "list": _list,
+    "variables": _variables,
+    "headers": _headers,
+}
