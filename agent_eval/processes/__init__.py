@@ -1,1 +1,1 @@
-"""The safe child process: caps, allow-listed environment, no survivors."""
+"""Safe child processes: limits, an allow-listed environment, and no surviving descendants."""

@@ -1,12 +1,14 @@
-"""Running a program that is not trusted.
+"""Run an untrusted program.
 
     result = run_child(["./agent"], stdin=b"{}", env=allowed_environment(os.environ))
     if result.failure is None:
         use(result.stdout)
 
-The program gets a session of its own and only the environment it is given. Its time and its output are
-bounded. When `run_child` returns, it is gone with everything it started, also what detached itself. Any
-number of threads may run children at once.
+The program runs in a session of its own, with the environment that the caller passes and no other. Its time
+and its output are limited. When `run_child` returns, the program and all its descendants have ended, also
+those that detached themselves. Any number of threads may run children at the same time.
+
+Each child runs under a supervisor process (`supervisor`), which ends the child's descendants.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from dataclasses import dataclass, field
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
 from agent_eval.processes.pool import SUPERVISORS, SupervisorLink, SupervisorLost
 
+_CHUNK = 1 << 16
+_LONGEST_POLL_SECONDS = 3600.0
 _TRIES = 20
-"""Idle supervisors that may turn out to be dead before this is given up; each was killed by somebody."""
+"""Idle supervisors to try in turn if each is found dead, which means that another program kills them."""
 
 _REMEDIES = {
     errno.ENOENT: "Check its name and the PATH that it is looked up in; for a script, also its first line.",
@@ -36,11 +40,70 @@ _REMEDIES = {
     errno.E2BIG: "Pass less in its arguments and environment.",
 }
 
+PASSED_ON = frozenset(
+    (
+        *("HOME", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "USER"),
+        *("VIRTUAL_ENV", "LANG", "LANGUAGE", "TZ"),
+    )
+)
+"""Variables for paths, languages and certificates, beside the `LC_` ones; none of them is a secret."""
+
 
 class ChildNotStarted(NotEvaluable):
     """The program does not exist or cannot be executed."""
 
     code = "not_started"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLimits:
+    """Limits of a child.
+
+    Attributes:
+        seconds: Wall time from the child's start to its end.
+        stdout_bytes: Maximum size of standard output.
+        stderr_bytes: Maximum size of standard error.
+
+    Example:
+        >>> run_child(["sleep", "9"], env={}, limits=ChildLimits(seconds=0.05)).problem
+        'did not end within 0.05 s'
+    """
+
+    seconds: float = 30.0
+    stdout_bytes: int = 8 << 20
+    stderr_bytes: int = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ChildResult:
+    """Result of running a child.
+
+    Attributes:
+        exit_code: The child's exit code; negative for the signal that ended it (-9 if a limit did); None if
+            its supervisor was lost.
+        stdout: Standard output, cut off at the limit.
+        stderr: Standard error, cut off at the limit.
+        failure: None if the child ended by itself with exit code 0. `TIMEOUT` or `OUTPUT_LIMIT` if a limit
+            ended it, `AGENT_ERROR` for another exit code or a signal, `INFRASTRUCTURE` if its supervisor
+            was lost.
+        problem: The failure in words, starting with a verb ("exited with code 1"); empty without a failure.
+        duration_s: Seconds that the child ran.
+        survivors: Number of descendants that could not be ended: processes of another user, or processes
+            that the kernel does not end.
+
+    Example:
+        >>> result = run_child(["sh", "-c", "echo hello; exit 3"], env=allowed_environment(os.environ))
+        >>> result.stdout, result.exit_code, result.problem
+        (b'hello\\n', 3, 'exited with code 3')
+    """
+
+    exit_code: int | None
+    stdout: bytes = field(repr=False)
+    stderr: bytes = field(repr=False)
+    failure: FailureKind | None
+    problem: str
+    duration_s: float
+    survivors: int = 0
 
 
 def run_child(
@@ -51,41 +114,44 @@ def run_child(
     limits: ChildLimits | None = None,
     cwd: str | os.PathLike[str] | None = None,
 ) -> ChildResult:
-    """Run a program to its end, and end whatever it started.
+    """Run a program until it ends, and end its descendants.
 
-    The run is over when the program itself ends: what it left running in the background is ended then. What
-    it writes while its input is still being written does not block it, and it need not read its input.
+    The run is over when the program itself ends; processes that it left in the background are ended then.
+    The program can write output before it has read all of its input, and need not read its input at all.
 
     Args:
         argv: The program and its arguments; no shell is involved. A name without `/` is looked up in the
             `PATH` of `env`.
-        stdin: Its standard input.
-        env: Its whole environment; see `allowed_environment`.
-        limits: What it may use.
-        cwd: Its working directory; this program's by default.
+        stdin: The program's standard input.
+        env: The program's whole environment; see `allowed_environment`.
+        limits: Limits of the program.
+        cwd: The program's working directory; by default this program's.
 
     Raises:
         ChildNotStarted: The program does not exist or cannot be executed.
-        InvalidInput: `argv` is empty, or it or `env` has something that no process can be given.
+        InvalidInput: `argv` is empty, or `argv` or `env` has a value that no process can receive.
         NotEvaluable: No process can be started at all.
     """
     _check(argv, env)
     directory = os.getcwd() if cwd is None else os.path.abspath(cwd)
     program = _find(argv[0], env)
     for _ in range(_TRIES):
-        link = _supervisor()
+        try:
+            link = SUPERVISORS.take()
+        except OSError as error:
+            raise _no_resources(error) from error
         try:
             return _run(link, stdin, limits or ChildLimits(), (program, argv, env, directory))
-        except CannotStart as error:
+        except _CannotStart as error:
             SUPERVISORS.give_back(link)
             raise _not_started(argv[0], directory, error) from None
         except SupervisorLost:
-            link.destroy()  # nothing was started, so another one may try
+            link.destroy()  # nothing was started, so another supervisor may try
         except OSError as error:
             link.close()
-            raise _exhausted(error) from error
+            raise _no_resources(error) from error
         except BaseException:
-            link.close()  # Ctrl-C: the supervisor ends its child when it sees that
+            link.close()  # such as Ctrl-C: a supervisor whose link is closed ends its child
             raise
     raise NotEvaluable(
         "no process can be started: those that supervise them are killed all the time",
@@ -93,14 +159,41 @@ def run_child(
     )
 
 
-def _supervisor() -> SupervisorLink:
-    try:
-        return SUPERVISORS.take()
-    except OSError as error:
-        raise _exhausted(error) from error
+def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
+    """Select the part of an environment that a child may see.
+
+    Tokens, keys and passwords of the job are left out, because a program under test that can read them can
+    also print them.
+
+    Args:
+        environ: This program's environment.
+        names: Further variables to pass; those that are not set are left out.
+
+    Example:
+        >>> allowed_environment({"PATH": "/bin", "DEPLOY_TOKEN": "s3cret", "SHOP": "eu"}, ["SHOP"])
+        {'PATH': '/bin', 'SHOP': 'eu'}
+    """
+    passed_on = PASSED_ON.union(names)
+    return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
 
 
-def _exhausted(error: OSError) -> NotEvaluable:
+_PR_SET_DUMPABLE = 4
+
+
+def hide_environment() -> None:
+    """Make `/proc/<pid>/environ` and the memory of this process unreadable for its children.
+
+    A child gets an environment of its own (`allowed_environment`), but a process of the same user could read
+    this program's, tokens included. Linux refuses that for a process that is not dumpable (prctl(2)), except
+    to processes with CAP_SYS_PTRACE, CAP_SYS_ADMIN or CAP_PERFMON, which root in a container usually lacks.
+    Does nothing on other systems.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _no_resources(error: OSError) -> NotEvaluable:
     return NotEvaluable(
         f"no process can be started: {error.strerror or error}",
         remedy="Run fewer at once, or raise the limits on open files, processes and memory (ulimit -a).",
@@ -113,14 +206,15 @@ def _run(
     limits: ChildLimits,
     program: tuple[str, Sequence[str], Mapping[str, str], str],
 ) -> ChildResult:
-    exchange = Exchange(link, stdin, limits)
+    exchange = _Exchange(link, stdin, limits)
     try:
         exchange.start(*program)
         try:
             result = exchange.finish()
         except SupervisorLost:
             link.destroy()
-            return exchange.lost()
+            return exchange.lost_result()
+        # A supervisor with descendants that it could not end serves no other child.
         if result.survivors:
             link.close()
         else:
@@ -137,18 +231,18 @@ def _check(argv: Sequence[str], env: Mapping[str, str]) -> None:
     if any("\0" in word for word in words) or any("=" in name or not name for name in env):
         raise InvalidInput(
             "a command or its environment has a null character, or a variable without a proper name",
-            remedy="Remove it; no process can be given that.",
+            remedy="Remove it; no process can receive that.",
         )
 
 
 def _find(name: str, env: Mapping[str, str]) -> str:
     if "/" in name:
         return name
-    # Where it is not found, starting it says so.
+    # If it is not found, starting it fails with the right error.
     return shutil.which(name, path=env.get("PATH", os.defpath)) or name
 
 
-def _not_started(name: str, directory: str, error: CannotStart) -> ChildNotStarted:
+def _not_started(name: str, directory: str, error: _CannotStart) -> ChildNotStarted:
     if not os.path.isdir(directory):
         return ChildNotStarted(
             f"cannot run {name}: its working directory {directory} does not exist",
@@ -162,55 +256,8 @@ def _not_started(name: str, directory: str, error: CannotStart) -> ChildNotStart
     )
 
 
-MIB = 1 << 20
-_CHUNK = 1 << 16
-_LONGEST_POLL_SECONDS = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChildLimits:
-    """What a child may use.
-
-    Attributes:
-        seconds: Wall time from its start to its end.
-        stdout_bytes: What it may write to standard output.
-        stderr_bytes: What it may write to standard error.
-    """
-
-    seconds: float = 30.0
-    stdout_bytes: int = 8 * MIB
-    stderr_bytes: int = 8 * MIB
-
-
-@dataclass(frozen=True, slots=True)
-class ChildResult:
-    """What became of a child.
-
-    Attributes:
-        exit_code: Its exit code, negative for the signal that ended it (-9 also when a limit did); None when
-            its supervisor was lost.
-        stdout: What it wrote, at most as much as the limit allows.
-        stderr: The same for standard error.
-        failure: None when it ended by itself with exit code 0. `TIMEOUT` and `OUTPUT_LIMIT` when a limit
-            ended it, `AGENT_ERROR` for any other exit code or a signal, `INFRASTRUCTURE` when its supervisor
-            was lost.
-        problem: The failure in words, starting with a verb ("exited with code 1"); empty without one.
-        duration_s: Seconds that it ran.
-        survivors: Descendants that could not be ended: 0, except for those that belong to another user or
-            that the kernel holds.
-    """
-
-    exit_code: int | None
-    stdout: bytes = field(repr=False)
-    stderr: bytes = field(repr=False)
-    failure: FailureKind | None
-    problem: str
-    duration_s: float
-    survivors: int = 0
-
-
-class CannotStart(Exception):
-    """The child could not be started. `errno` says why."""
+class _CannotStart(Exception):
+    """The supervisor could not start the child; `errno` says why."""
 
     def __init__(self, errno: int) -> None:
         super().__init__(os.strerror(errno))
@@ -219,7 +266,7 @@ class CannotStart(Exception):
 
 @dataclass
 class _Output:
-    """One of the child's outputs, as far as it was read."""
+    """One of the child's outputs, as far as it has been read."""
 
     name: str
     descriptor: int
@@ -228,7 +275,7 @@ class _Output:
     is_open: bool = True
 
     def read(self) -> bool:
-        """Read once. Returns whether there may be more right now; sets `is_open`."""
+        """Read once and update `is_open`; return whether there may be more to read now."""
         try:
             piece = os.read(self.descriptor, _CHUNK)
         except BlockingIOError:
@@ -238,27 +285,25 @@ class _Output:
         return self.is_open
 
     @property
-    def is_over(self) -> bool:
+    def exceeds_limit(self) -> bool:
         """Whether the child wrote more than it may."""
         return len(self.data) > self.limit
 
-    def kept(self) -> bytes:
-        """What counts of it."""
+    def within_limit(self) -> bytes:
+        """Return the data up to the limit."""
         return bytes(memoryview(self.data)[: self.limit])
 
 
-class Exchange:
-    """The pipes of one child, and the conversation with its supervisor.
-
-    Use it as `start`, `finish`, and `close` in any case.
+class _Exchange:
+    """Feeds one child, reads its output and enforces its limits. Call `start`, `finish`, and always `close`.
 
     Args:
         link: An idle supervisor.
-        stdin: What the child is given.
-        limits: What it may use.
+        stdin: The child's standard input.
+        limits: The child's limits.
 
     Raises:
-        OSError: There are no descriptors left.
+        OSError: No file descriptors are left.
     """
 
     def __init__(self, link: SupervisorLink, stdin: bytes, limits: ChildLimits) -> None:
@@ -272,7 +317,7 @@ class Exchange:
         except OSError:
             self.close()
             raise
-        self._theirs = (stdin_reader, stdout_writer, stderr_writer)
+        self._child_ends = (stdin_reader, stdout_writer, stderr_writer)
         self._outputs = (
             _Output("standard output", stdout_reader, limits.stdout_bytes),
             _Output("standard error", stderr_reader, limits.stderr_bytes),
@@ -283,22 +328,23 @@ class Exchange:
         self._began = time.monotonic()
 
     def start(self, program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Have the child started.
+        """Ask the supervisor to start the child.
 
         Raises:
             SupervisorLost: Nothing was started.
         """
         self._began = time.monotonic()
-        self._link.start(program, argv, env, cwd, self._theirs)
-        for descriptor in self._theirs:
+        self._link.start(program, argv, env, cwd, self._child_ends)
+        # Only the child may keep these ends open: the end of its output shows when it has ended.
+        for descriptor in self._child_ends:
             self._close(descriptor)
 
     def finish(self) -> ChildResult:
-        """Feed and read the child until it is gone with all its descendants.
+        """Feed and read the child until it and all its descendants have ended.
 
         Raises:
-            CannotStart: It never ran.
-            SupervisorLost: The supervisor is gone; `lost` gives the result then.
+            _CannotStart: The child never ran.
+            SupervisorLost: The supervisor is gone; use `lost_result`.
         """
         self._write()
         for output in self._outputs:
@@ -311,16 +357,16 @@ class Exchange:
             pass
         errno, status, survivors, seconds = self._link.answer()
         if errno:
-            raise CannotStart(errno)
+            raise _CannotStart(errno)
         self._drain()
         if self._failure is None and status:
             self._failure, self._problem = FailureKind.AGENT_ERROR, _ending(status)
         return self._result(status, seconds, survivors)
 
-    def lost(self) -> ChildResult:
-        """The result when the supervisor was lost."""
+    def lost_result(self) -> ChildResult:
+        """Return the result of a child whose supervisor was lost."""
         self._failure = FailureKind.INFRASTRUCTURE
-        self._problem = "lost its supervising process, which somebody killed or stopped"
+        self._problem = "lost its supervising process, which was killed or stopped"
         return self._result(None, time.monotonic() - self._began, 0)
 
     def close(self) -> None:
@@ -329,14 +375,12 @@ class Exchange:
             self._close(descriptor)
 
     def _step(self, deadline: float) -> bool:
-        """Wait for something to happen, and handle it. Returns whether the supervisor has answered."""
-        ended = self._failure is not None
-        left = _LONGEST_POLL_SECONDS if ended else min(deadline - time.monotonic(), _LONGEST_POLL_SECONDS)
-        if left <= 0:
+        """Wait for one event and handle it; return whether the supervisor's answer is due."""
+        remaining = min(deadline - time.monotonic(), _LONGEST_POLL_SECONDS)
+        if remaining <= 0:
             self._end(FailureKind.TIMEOUT, f"did not end within {self._limits.seconds:g} s")
             return True
-        events = self._poll.poll(left * 1000)
-        for descriptor, _ in events:
+        for descriptor, _ in self._poll.poll(remaining * 1000):
             if descriptor == self._link.fileno():
                 return True
             if descriptor == self._stdin:
@@ -346,8 +390,8 @@ class Exchange:
             output.read()
             if not output.is_open:
                 self._poll.unregister(descriptor)
-            elif output.is_over:
-                self._end_for_size(output)
+            elif output.exceeds_limit:
+                self._end(FailureKind.OUTPUT_LIMIT, _too_much(output))
                 return True
         return False
 
@@ -355,11 +399,8 @@ class Exchange:
         self._failure, self._problem = failure, problem
         self._link.kill()
 
-    def _end_for_size(self, output: _Output) -> None:
-        self._end(FailureKind.OUTPUT_LIMIT, f"wrote more than {output.limit} bytes to {output.name}")
-
     def _write(self) -> None:
-        """Write as much input as fits now; close the pipe when that was all or nobody reads it."""
+        """Write as much input as fits now; close the pipe after the last of it, or if it has no reader."""
         try:
             while self._unwritten:
                 self._unwritten = self._unwritten[os.write(self._stdin, self._unwritten[:_CHUNK]) :]
@@ -372,20 +413,19 @@ class Exchange:
         self._close(self._stdin)
 
     def _drain(self) -> None:
-        """Read what is left in the pipes; every writer is gone, so that is no more than they hold."""
+        """Read the rest of the output; all writers have ended, so it is no more than the pipes contain."""
         for output in self._outputs:
-            while output.is_open and not output.is_over and output.read():
+            while output.is_open and not output.exceeds_limit and output.read():
                 pass
-            if output.is_over and self._failure is None:
-                self._failure = FailureKind.OUTPUT_LIMIT
-                self._problem = f"wrote more than {output.limit} bytes to {output.name}"
+            if output.exceeds_limit and self._failure is None:
+                self._failure, self._problem = FailureKind.OUTPUT_LIMIT, _too_much(output)
 
     def _result(self, status: int | None, seconds: float, survivors: int) -> ChildResult:
-        stdout, stderr = (output.kept() for output in self._outputs)
+        stdout, stderr = (output.within_limit() for output in self._outputs)
         return ChildResult(status, stdout, stderr, self._failure, self._problem, seconds, survivors)
 
     def _pipe(self, *, blocking_end: int) -> tuple[int, int]:
-        """A pipe, of which the end that is this program's never blocks."""
+        """Create a pipe whose end in this program never blocks; `blocking_end` is the child's."""
         ends = os.pipe()
         self._open.update(ends)
         os.set_blocking(ends[1 - blocking_end], False)
@@ -396,61 +436,14 @@ class Exchange:
         os.close(descriptor)
 
 
+def _too_much(output: _Output) -> str:
+    return f"wrote more than {output.limit} bytes to {output.name}"
+
+
 def _ending(status: int) -> str:
-    """How a child ended, in words."""
+    """Describe how a child ended."""
     if status > 0:
         return f"exited with code {status}"
     with suppress(ValueError):
         return f"was ended by {signal.Signals(-status).name}"
     return f"was ended by signal {-status}"
-
-
-PASSED_ON = frozenset(
-    {
-        "HOME",
-        "LANG",
-        "LANGUAGE",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "SSL_CERT_DIR",
-        "SSL_CERT_FILE",
-        "TMPDIR",
-        "TZ",
-        "USER",
-        "VIRTUAL_ENV",
-    }
-)
-"""Variables that say where things are and how to write them; none of them is a secret."""
-
-_LOCALE = "LC_"
-
-
-def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
-    """The part of an environment that a child may see.
-
-    Tokens, keys and passwords of the job are not passed on: a program under test that could read them
-    could also print them.
-
-    Args:
-        environ: This program's environment.
-        names: Further variables that were asked for; those that are not set are left out.
-    """
-    wanted = PASSED_ON.union(names)
-    return {name: value for name, value in environ.items() if name in wanted or name.startswith(_LOCALE)}
-
-
-_PR_SET_DUMPABLE = 4
-
-
-def hide_environment() -> None:
-    """Make `/proc/<pid>/environ` and the memory of this process unreadable for its children.
-
-    An agent or a judge gets an environment of its own (`allowed_environment`), but one of the same user could
-    read this program's, tokens included. Linux refuses that for a process that is not dumpable (prctl(2)),
-    except to those with CAP_SYS_PTRACE, CAP_SYS_ADMIN or CAP_PERFMON, which the root of a container usually
-    does not have. Does nothing elsewhere.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

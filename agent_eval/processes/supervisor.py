@@ -1,15 +1,16 @@
-"""The processes between this program and its children; runs alone, on the standard library only.
+"""Supervise children, in processes of their own. Runs as a script, on the standard library only.
 
-A child may start processes that detach themselves. Linux gives such orphans to the nearest ancestor that
-asked for them (PR_SET_CHILD_SUBREAPER), so each child gets an ancestor of its own, a supervisor, whose
-descendants are that child's and nobody else's. When the child ends, or when the program says so, or when the
-program is gone, the supervisor ends them all; the kernel's "no child processes" proves that none is left.
+A child may start processes that detach themselves. Linux makes such orphans children of the nearest ancestor
+that asked for them (PR_SET_CHILD_SUBREAPER). Each child therefore gets an ancestor of its own, a supervisor,
+all of whose descendants belong to that child. The supervisor ends them all when the child ends, when
+agent-eval asks for it, or when agent-eval itself has ended; the kernel's "no child processes" proves that
+none is left.
 
-Supervisors are forked from one small process, the nursery, because forking that is cheap and starting an
-interpreter is not. The nursery is itself a subreaper: should a child kill its supervisor, then the
-nursery inherits the orphans and ends them.
+Supervisors are forked from one small process, the nursery, because forking it is cheap and starting an
+interpreter is not. The nursery is itself a subreaper: if a child kills its supervisor, the nursery inherits
+the orphans and ends them.
 
-Frames on a supervisor's socket: the supervisor says its process id once (4 bytes). The program sends `r`, a
+Frames on a supervisor's socket: The supervisor first sends its process id (4 bytes). Agent-eval sends `r`, a
 length (4 bytes) and a JSON request, with the descriptors of stdin, stdout and stderr attached; and `k` to end
 the child. The supervisor answers each request with one `REPLY`. Integers are little-endian.
 """
@@ -31,50 +32,45 @@ from contextlib import suppress
 PROCESS_ID = struct.Struct("<I")
 LENGTH = struct.Struct("<I")
 REPLY = struct.Struct("<iiId")
-"""errno of a child that could not be started else 0, exit status as `os.waitstatus_to_exitcode`, descendants
-that could not be ended, seconds that the child ran."""
+"""errno of a child that could not be started (else 0), exit code as `os.waitstatus_to_exitcode`, number of
+descendants that could not be ended, seconds that the child ran."""
 
 RUN, KILL = b"r", b"k"
 SWEEP_SECONDS = 10.0
-"""How long to try to end descendants; only those that the kernel holds or that are not ours take longer."""
+"""How long to try to end descendants; only processes of another user, or stuck in the kernel, take longer."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PAUSE_MS = 5
 _TO_DEFAULT = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
 
 
-def become_subreaper() -> None:
-    """Inherit the orphans among the descendants. Where that is not Linux, nothing happens."""
+def _become_subreaper() -> None:
+    """Make this process inherit the orphans among its descendants; has no effect except on Linux."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def receive(connection: socket.socket, most: int) -> tuple[bytes, list[int]]:
-    """One byte, and the descriptors that came with it; none of them will be inherited.
-
-    Args:
-        connection: A socket.
-        most: How many descriptors to expect.
-    """
-    data, descriptors, _, _ = socket.recv_fds(connection, 1, most)
+def _receive(connection: socket.socket, max_descriptors: int) -> tuple[bytes, list[int]]:
+    """Receive one byte with the descriptors attached to it; child processes will not inherit them."""
+    data, descriptors, _, _ = socket.recv_fds(connection, 1, max_descriptors)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     return data, descriptors
 
 
-def children() -> list[int]:
-    """Process ids of this process's children. May miss some while processes come and go."""
-    me = os.getpid()
+def _children() -> list[int]:
+    """Return the process ids of this process's children. May miss some while processes start and end."""
+    own_pid = os.getpid()
     try:
-        with open(f"/proc/{me}/task/{me}/children", "rb") as listing:
+        with open(f"/proc/{own_pid}/task/{own_pid}/children", "rb") as listing:
             return [int(word) for word in listing.read().split()]
     except OSError:
-        return _children_by_scan(me)
+        return _children_by_scan(own_pid)
 
 
-def _children_by_scan(me: int) -> list[int]:
-    """For kernels without the listing of children."""
-    found = []
+def _children_by_scan(own_pid: int) -> list[int]:
+    """Find children on kernels that do not list them, by reading the parent of every process."""
+    pids = []
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -82,15 +78,16 @@ def _children_by_scan(me: int) -> list[int]:
     for name in names:
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as stat:
-                if int(stat.read().rpartition(b")")[2].split()[1]) == me:
-                    found.append(int(name))
-    return found
+                # The process's name, in parentheses, may contain spaces and parentheses itself.
+                if int(stat.read().rpartition(b")")[2].split()[1]) == own_pid:
+                    pids.append(int(name))
+    return pids
 
 
-def end(pid: int) -> None:
-    """Kill an unreaped child and its process group, if that is not ours.
+def _end(pid: int) -> None:
+    """Kill an unreaped child, and its process group unless it is this process's own.
 
-    Killing a group is atomic: a process that forks as fast as it can does not get away within its group.
+    Killing a group is atomic, so a process that forks as fast as it can does not escape within its group.
     """
     with suppress(OSError):
         group = os.getpgid(pid)
@@ -100,7 +97,7 @@ def end(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-class Wakeup:
+class _Wakeup:
     """Turns SIGCHLD into bytes that `poll` sees."""
 
     def __init__(self) -> None:
@@ -111,36 +108,40 @@ class Wakeup:
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def clear(self) -> None:
-        """Forget the signals seen so far."""
+        """Discard the bytes of signals received so far."""
         with suppress(BlockingIOError):
             while self.reader.recv(4096):
                 pass
 
 
-class Supervisor:
-    """Serves one child at a time."""
+class _Supervisor:
+    """Runs one child at a time, and ends its descendants."""
 
     def __init__(self, control: socket.socket) -> None:
-        become_subreaper()
+        _become_subreaper()
         self._control = control
-        self._wakeup = Wakeup()
+        self._wakeup = _Wakeup()
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._poll.register(self._wakeup.reader, select.POLLIN)
 
     def serve(self) -> None:
-        """Run children until the program closes its end."""
+        """Run children until agent-eval closes its end of the socket."""
         self._control.sendall(PROCESS_ID.pack(os.getpid()))
         while True:
-            kind, descriptors = receive(self._control, 3)
+            kind, descriptors = _receive(self._control, 3)
             if not kind:
                 return
-            if kind == RUN:  # a `k` that came too late for the last child is nobody's
-                request = json.loads(self._exactly(LENGTH.unpack(self._exactly(LENGTH.size))[0]))
+            if kind == RUN:  # a `k` here came too late for the last child
+                request = json.loads(self._receive_exactly(self._receive_length()))
                 if not self._run(request, descriptors):
                     return
 
-    def _exactly(self, size: int) -> bytes:
+    def _receive_length(self) -> int:
+        length: int = LENGTH.unpack(self._receive_exactly(LENGTH.size))[0]
+        return length
+
+    def _receive_exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
             piece = self._control.recv(size - len(data))
@@ -150,7 +151,7 @@ class Supervisor:
         return bytes(data)
 
     def _run(self, request: dict, descriptors: list[int]) -> bool:  # type: ignore[type-arg]
-        """Run one child to its end and answer. Returns whether another may follow."""
+        """Run one child until it ends, and answer; return whether this supervisor can run another one."""
         began = time.monotonic()
         try:
             child = self._start(request, descriptors)
@@ -160,12 +161,12 @@ class Supervisor:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        status, wanted = self._wait(child)
-        spent = time.monotonic() - began
-        status, left = self._sweep(child, status)
-        if wanted:
-            self._control.sendall(REPLY.pack(0, status, left, spent))
-        return wanted and not left
+        status, is_connected = self._wait(child)
+        seconds = time.monotonic() - began
+        status, survivors = self._sweep(child, status)
+        if is_connected:
+            self._control.sendall(REPLY.pack(0, status, survivors, seconds))
+        return is_connected and not survivors
 
     def _start(self, request: dict, descriptors: list[int]) -> int:  # type: ignore[type-arg]
         if request["cwd"] is not None:
@@ -183,17 +184,18 @@ class Supervisor:
                 setsigdef=_TO_DEFAULT,
             )
         finally:
-            os.chdir("/")
+            os.chdir("/")  # an idle supervisor keeps no directory from being unmounted
 
     def _wait(self, child: int) -> tuple[int | None, bool]:
-        """Wait for the child's end or the word to end it.
+        """Wait until the child ends, or is to be ended.
 
         Returns:
-            (exit status, None if it still runs; whether the program is still there).
+            (exit code, None if the child still runs; whether agent-eval is still connected).
         """
         while True:
+            # Cleared before looking: a signal that arrives after the look wakes the poll below.
             self._wakeup.clear()
-            status = reap(child)[0]
+            status = _reap(child)[0]
             if status is not None:
                 return status, True
             for descriptor, _ in self._poll.poll():
@@ -207,33 +209,34 @@ class Supervisor:
         """End every descendant.
 
         Returns:
-            (exit status of the child, how many would not end).
+            (exit code of the child, number of descendants that could not be ended).
         """
         limit = time.monotonic() + SWEEP_SECONDS
         with suppress(OSError):
             if status is None:
-                end(child)
+                _end(child)
         while True:
             self._wakeup.clear()
-            found, any_left = reap(child)
-            status = found if status is None else status
-            if not any_left:
+            reaped_status, has_children = _reap(child)
+            status = reaped_status if status is None else status
+            if not has_children:
                 return (-signal.SIGKILL if status is None else status), 0
-            left = children()
+            pids = _children()
             if time.monotonic() > limit:
-                return (-signal.SIGKILL if status is None else status), max(1, len(left))
-            for pid in left:
-                end(pid)
+                return (-signal.SIGKILL if status is None else status), max(1, len(pids))
+            # Their orphans become children of this process, and are ended in the next round.
+            for pid in pids:
+                _end(pid)
             waiting = select.poll()
             waiting.register(self._wakeup.reader, select.POLLIN)
             waiting.poll(_PAUSE_MS)
 
 
-def reap(child: int) -> tuple[int | None, bool]:
-    """Take leave of dead children.
+def _reap(child: int) -> tuple[int | None, bool]:
+    """Reap all dead children.
 
     Returns:
-        (exit status of `child` if it was among them, whether there are any children left).
+        (exit code of `child` if it was among them, whether this process has any children left).
     """
     status = None
     while True:
@@ -247,25 +250,25 @@ def reap(child: int) -> tuple[int | None, bool]:
             status = os.waitstatus_to_exitcode(raw)
 
 
-class Nursery:
-    """Forks supervisors, and ends what a killed one leaves behind."""
+class _Nursery:
+    """Forks supervisors, and ends the orphans of a killed supervisor."""
 
     def __init__(self, requests: socket.socket) -> None:
-        become_subreaper()
+        _become_subreaper()
         self._requests = requests
-        self._wakeup = Wakeup()
+        self._wakeup = _Wakeup()
         self._supervisors: set[int] = set()
 
     def serve(self) -> None:
-        """Fork a supervisor for each socket sent, until the program closes its end; then wait for them."""
+        """Fork a supervisor for each socket received until agent-eval closes its end; then wait for them."""
         poll = select.poll()
         poll.register(self._requests, select.POLLIN)
         poll.register(self._wakeup.reader, select.POLLIN)
         while True:
-            _, orphans = self._tidy()
-            ready = {descriptor for descriptor, _ in poll.poll(_PAUSE_MS if orphans else None)}
+            _, has_orphans = self._tidy()
+            ready = {descriptor for descriptor, _ in poll.poll(_PAUSE_MS if has_orphans else None)}
             if self._requests.fileno() in ready:
-                data, descriptors = receive(self._requests, 1)
+                data, descriptors = _receive(self._requests, 1)
                 if not data:
                     break
                 self._fork(descriptors[0])
@@ -277,10 +280,10 @@ class Nursery:
             poll.poll(_PAUSE_MS)
 
     def _tidy(self) -> tuple[bool, bool]:
-        """Reap the dead and end orphans.
+        """Reap dead children and end orphans.
 
         Returns:
-            (whether any children are left, whether there are orphans among them).
+            (whether this process has children left, whether orphans are among them).
         """
         self._wakeup.clear()
         try:
@@ -288,9 +291,9 @@ class Nursery:
                 self._supervisors.discard(pid)
         except ChildProcessError:
             return False, False
-        orphans = [pid for pid in children() if pid not in self._supervisors]
+        orphans = [pid for pid in _children() if pid not in self._supervisors]
         for pid in orphans:
-            end(pid)
+            _end(pid)
         return True, bool(orphans)
 
     def _fork(self, descriptor: int) -> None:
@@ -302,19 +305,19 @@ class Nursery:
         try:
             self._requests.close()
             with suppress(EOFError, OSError):
-                Supervisor(socket.socket(fileno=descriptor)).serve()
+                _Supervisor(socket.socket(fileno=descriptor)).serve()
         finally:
-            # Closing its end tells the program; what it leaves behind falls to the nursery.
+            # agent-eval notices that the socket closes; the nursery inherits any descendants.
             os._exit(0)
 
 
 def main() -> None:
-    """Entry point; the only argument is the number of the descriptor to take requests from."""
-    os.setsid()  # so that Ctrl-C goes to the program only, which then says what to end
+    """Serve as the nursery; the only argument is the number of the descriptor that requests come from."""
+    os.setsid()  # so that Ctrl-C reaches agent-eval only, which then decides what to end
     os.chdir("/")
     requests = socket.socket(fileno=int(sys.argv[1]))
     requests.set_inheritable(False)
-    Nursery(requests).serve()
+    _Nursery(requests).serve()
 
 
 if __name__ == "__main__":
