@@ -24,7 +24,7 @@ from agent_eval.contracts import (
     combine,
 )
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
-from agent_eval.contracts.verdict import TrialResult, TrialResultRow
+from agent_eval.contracts.verdict import TrialResult
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
 from agent_eval.evidence.row_cache import IndexRow, KeptResult, KnownLines, PieceTable
 from agent_eval.evidence.sources import invalid_pack
@@ -85,8 +85,8 @@ class _Shape:
     """
 
     def __init__(self, kind: type) -> None:
-        required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
-        self._values = itemgetter(*(name for name in kind.__annotations__ if name in required))
+        self._names = tuple(kind.__annotations__)
+        self._values = itemgetter(*self._names)
         self._right: set[tuple[type, ...]] = set()
         self._kind = kind
 
@@ -96,10 +96,7 @@ class _Shape:
 
     def problem(self, row: Any) -> str | None:
         """What is wrong with a row, None where nothing is."""
-        try:
-            types = tuple(map(type, self._values(row)))
-        except (KeyError, TypeError, IndexError):
-            types = ()
+        types = self._types(row)
         if types in self._right:
             return None
         try:
@@ -109,10 +106,21 @@ class _Shape:
         self._right.add(types)
         return None
 
+    def _types(self, row: Any) -> tuple[type, ...]:
+        if type(row) is not dict:
+            return ()
+        try:
+            return tuple(map(type, self._values(row)))
+        except KeyError:
+            # An older version wrote fewer fields. One that is required is never in a row that was right.
+            return tuple(type(row.get(name, _ABSENT)) for name in self._names)
+
+
+_ABSENT = object()
+"""In place of a field that is not there; of another type than every value of JSON."""
 
 _VERDICT = _Shape(VerdictRow)
 _RESULT = _Shape(CaseResultRow)
-_OF_A_TRIAL = TrialResultRow.__required_keys__
 _INDEX = _Shape(CaseIndexRow)
 
 
@@ -280,7 +288,7 @@ class ResultChecker:
         if type(trials) is not list:
             return "trials: must be a list"
         for number, trial in enumerate(trials):
-            if type(trial) is not dict or not trial.keys() >= _OF_A_TRIAL:
+            if type(trial) is not dict:
                 return f"trial {number}: is not the result of a trial"
             alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
             if problem := self._trial_checker._take(alone):
