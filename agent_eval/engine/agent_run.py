@@ -19,7 +19,6 @@ from agent_eval.agents.tools import check_tools
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.ahead import Ahead, ScoreNext
 from agent_eval.engine.journaled_suite import ARTIFACTS, Slots, encoded_artifacts, executed
 from agent_eval.engine.progress import Counter, Standing
 from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Retries, limit_of
@@ -50,8 +49,6 @@ class ExecutionPlan:
         redactor: Knows the secrets that must not be written.
         keep_calls: Told of the calls that live tools answered in each trial that has finished, those in the
             journal included; from several threads.
-        score_ahead: Scores the next case of the suite as it was executed, while others are still being run;
-            None leaves all scoring for later.
     """
 
     trial: TrialPlan
@@ -62,7 +59,6 @@ class ExecutionPlan:
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     keep_calls: Callable[[list[dict[str, Any]]], None] = lambda _: None
-    score_ahead: ScoreNext | None = None
 
 
 @dataclass(frozen=True)
@@ -179,17 +175,6 @@ class _Run:
             abandoned=self._abandoned.is_set,
         )
         self._stopped = ""
-        self._ahead = self._scoring_ahead()
-
-    def _scoring_ahead(self) -> Ahead | None:
-        if self._plan.score_ahead is None:
-            return None
-        every = range(self._slots.cases)
-        return Ahead(self._executed(positions=every), self._slots, self._plan.score_ahead)
-
-    def _executed(self, positions: range | None = None) -> SuiteSource:
-        reader = JournalReader(self._journal.path)
-        return executed(self._suite, self._slots, reader, self._plan.policy, positions=positions)
 
     def recall(self) -> None:
         """Count what the journal has."""
@@ -213,10 +198,10 @@ class _Run:
         with BackgroundWriter(self._journal, self._keep) as writer:
             crew = Crew(lambda work: self._one(work, writer), self._missing(), self._limit)
 
-            def tick() -> bool:
+            def tick() -> None:
                 writer.check()
                 on_progress(self._standing(crew.in_flight))
-                return self._look_around(crew, stop)
+                self._stop_if_due(crew, stop)
 
             try:
                 crew.run(tick)
@@ -229,19 +214,16 @@ class _Run:
                 self._abandoned.set()
         on_progress(self._standing(0))
 
-    def _look_around(self, crew: Crew[_Work], stop: Callable[[], str]) -> bool:
-        """See whether to stop, and score meanwhile. Returns whether there is more to score at once."""
+    def _stop_if_due(self, crew: Crew[_Work], stop: Callable[[], str]) -> None:
         if not self._stopped and (reached := self._use.reached()):
             self._stopped = reached
             crew.stop()
         if self._interrupted.is_set():
-            return False
+            return
         if why := stop():
             self._stopped = why
             self._interrupted.set()
             crew.stop(within=scheduler.GRACE_SECONDS)
-            return False
-        return self._ahead is not None and self._ahead.look()
 
     def _standing(self, in_flight: int) -> Standing:
         return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
@@ -278,7 +260,8 @@ class _Run:
     def result(self) -> Execution:
         """What there is."""
         stopped = self._why_stopped() if self._slots.missing() else ""
-        suite = self._executed()
+        reader = JournalReader(self._journal.path)
+        suite = executed(self._suite, self._slots, reader, self._plan.policy)
         if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."

@@ -108,20 +108,16 @@ def executed(
     slots: Slots,
     reader: JournalReader,
     policy: CasePolicy = ALL,
-    *,
-    positions: Iterable[int] | None = None,
 ) -> SuiteSource:
-    """The suite as it was executed.
+    """The suite as it was executed: the cases whose trials are all there now.
 
     Args:
         suite: What was run.
         slots: The trials.
         reader: The journal.
         policy: When a case with several trials passes.
-        positions: The cases to take; by default those whose trials are all there now.
     """
-    if positions is None:
-        positions = filter(slots.is_done, range(slots.cases))
+    positions = filter(slots.is_done, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
 
 

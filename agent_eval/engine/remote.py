@@ -77,7 +77,7 @@ class Delivery:
 
 
 def score_elsewhere(
-    job: ScoringJob, judges: Sequence[Judge], elsewhere: Elsewhere, *, first: int = 0
+    job: ScoringJob, judges: Sequence[Judge], elsewhere: Elsewhere
 ) -> Generator[ShardOutcome, None, None]:
     """Have shards scored, and yield outcomes as they come. After a failed one, no further shard is begun.
 
@@ -88,12 +88,11 @@ def score_elsewhere(
         job: What to score.
         judges: For shards that cannot even be read, which this process says itself.
         elsewhere: Who scores them.
-        first: Number of the first shard that is to be scored; those before it have been.
 
     Raises:
         NotEvaluable: A task was lost, or other versions are installed there.
     """
-    left = iter(job.suite.shards[first:])
+    left = iter(job.suite.shards)
     running: dict[Future[Delivery], Shard] = {}
     try:
         while True:

@@ -190,18 +190,17 @@ class Crew(Generic[T]):
         """Work until there is nothing left, `stop` was called or something was raised.
 
         Args:
-            tick: Called in this thread several times a second, and again at once where it returns something
-                true; may raise, as Ctrl-C does. Nothing new is begun then; see `settle`.
+            tick: Called in this thread several times a second; may raise, as Ctrl-C does. Nothing new is
+                begun then; see `settle`.
 
         Raises:
             BaseException: What `work` or `tick` raised first.
         """
-        again: object = False
         try:
             while not self._over.is_set() and not self._is_late():
                 self._hire()
-                self._over.wait(0 if again else TICK_SECONDS)
-                again = tick()
+                self._over.wait(TICK_SECONDS)
+                tick()
         except BaseException:
             self.stop()
             raise

@@ -6,13 +6,12 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
-from agent_eval.engine.begun_shard import BegunShard
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
@@ -78,27 +77,6 @@ def score_suite(
         NotEvaluable: A worker died, or the suite changed meanwhile.
         StorageError: The pack cannot be written.
     """
-    with open_scoring(suite, plan, config, out, layout=layout, redactor=redactor) as scoring:
-        return scoring.finish(
-            suite, workers=workers, complete=complete, on_progress=on_progress, elsewhere=elsewhere
-        )
-
-
-@contextmanager
-def open_scoring(
-    suite: SuiteSource,
-    plan: JudgePlan,
-    config: RunConfig,
-    out: Path,
-    *,
-    layout: Literal["auto", "files", "compact"] = "auto",
-    redactor: Redactor | None = None,
-) -> Iterator[Scoring]:
-    """A pack that is being written, for a suite whose cases are still being run.
-
-    It appears at `out` when the block ends; where the block raises or `Scoring.finish` was not called,
-    nothing changes there. Arguments and errors are those of `score_suite`.
-    """
     if not suite.case_count:
         raise NothingMeasured(
             f"{suite.path}: the suite has no cases, so nothing would be measured",
@@ -108,93 +86,18 @@ def open_scoring(
     judges = plan.load()
     redactor = redactor or Redactor(())
     config = written_config(config, redactor)
-    with suppress(_Abandoned), new_directory(out, replace=may_be_replaced(out)) as root:
+    joined = _Joined()
+    with new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
+        job = ScoringJob(suite, plan, target, redactor)
         with PackSealer(target) as sealer:
-            with closing(
-                Scoring(ScoringJob(suite, plan, target, redactor), judges, config, sealer)
-            ) as scoring:
-                yield scoring
-            if not scoring.is_finished:
-                raise _Abandoned
-
-
-class _Abandoned(Exception):
-    """A pack that nobody wants any more."""
-
-
-class Scoring:
-    """Scores shards of a suite into a pack. Made by `open_scoring`.
-
-    Attributes:
-        is_finished: Whether the pack is sealed.
-    """
-
-    def __init__(
-        self, job: ScoringJob, judges: Sequence[Judge], config: RunConfig, sealer: PackSealer
-    ) -> None:
-        self._job, self._judges, self._config, self._sealer = job, judges, config, sealer
-        self._joined = _Joined()
-        self._begun: BegunShard | None = None
-        self.is_finished = False
-
-    def score_next(self, suite: SuiteSource) -> None:
-        """Score the next case in this process, before those after it are there.
-
-        Args:
-            suite: The suite as if all its cases were there.
-
-        Raises:
-            AgentEvalError: It cannot be scored, and so neither can the suite.
-        """
-        if self._begun is None:
-            job = replace(self._job, suite=suite)
-            self._begun = BegunShard(job, self._judges, suite.shards[self._joined.shards])
-        if self._begun.score_next():
-            self._join_begun(self._begun)
-
-    def _join_begun(self, begun: BegunShard) -> None:
-        outcome = begun.finish()
-        self._begun = None
-        if outcome.error is not None:
-            raise outcome.error
-        self._joined.add(outcome, self._sealer)
-
-    def close(self) -> None:
-        """Let go of what is open."""
-        if self._begun is not None:
-            self._begun.close()
-
-    def finish(
-        self,
-        suite: SuiteSource,
-        *,
-        workers: int | None = None,
-        complete: bool = True,
-        on_progress: Progress | None = None,
-        elsewhere: Elsewhere | None = None,
-    ) -> RunSummary:
-        """Score what is left, and seal the pack.
-
-        Args:
-            suite: All that the pack shall have; its first cases are those that `score_next` has had.
-            workers: As in `score_suite`.
-            complete: As in `score_suite`.
-            on_progress: As in `score_suite`.
-            elsewhere: As in `score_suite`.
-        """
-        job, joined = replace(self._job, suite=suite), self._joined
-        if self._begun is not None:
-            self._begun.go_on_with(suite)
-            self._join_begun(self._begun)
-        with closing(_outcomes(job, self._judges, workers, joined.shards, elsewhere)) as outcomes:
-            _join(joined, suite, outcomes, self._sealer, on_progress)
-        summary = joined.tally.summary(self._config.run_id, self._config.dataset_id)
-        stated = _with_redactions(self._config, joined.redacted_cases)
-        self._sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
-        self.is_finished = True
-        return summary
+            with closing(_outcomes(job, judges, workers, elsewhere)) as outcomes:
+                _join(joined, suite, outcomes, sealer, on_progress)
+            summary = joined.tally.summary(config.run_id, config.dataset_id)
+            stated = _with_redactions(config, joined.redacted_cases)
+            sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
+    return summary
 
 
 def _with_redactions(config: RunConfig, count: int) -> RunConfig:
@@ -205,20 +108,20 @@ def _with_redactions(config: RunConfig, count: int) -> RunConfig:
 
 
 def _outcomes(
-    job: ScoringJob, judges: Sequence[Judge], workers: int | None, first: int, elsewhere: Elsewhere | None
+    job: ScoringJob, judges: Sequence[Judge], workers: int | None, elsewhere: Elsewhere | None
 ) -> Generator[ShardOutcome, None, None]:
-    """The outcomes of the shards from number `first` on, in any order."""
+    """The outcomes of all shards, in any order."""
     if elsewhere is not None:
         from agent_eval.engine.remote import score_elsewhere  # not needed on one machine
 
-        yield from score_elsewhere(job, judges, elsewhere, first=first)
+        yield from score_elsewhere(job, judges, elsewhere)
         return
-    shards = job.suite.shards[first:]
+    shards = job.suite.shards
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
     if processes > 1:
         from agent_eval.engine.workers import score_in_parallel  # not needed for small suites
 
-        yield from score_in_parallel(job, judges, processes, first=first)
+        yield from score_in_parallel(job, judges, processes)
         return
     for shard in shards:
         outcome = score_shard(job, judges, shard)

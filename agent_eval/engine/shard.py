@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,27 +67,13 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
 
     Never raises on account of its input or the disk: `ShardOutcome.error` says what went wrong.
     """
-    scored = score_cases(job, judges, shard, job.suite.read(shard))
-    while True:
-        try:
-            next(scored)
-        except StopIteration as end:
-            outcome: ShardOutcome = end.value
-            return outcome
-
-
-def score_cases(
-    job: ScoringJob, judges: Sequence[Judge], shard: Shard, cases: Iterable[tuple[RawCase, Case]]
-) -> Generator[None, None, ShardOutcome]:
-    """`score_shard` one case at a time, for cases that are not all there yet."""
     outcome = ShardOutcome(shard.index)
     try:
         with open_shard(job.target, shard.index) as writer:
-            for found, case in cases:
+            for found, case in job.suite.read(shard):
                 outcome.ids.append(id_hash(case.case_id))
                 refuse_unjudgeable(judges, found, case, job.suite.path)
                 _score_case(found, case, judges, outcome, writer, job)
-                yield
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error

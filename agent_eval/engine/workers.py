@@ -42,7 +42,7 @@ def can_fork() -> bool:
 
 
 def score_in_parallel(
-    job: ScoringJob, judges: Sequence[Judge], processes: int, *, first: int = 0
+    job: ScoringJob, judges: Sequence[Judge], processes: int
 ) -> Generator[ShardOutcome, None, None]:
     """Score shards, and yield outcomes as they come. After a failed one, no further shard is begun.
 
@@ -53,12 +53,11 @@ def score_in_parallel(
         job: What to score.
         judges: The plan's judges, for this process and those forked from it.
         processes: How many processes, this one included.
-        first: Number of the first shard that is to be scored; those before it have been.
 
     Raises:
         NotEvaluable: A worker died.
     """
-    claims = Claims(len(job.suite.shards), first)
+    claims = Claims(len(job.suite.shards))
     workers: list[Worker] = []
     fork = can_fork()
     try:

@@ -28,7 +28,7 @@ from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.scheduler import Retries
-from agent_eval.engine.scoring import Scoring, open_scoring
+from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import (
@@ -206,29 +206,35 @@ class _Run:
         on_progress: Callable[[Standing], None],
         stop: Callable[[], str],
     ) -> RunLoopResult:
-        """Execute and score, the one during the other as far as there is time for it."""
+        """Execute, then score what was executed."""
         output = self.spec.output
-        with open_scoring(
-            source, self.plan, self.config, output.pack, layout=output.layout, redactor=self.redactor
-        ) as scoring:
-            plan = self._execution(trial, scoring)
-            try:
-                done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
-            except NothingMeasured as nothing:
-                if why := stop():
-                    SUPERVISORS.end_children()
-                    raise RunInterrupted(f"{why} before any case was done") from nothing
-                raise
-            self._end_interrupted(done)
-            self._write_cassette()
-            summary = scoring.finish(done.suite, workers=self.spec.judging.workers, complete=done.complete)
+        plan = self._execution(trial)
+        try:
+            done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
+        except NothingMeasured as nothing:
+            if why := stop():
+                SUPERVISORS.end_children()
+                raise RunInterrupted(f"{why} before any case was done") from nothing
+            raise
+        self._end_interrupted(done)
+        self._write_cassette()
+        summary = score_suite(
+            done.suite,
+            self.plan,
+            self.config,
+            output.pack,
+            layout=output.layout,
+            workers=self.spec.judging.workers,
+            redactor=self.redactor,
+            complete=done.complete,
+        )
         if output.summary_json is not None:
             write_output(output.summary_json, dumps(summary.to_json(), indent=True))
         if done.complete:
             self.journal.remove()
         return RunLoopResult(self.config, summary, output.pack, done.stopped, done.standing)
 
-    def _execution(self, trial: TrialPlan, scoring: Scoring) -> ExecutionPlan:
+    def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
             trials=self.how.trials,
@@ -238,7 +244,6 @@ class _Run:
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
-            score_ahead=scoring.score_next,
         )
 
     def _end_interrupted(self, done: Execution) -> None:

@@ -46,7 +46,6 @@ def plan_for(agent: FakeAgent, **more: Any) -> ExecutionPlan:
             "redactor",
             "trials",
             "policy",
-            "score_ahead",
             "keep_calls",
         )
         if name in more

@@ -205,22 +205,6 @@ def test_left_behind_what_takes_longer_than_it_may() -> None:
     assert sorted(done) == [0, 1, 2]
 
 
-def test_a_tick_that_has_more_to_do_is_called_again_at_once() -> None:
-    gate = threading.Event()
-    ticks: list[float] = []
-
-    def tick() -> bool:
-        ticks.append(time.monotonic())
-        if len(ticks) == 500:
-            gate.set()
-        return len(ticks) < 500
-
-    began = time.monotonic()
-    Crew(lambda _: gate.wait(60) and None, iter(range(1)), FixedLimit(1)).run(tick)
-    assert time.monotonic() - began < 60
-    assert len(ticks) >= 500
-
-
 def test_an_account_has_one_controller_and_what_has_none_its_own() -> None:
     assert limit_of("http://a x") is limit_of("http://a x")
     assert limit_of("http://a x") is not limit_of("http://a y")
