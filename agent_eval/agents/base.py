@@ -353,6 +353,29 @@ class Agent(ABC):
         """Close connections, once every attempt is done."""
 
 
+class LocalAgent(Agent):
+    """An agent that is Python code of the process that calls it, and so can be run in several of them.
+
+    Attributes:
+        left_behind: Whether something that the agent began, and that did not end in time, may still go on in
+            this process.
+    """
+
+    left_behind: bool = False
+
+    @abstractmethod
+    def load(self, *, alone: bool = False) -> None:
+        """Import the agent; the first attempt does it otherwise.
+
+        Args:
+            alone: Whether this process is the agent's own, and all attempts come one after the other from its
+                main thread, where a signal can interrupt them.
+
+        Raises:
+            UsageError: It cannot be imported or is not callable.
+        """
+
+
 @runtime_checkable
 class HasAccount(Protocol):
     """An agent whose provider limits the requests of an account, whichever agent sends them.

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from agent_eval.errors import UsageError
+
+
+def check_function(spec: str, *, what: str) -> None:
+    """Check that there is a module to import a function from, as far as that can be seen without importing.
+
+    Args:
+        spec: `module:function`.
+        what: What it is for, in a word or two, for messages.
+
+    Raises:
+        UsageError: It names no function, or a module that is not there.
+    """
+    _see_working_directory()
+    module_name, _, path = spec.partition(":")
+    package = module_name.partition(".")[0]
+    try:
+        found = bool(path) and importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError) as problem:
+        raise _cannot_be_loaded(spec, what, problem) from problem
+    if not found:
+        raise _cannot_be_loaded(spec, what, ModuleNotFoundError(f"No module named {package!r}"))
 
 
 def load_function(spec: str, *, what: str) -> Callable[..., Any]:
@@ -25,22 +47,30 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
         >>> load_function("math:sqrt", what="agent")(9)
         3.0
     """
+    _see_working_directory()
     module_name, _, path = spec.partition(":")
-    if os.getcwd() not in sys.path:
-        # Appended, so that a file in the working directory never hides an installed module.
-        sys.path.append(os.getcwd())
     try:
         function: Any = importlib.import_module(module_name)
         for part in path.split("."):
             function = getattr(function, part)
     # A module may fail in any way when it is imported.
     except Exception as problem:
-        raise UsageError(
-            f"the {what} {spec!r} cannot be loaded: {type(problem).__name__}: {problem}"[:500],
-            remedy="Write module:function, and make sure that the module can be imported from here.",
-        ) from problem
+        raise _cannot_be_loaded(spec, what, problem) from problem
     if not callable(function):
         raise UsageError(
             f"the {what} {spec!r} is not a function", remedy="Name a function, as module:function."
         )
     return function  # type: ignore[no-any-return]
+
+
+def _see_working_directory() -> None:
+    if os.getcwd() not in sys.path:
+        # Last, so that a file in the working directory never hides an installed module.
+        sys.path.append(os.getcwd())
+
+
+def _cannot_be_loaded(spec: str, what: str, problem: Exception) -> UsageError:
+    return UsageError(
+        f"the {what} {spec!r} cannot be loaded: {type(problem).__name__}: {problem}"[:500],
+        remedy="Write module:function, and make sure that the module can be imported from here.",
+    )

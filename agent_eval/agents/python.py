@@ -1,4 +1,4 @@
-"""An agent that is a Python function in this very process.
+"""An agent that is a Python function.
 
     def agent(task): return {"assistant_output": "Hello " + task["input"], "tool_calls": []}
 
@@ -13,15 +13,17 @@ function with a second parameter is given one to call tools with while it works:
 from __future__ import annotations
 
 import inspect
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
-from agent_eval.agents.helper_thread import HelperThread
-from agent_eval.agents.load import load_function
+from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
+from agent_eval.agents.helper_thread import NAME, HelperThread
+from agent_eval.agents.load import check_function, load_function
 from agent_eval.agents.recorder import (
     LimitReached,
     Recorder,
@@ -34,25 +36,43 @@ from agent_eval.agents.recorder import (
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
 
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
 
-class PythonAgent(Agent):
+
+class PythonAgent(LocalAgent):
     """Calls a function for every attempt; many threads call it at once.
 
-    Nothing ends a function that does not return: it is left behind when its time is up, and the attempt is a
-    time-out. An agent that is not trusted belongs into a process of its own.
+    The attempt of a function that does not return in time is a time-out. Where the process is the agent's
+    own, the function is interrupted and the process replaced; elsewhere its thread is left behind.
+    An `async` function is awaited on one event loop for all attempts, as the clients that it shares expect.
 
     Args:
-        spec: `module:function`.
+        spec: `module:function`. It is imported by `load` or the first attempt, not yet.
 
     Raises:
-        UsageError: It cannot be imported or is not callable.
+        UsageError: There is no such module.
     """
 
     def __init__(self, spec: str) -> None:
+        check_function(spec, what="agent")
         self._spec = spec
-        self._function = load_function(spec, what="agent")
-        self._calls_tools = _takes_two(self._function)
-        self._helper = HelperThread()
+        self._function: Callable[..., Any] | None = None
+        self._calls_tools = False
+        self._loading = threading.Lock()
+        self._helper, self._loop = HelperThread(), EventLoop()
+        self._alarm: Alarm | None = None
+
+    @override
+    def load(self, *, alone: bool = False) -> None:
+        with self._loading:
+            if self._function is None:
+                function = load_function(self._spec, what="agent")
+                self._calls_tools = _takes_two(function)
+                self._function = function
+        if alone:
+            self._alarm = Alarm()
 
     @classmethod
     @override
@@ -71,41 +91,162 @@ class PythonAgent(Agent):
         return {"agent": "python", "function": self._spec}
 
     @override
+    def close(self) -> None:
+        self._loop.close()
+
+    @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        if self._function is None:
+            self.load()
+        assert self._function is not None
         recorder = Recorder(task, surroundings)
         recorder.record_input()
-        work = _Work(self._function, self._calls_tools, task, recorder)
+        work = _Work(self._function, self._calls_tools, task, recorder, self._loop)
         began = surroundings.clocks.monotonic()
-        seconds = task.limits.seconds
-        if seconds is None:
-            work.call()
-            finished = True
-        else:
-            finished = self._helper.run(work.call, seconds)
+        finished = self._call(work, task.limits.seconds)
         recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
         if not finished:
-            late = Recorder(task, surroundings)  # the function that was left behind writes to the other one
+            late = Recorder(task, surroundings)  # a function that was left behind writes to the other one
             late.events, late.calls, late.seconds = (
                 list(recorder.events),
                 list(recorder.calls),
                 recorder.seconds,
             )
-            return late.result(None, FailureKind.TIMEOUT, f"did not end within {seconds:g} s")
+            return late.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
         if work.failure is not None:
             if work.trace:
                 recorder.artifacts["stderr.txt"] = work.trace
             return recorder.result(None, work.failure, work.problem)
         return _record(work.value, recorder, task.limits.output_bytes)
 
+    def _call(self, work: _Work, seconds: float | None) -> bool:
+        """Call the function. Returns whether it returned in time."""
+        if seconds is None:
+            work.call()
+            return True
+        if self._alarm is not None:
+            if self._alarm.call(work.call, seconds):
+                return True
+            work.cancel()
+            self.left_behind = True
+            return False
+        if self._helper.run(work.call, seconds):
+            return True
+        if not work.cancel():
+            self.left_behind = True
+        return False
+
+
+class TimeIsUp(BaseException):
+    """Raised in a function that an `Alarm` interrupts."""
+
+
+class Alarm:
+    """Interrupts what the main thread calls, by a signal; again and again, should that be caught.
+
+    Takes SIGALRM over. What a C extension does without looking at signals is not interrupted.
+    """
+
+    AGAIN_SECONDS = 0.5
+
+    def __init__(self) -> None:
+        self._armed = self._rang = False
+        signal.signal(signal.SIGALRM, self._ring)
+
+    def _ring(self, *_: object) -> None:
+        if self._armed:
+            self._rang = True
+            raise TimeIsUp
+
+    def call(self, function: Callable[[], None], seconds: float) -> bool:
+        """Call a function. Returns whether it returned in time."""
+        self._armed, self._rang = True, False
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), self.AGAIN_SECONDS)
+                function()
+            finally:
+                self._armed = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except TimeIsUp:
+            return False
+        return not self._rang
+
+
+class EventLoop:
+    """Runs coroutines of many threads on one event loop, in a thread that is started when first needed."""
+
+    PATIENCE_SECONDS = 0.5
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[tuple[Any, BaseException | None]]:
+        """Begin a coroutine. The future's result is what it returns and what it raises."""
+        import asyncio  # not needed for most functions
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_run_loop, args=(self._loop,), daemon=True, name=NAME).start()
+            return asyncio.run_coroutine_threadsafe(_contained(coroutine), self._loop)
+
+    def responds(self) -> bool:
+        """Whether the loop runs, and nothing blocks it."""
+        loop, answered = self._loop, threading.Event()
+        if loop is None:
+            return True
+        loop.call_soon_threadsafe(answered.set)
+        return answered.wait(self.PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """End the loop, and what still runs on it."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    import asyncio
+
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _contained(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return await coroutine, None
+    # SystemExit, too, which would end the loop.
+    except BaseException as error:
+        return None, error
+
 
 class _Work:
     """One call of the function."""
 
     def __init__(
-        self, function: Callable[..., Any], calls_tools: bool, task: Task, recorder: Recorder
+        self,
+        function: Callable[..., Any],
+        calls_tools: bool,
+        task: Task,
+        recorder: Recorder,
+        loop: EventLoop,
     ) -> None:
-        self._function, self._calls_tools = function, calls_tools
+        self._function, self._calls_tools, self._loop = function, calls_tools, loop
         self._payload, self._recorder = in_order(task.payload()), recorder
+        self._awaited: Future[tuple[Any, BaseException | None]] | None = None
         self.value: Any = None
         self.failure: FailureKind | None = None
         self.problem = ""
@@ -114,7 +255,10 @@ class _Work:
     def call(self) -> None:
         try:
             tools = (self._call_tool,) if self._calls_tools else ()
-            self.value = self._function(self._payload, *tools)
+            value = self._function(self._payload, *tools)
+            self.value = self._result_of(value) if inspect.iscoroutine(value) else value
+        except TimeIsUp:
+            raise
         # An agent may raise anything, sys.exit() included. What ended the attempt is noted already.
         except BaseException as error:
             if self.failure is not None:
@@ -124,6 +268,20 @@ class _Work:
                 f"raised {type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
             )
             self.trace = traceback.format_exc().encode("utf-8", "replace")
+
+    def _result_of(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        self._awaited = self._loop.submit(coroutine)
+        value, error = self._awaited.result()
+        if error is not None:
+            raise error
+        return value
+
+    def cancel(self) -> bool:
+        """End what time is up for, if that can be done: a coroutine on a loop that nothing blocks."""
+        if self._awaited is None:
+            return False
+        self._awaited.cancel()
+        return self._loop.responds()
 
     def _call_tool(self, tool: str, arguments: Any = None) -> Any:
         if self.failure is not None:

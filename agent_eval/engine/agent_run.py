@@ -10,27 +10,27 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, Protocol
 
-from agent_eval.agents.base import account_of
+from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.agents.tools import check_tools
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.journaled_suite import ARTIFACTS, Slots, encoded_artifacts, executed
-from agent_eval.engine.progress import Counter, Standing
-from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Retries, limit_of
-from agent_eval.engine.shard import id_hash, refuse_unjudgeable, written_result
-from agent_eval.engine.trial import Interrupted, RunUse, TrialOutcome, TrialPlan, run_trial
+from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed, finished_trial
+from agent_eval.engine.progress import Counter, RunUse, Standing
+from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Limit, Retries, limit_of
+from agent_eval.engine.shard import id_hash, refuse_unjudgeable
+from agent_eval.engine.trial import Interrupted, TrialPlan, run_trial
+from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.evidence.writer import result_row
 from agent_eval.storage.background import BackgroundWriter
-from agent_eval.storage.journal import Journal, JournalReader, encode
-from agent_eval.storage.json import dumps
+from agent_eval.storage.journal import Journal, JournalReader
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.document import RawCase
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
 
@@ -45,6 +45,8 @@ class ExecutionPlan:
         policy: When a case with several trials passes.
         parallel: How many trials at once; None for as many as the provider takes.
         limits: What the whole run may use.
+        workers: Processes for an agent that is Python code: None for as many as help, 1 for threads of this
+            one.
         retries: When requests are sent again.
         redactor: Knows the secrets that must not be written.
         keep_calls: Told of the calls that live tools answered in each trial that has finished, those in the
@@ -55,6 +57,7 @@ class ExecutionPlan:
     trials: int = 1
     policy: CasePolicy = ALL
     parallel: int | None = 1
+    workers: int | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
@@ -81,20 +84,6 @@ class Execution:
     def complete(self) -> bool:
         """Whether every case has been run."""
         return not self.stopped
-
-
-class _Work(NamedTuple):
-    trial: int
-    position: int
-    found: RawCase
-
-
-class _Done(NamedTuple):
-    """A trial that has finished and is being written."""
-
-    work: _Work
-    outcome: TrialOutcome
-    calls: list[dict[str, Any]]
 
 
 def execute(
@@ -153,6 +142,79 @@ def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
     refuse_duplicates(suite, ids)
 
 
+class TrialThreads:
+    """Trials in threads of this process, and one more that writes what has finished. A context manager.
+
+    Args:
+        one: Runs a trial; None where the run is being ended.
+        numbers: The trials to run.
+        limit: How many at once.
+        writer: Of the journal.
+    """
+
+    def __init__(
+        self,
+        one: Callable[[int], FinishedTrial | None],
+        numbers: Iterator[int],
+        limit: Limit,
+        writer: BackgroundWriter[FinishedTrial],
+    ) -> None:
+        self._one, self._writer = one, writer
+        self._crew = Crew(self._run, numbers, limit)
+
+    @property
+    def in_flight(self) -> int:
+        """How many trials are being worked on."""
+        return self._crew.in_flight
+
+    def run(self, tick: Callable[[], object]) -> None:
+        """See `Crew.run`. Raises what ended the writing, too."""
+
+        def check_and_tick() -> None:
+            self._writer.check()
+            tick()
+
+        self._crew.run(check_and_tick)
+
+    def _run(self, number: int) -> None:
+        done = self._one(number)
+        if done is not None:
+            self._writer.put(done, done.line)
+
+    def stop(self, within: float | None = None) -> None:
+        """See `Crew.stop`."""
+        self._crew.stop(within)
+
+    def settle(self) -> None:
+        """See `Crew.settle`."""
+        self._crew.settle()
+
+    def __enter__(self) -> TrialThreads:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+
+class _Trials(Protocol):
+    """Trials in threads or in workers; see `scheduler.Crew`."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many trials are being worked on."""
+
+    def run(self, tick: Callable[[], object]) -> None:
+        """Run trials until there are none left or `stop` was called."""
+
+    def stop(self, within: float | None = None) -> None:
+        """Begin nothing new."""
+
+    def settle(self) -> None:
+        """Give what was begun a moment to end."""
+
+
 class _Run:
     """The state of one execution."""
 
@@ -186,8 +248,9 @@ class _Run:
                     remedy="Run again from the start.",
                     file=str(self._journal.path),
                 )
-            if not self._slots.has(trial, position):
-                self._slots.put(trial, position, offset)
+            number = trial * self._slots.cases + position
+            if not self._slots.has(number):
+                self._slots.put(number, offset)
                 self._use.add(record["cost_usd"])
                 outcome = record["result"]["outcome"]
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
@@ -195,67 +258,93 @@ class _Run:
 
     def go(self, on_progress: Callable[[Standing], None], stop: Callable[[], str]) -> None:
         """Run what is missing."""
-        with BackgroundWriter(self._journal, self._keep) as writer:
-            crew = Crew(lambda work: self._one(work, writer), self._missing(), self._limit)
+        with self._workers() or self._threads() as trials:
 
             def tick() -> None:
-                writer.check()
-                on_progress(self._standing(crew.in_flight))
-                self._stop_if_due(crew, stop)
+                on_progress(self._standing(trials.in_flight))
+                self._stop_if_due(trials, stop)
 
             try:
-                crew.run(tick)
+                trials.run(tick)
             except BaseException:
                 if not self._interrupted.is_set():  # else what was begun had its moment
                     self._interrupted.set()
-                    crew.settle()
+                    trials.settle()
                 raise
             finally:
                 self._abandoned.set()
         on_progress(self._standing(0))
 
-    def _stop_if_due(self, crew: Crew[_Work], stop: Callable[[], str]) -> None:
+    def _workers(self) -> AbstractContextManager[_Trials] | None:
+        """Forked processes, for an agent that is Python code, where they are wanted and can be had."""
+        agent, wanted = self._plan.trial.agent, self._plan.workers
+        if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
+            return None
+        from agent_eval.engine.trial_workers import (  # not for most agents
+            MOST_PROCESSES,
+            TrialJob,
+            TrialWorkers,
+        )
+
+        parallel = max(1, min(self._limit.current(), self._slots.missing()))
+        processes = min(parallel, wanted or min(usable_processors(), MOST_PROCESSES))
+        threads = tuple(len(range(number, parallel, processes)) for number in range(processes))
+        return TrialWorkers(
+            TrialJob(self._suite, self._trial, self._plan.redactor, self._journal),
+            self._missing(),
+            threads=threads,
+            sequential=self._plan.limits.cost_usd is not None,
+            finished=self._count_cost,
+            kept=self._keep,
+        )
+
+    def _threads(self) -> AbstractContextManager[_Trials]:
+        if isinstance(self._trial.agent, LocalAgent):
+            self._trial.agent.load()
+        return TrialThreads(
+            self._one, self._missing(), self._limit, BackgroundWriter(self._journal, self._keep)
+        )
+
+    def _stop_if_due(self, trials: _Trials, stop: Callable[[], str]) -> None:
         if not self._stopped and (reached := self._use.reached()):
             self._stopped = reached
-            crew.stop()
+            trials.stop()
         if self._interrupted.is_set():
             return
         if why := stop():
             self._stopped = why
             self._interrupted.set()
-            crew.stop(within=scheduler.GRACE_SECONDS)
+            trials.stop(within=scheduler.GRACE_SECONDS)
 
     def _standing(self, in_flight: int) -> Standing:
         return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
 
-    def _missing(self) -> Iterator[_Work]:
-        for trial in range(self._slots.trials):
-            for shard in self._suite.shards:
-                positions = range(shard.first, shard.first + shard.count)
-                if self._slots.has_all(trial, positions):
-                    continue
-                cases = self._suite.document.read(shard)
-                for position, found in zip(positions, cases, strict=True):
-                    if self._use.is_spent():
-                        return
-                    if not self._slots.has(trial, position):
-                        yield _Work(trial, position, found)
+    def _missing(self) -> Iterator[int]:
+        for number in range(len(self._slots)):
+            if self._use.is_spent():
+                return
+            if not self._slots.has(number):
+                yield number
 
-    def _one(self, work: _Work, writer: BackgroundWriter[_Done]) -> None:
+    def _one(self, number: int) -> FinishedTrial | None:
+        cases = self._slots.cases
+        raw = self._suite.document.case_at(number % cases).raw
         try:
-            outcome = run_trial(work.found.raw, self._trial)
+            outcome = run_trial(raw, self._trial)
         except Interrupted:
-            return
-        self._use.add(outcome.use.cost_usd)
-        line, calls = _line(work, outcome, self._plan.redactor)
-        writer.put(_Done(work, outcome, calls), line)
+            return None
+        done = finished_trial(number, cases, raw["case_id"], outcome, self._plan.redactor)
+        self._count_cost(done)
+        return done
 
-    def _keep(self, done: _Done, offset: int) -> None:
+    def _count_cost(self, done: FinishedTrial) -> None:
+        self._use.add(done.cost_usd)
+
+    def _keep(self, done: FinishedTrial, offset: int) -> None:
         """A trial is on disk, so it counts."""
-        work, outcome = done.work, done.outcome
         self._plan.keep_calls(done.calls)
-        self._counter.add(outcome.result.outcome.value, outcome.use.cost_usd, outcome.retries)
-        self._slots.put(work.trial, work.position, offset)
+        self._counter.add(done.outcome, done.cost_usd, done.retries)
+        self._slots.put(done.number, offset)
 
     def result(self) -> Execution:
         """What there is."""
@@ -279,28 +368,3 @@ def _place(record: Any) -> tuple[int, int]:
         return -1, -1
     trial, position = record.get("trial"), record.get("position")
     return (trial, position) if isinstance(trial, int) and isinstance(position, int) else (-1, -1)
-
-
-def _line(work: _Work, outcome: TrialOutcome, redactor: Redactor) -> tuple[bytes, list[dict[str, Any]]]:
-    """A trial as the journal keeps it, and the calls of live tools in it; both without secrets."""
-    row, calls = result_row(outcome.result), outcome.calls
-    record = {
-        "position": work.position,
-        "trial": work.trial,
-        "case_id": work.found.raw["case_id"],
-        **outcome.recorded,
-        "result": row,
-        "cost_usd": outcome.use.cost_usd,
-        "retries": outcome.retries,
-    }
-    if outcome.artifacts:
-        record[ARTIFACTS] = encoded_artifacts(outcome.artifacts, redactor)
-    if calls:
-        record["calls"] = calls
-    line = encode(record)
-    if redactor.finds(line):
-        calls = redactor.redact_value(calls)
-        record.update(redactor.redact_value(outcome.recorded))
-        record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
-        line = encode({**record, "calls": calls} if calls else record)
-    return line, calls

@@ -9,13 +9,18 @@ from __future__ import annotations
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
+from agent_eval.engine.shard import written_result
+from agent_eval.engine.trial import TrialOutcome
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.attachments import storable
-from agent_eval.storage.journal import JournalReader
+from agent_eval.evidence.writer import result_row
+from agent_eval.storage.journal import JournalReader, encode
+from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
@@ -31,6 +36,8 @@ MISSING = 2**64 - 1
 class Slots:
     """Where in the journal each trial of each case is, in 8 bytes a trial.
 
+    A trial's number is `trial * cases + position`: every case has its first trial before any has its second.
+
     Args:
         cases: How many cases there are.
         trials: How many trials each has.
@@ -43,18 +50,13 @@ class Slots:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def has(self, trial: int, position: int) -> bool:
+    def has(self, number: int) -> bool:
         """Whether a trial has finished."""
-        return self._offsets[trial * self.cases + position] != MISSING
+        return self._offsets[number] != MISSING
 
-    def put(self, trial: int, position: int, offset: int) -> None:
+    def put(self, number: int, offset: int) -> None:
         """A trial has finished."""
-        self._offsets[trial * self.cases + position] = offset
-
-    def has_all(self, trial: int, positions: range) -> bool:
-        """Whether this trial of these cases has finished."""
-        first = trial * self.cases
-        return MISSING not in self._offsets[first + positions.start : first + positions.stop]
+        self._offsets[number] = offset
 
     def is_done(self, position: int) -> bool:
         """Whether all trials of a case have finished."""
@@ -145,7 +147,65 @@ def executed_case(found: RawCase, records: Sequence[dict[str, Any]], policy: Cas
     return RawCase(found.place, raw, None, trials_result(results, policy), _artifacts(records))
 
 
-def encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class FinishedTrial:
+    """A trial that has finished: its record, and what the run counts. Can be sent to another process.
+
+    Attributes:
+        number: Which trial of the run, `trial * cases + position`.
+        outcome: What its verdicts amount to.
+        cost_usd: What it cost; None where nothing tells.
+        retries: Requests that were sent again.
+        calls: Those of live tools, for a cassette; without secrets.
+        line: Its record, as `journal.encode` gives it; without secrets.
+    """
+
+    number: int
+    outcome: str
+    cost_usd: float | None
+    retries: int
+    calls: list[dict[str, Any]]
+    line: bytes
+
+
+def finished_trial(
+    number: int, cases: int, case_id: str, outcome: TrialOutcome, redactor: Redactor
+) -> FinishedTrial:
+    """The record of a trial.
+
+    Args:
+        number: Which trial of the run, `trial * cases + position`.
+        cases: How many cases the run has.
+        case_id: Of its case.
+        outcome: What became of it.
+        redactor: Knows the secrets that must not be written.
+    """
+    trial, position = divmod(number, cases)
+    row, calls = result_row(outcome.result), outcome.calls
+    cost_usd, retries = outcome.use.cost_usd, outcome.retries
+    record = {
+        "position": position,
+        "trial": trial,
+        "case_id": case_id,
+        **outcome.recorded,
+        "result": row,
+        "cost_usd": cost_usd,
+        "retries": retries,
+    }
+    if outcome.artifacts:
+        record[ARTIFACTS] = _encoded_artifacts(outcome.artifacts, redactor)
+    if calls:
+        record["calls"] = calls
+    line = encode(record)
+    if redactor.finds(line):
+        calls = redactor.redact_value(calls)
+        record.update(redactor.redact_value(outcome.recorded))
+        record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
+        line = encode({**record, "calls": calls} if calls else record)
+    return FinishedTrial(number, outcome.result.outcome.value, cost_usd, retries, calls, line)
+
+
+def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
     """A trial's artifacts as its record in the journal holds them, without secrets."""
     kept = storable({name: redactor.redact(data) for name, data in artifacts.items()})
     return {name: b64encode(data).decode() for name, data in kept.items()}

@@ -1,11 +1,13 @@
-"""How far a run of an agent has come, counted by the threads that do it."""
+"""How far a run of an agent has come and what it has used, counted by the threads that do it."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_eval.contracts import Outcome
+from agent_eval.contracts.limits import RunLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +88,45 @@ class Counter:
         """The moment."""
         with self._lock:
             return replace(self._standing, in_flight=in_flight, seconds=seconds)
+
+
+@dataclass
+class RunUse:
+    """What a run has used, counted by many threads.
+
+    Args:
+        limits: The run's limits.
+        clock: Seconds that only grow.
+    """
+
+    limits: RunLimits
+    clock: Callable[[], float]
+    cost_usd: float = 0.0
+    unknown_cost: int = 0
+    """Finished trials whose cost nothing tells."""
+    _began: float = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def add(self, cost_usd: float | None) -> None:
+        """Count a finished trial."""
+        with self._lock:
+            if cost_usd is None:
+                self.unknown_cost += 1
+            else:
+                self.cost_usd += cost_usd
+
+    def is_spent(self) -> bool:
+        """Whether the limit of cost is reached."""
+        return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
+
+    def reached(self) -> str:
+        """Which limit was reached, in words; empty while within both."""
+        seconds, cost = self.limits.seconds, self.limits.cost_usd
+        if seconds is not None and self.clock() - self._began >= seconds:
+            return f"the run's time limit of {seconds:g} s is reached"
+        if self.is_spent():
+            return f"the run's cost limit of {cost:g} US dollars is reached ({self.cost_usd:.4g} spent)"
+        return ""

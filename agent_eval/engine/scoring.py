@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,6 +14,7 @@ from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
+from agent_eval.engine.workers import usable_processors
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
@@ -119,7 +119,7 @@ def _outcomes(
     shards = job.suite.shards
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
     if processes > 1:
-        from agent_eval.engine.workers import score_in_parallel  # not needed for small suites
+        from agent_eval.engine.parallel_scoring import score_in_parallel  # not needed for small suites
 
         yield from score_in_parallel(job, judges, processes)
         return
@@ -131,8 +131,7 @@ def _outcomes(
 
 
 def _default_processes(shards: int) -> int:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(usable, MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS))
+    return max(1, min(usable_processors(), MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS))
 
 
 @dataclass(slots=True)

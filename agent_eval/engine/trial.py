@@ -7,7 +7,6 @@ judged is the last attempt, whose number is `selected_attempt`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -24,14 +23,13 @@ from agent_eval.agents.base import (
     once,
 )
 from agent_eval.agents.cassette import Recording
-from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE, Recorder
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
     CaseResult,
     Event,
     Outcome,
-    RunLimits,
     Trace,
     TrialLimits,
     canonical_json,
@@ -105,48 +103,6 @@ _UNITS = {
 }
 
 
-@dataclass
-class RunUse:
-    """What a run has used, counted by many threads.
-
-    Args:
-        limits: The run's limits.
-        clock: Seconds that only grow.
-    """
-
-    limits: RunLimits
-    clock: Callable[[], float]
-    cost_usd: float = 0.0
-    unknown_cost: int = 0
-    """Finished trials whose cost nothing tells."""
-    _began: float = field(init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
-
-    def add(self, cost_usd: float | None) -> None:
-        """Count a finished trial."""
-        with self._lock:
-            if cost_usd is None:
-                self.unknown_cost += 1
-            else:
-                self.cost_usd += cost_usd
-
-    def is_spent(self) -> bool:
-        """Whether the limit of cost is reached."""
-        return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
-
-    def reached(self) -> str:
-        """Which limit was reached, in words; empty while within both."""
-        seconds, cost = self.limits.seconds, self.limits.cost_usd
-        if seconds is not None and self.clock() - self._began >= seconds:
-            return f"the run's time limit of {seconds:g} s is reached"
-        if self.is_spent():
-            return f"the run's cost limit of {cost:g} US dollars is reached ({self.cost_usd:.4g} spent)"
-        return ""
-
-
 ARTIFACT_BYTES = 4096
 """How much of an artifact of an attempt, such as its standard error, its history shows: its end."""
 
@@ -155,6 +111,21 @@ _WITHHELD = "withheld: it tells the expected output"
 
 class Interrupted(Exception):
     """The run was ended in the middle of a trial, which therefore does not count."""
+
+
+class TrialWatch:
+    """Told of the attempts at a trial; this one does nothing with it."""
+
+    def begins(self, before: Attempts, limits: AttemptLimits) -> None:
+        """An attempt begins.
+
+        Args:
+            before: What the attempts before it came to.
+            limits: What it may use.
+        """
+
+    def ended(self) -> None:
+        """It ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +142,7 @@ class TrialPlan:
         share_expected_output: Whether the agent is handed the expected output.
         retry: How requests are repeated.
         clocks: Time.
+        watch: Told of every attempt as it begins and ends.
         interrupted: Whether the run is being ended: no attempt is begun any more.
         abandoned: Whether it has ended: what is still going on was cut off and does not count.
     """
@@ -184,6 +156,7 @@ class TrialPlan:
     share_expected_output: bool = False
     retry: Retry = once
     clocks: Clocks = field(default_factory=Clocks)
+    watch: TrialWatch = field(default_factory=TrialWatch)
     interrupted: Callable[[], bool] = lambda: False
     abandoned: Callable[[], bool] = lambda: False
 
@@ -210,56 +183,119 @@ class TrialOutcome:
     artifacts: dict[str, bytes] = field(default_factory=dict)
 
 
-def run_trial(raw: Mapping[str, Any], plan: TrialPlan) -> TrialOutcome:
+@dataclass(slots=True)
+class Attempts:
+    """The attempts at one trial so far. Can be sent to another process, which then goes on with the trial."""
+
+    history: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+    calls: Recording = field(default_factory=Recording)
+    use: TrialUse = field(default_factory=TrialUse)
+    retries: int = 0
+
+    def add(self, task: Task, given: AttemptResult, recorded: Sequence[dict[str, Any]]) -> None:
+        """Add an attempt, but for what judges say of it."""
+        self.calls.add(recorded)
+        files = given.artifacts.items()
+        self.artifacts.update((f"attempt-{task.attempt}-{name}", data) for name, data in files)
+        self.retries += given.retries
+        self.use.add(task.case, Trace(given.events), given.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """An attempt of which nothing is left but how it ended, since its process is gone.
+
+    Attributes:
+        failure: `AGENT_ERROR`, or `TIMEOUT`.
+        problem: The failure in words.
+        seconds: How long the agent took.
+    """
+
+    failure: FailureKind
+    problem: str
+    seconds: float
+
+    def result(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        """The attempt as the agent would have given it: what it had done by then is not known."""
+        recorder = Recorder(task, surroundings)
+        recorder.record_input()
+        recorder.seconds = self.seconds
+        return recorder.result(None, self.failure, self.problem)
+
+
+def run_trial(
+    raw: Mapping[str, Any],
+    plan: TrialPlan,
+    *,
+    attempts: Attempts | None = None,
+    lost: LostAttempt | None = None,
+) -> TrialOutcome:
     """Run a case once.
 
     Args:
         raw: The case as read from the suite. What an earlier run recorded in it is not told to the agent;
             only the trace is there for an agent that is a recording.
         plan: How.
+        attempts: What attempts at it in another process came to.
+        lost: What the next attempt came to, which ended the process it was made in.
 
     Raises:
         Interrupted: The run is being ended.
         AgentEvalError: No attempt at any case can succeed.
     """
-    definition = definition_of(dict(raw))
-    case = Case.model_validate({**definition, "trace": raw.get("trace", [])})
-    history: list[dict[str, Any]] = []
-    artifacts: dict[str, bytes] = {}
-    calls, use, retries = Recording(), TrialUse(), 0
+    case = Case.model_validate({**definition_of(dict(raw)), "trace": raw.get("trace", [])})
+    attempts = attempts or Attempts()
     while True:
-        attempt = len(history)
-        task = Task(
-            case,
-            mode="repair" if attempt else "propose",
-            attempt=attempt,
-            previous_attempts=_told(history, case, plan),
-            share_expected_output=plan.share_expected_output,
-            limits=remaining(plan.attempt_limits, plan.limits, use),
-        )
+        task = _task(case, attempts, plan)
         tools = plan.tools(case)
-        given = plan.agent.attempt(task, Surroundings(tools, plan.retry, plan.clocks))
+        surroundings = Surroundings(tools, plan.retry, plan.clocks)
+        if lost is not None:
+            given, lost = lost.result(task, surroundings), None
+        else:
+            plan.watch.begins(attempts, task.limits)
+            given = plan.agent.attempt(task, surroundings)
+            plan.watch.ended()
         if plan.abandoned() or (plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
-        calls.add(tools.recorded())
-        artifacts.update((f"attempt-{attempt}-{name}", data) for name, data in given.artifacts.items())
-        retries += given.retries
-        trace = Trace(given.events)
-        use.add(case, trace, given.seconds)
-        history.append(_entry(task, given, use.reached(plan.limits)))
-        result = _judged(case, history, given.events, plan)
-        _add_verdicts(history[-1], result)
-        if _is_last(result, given, use, attempt, plan):
-            break
+        attempts.add(task, given, tools.recorded())
+        attempts.history.append(_entry(task, given, attempts.use.reached(plan.limits)))
+        result = _judged(case, attempts.history, given.events, plan)
+        _add_verdicts(attempts.history[-1], result)
+        if _is_last(result, given, attempts.use, task.attempt, plan):
+            return _outcome(attempts, given, result, plan)
         if plan.interrupted():
             raise Interrupted
-    metadata = {**_loop_metadata(history, plan), "loop_passed": result.passed}
+
+
+def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:
+    """The next attempt."""
+    number = len(attempts.history)
+    return Task(
+        case,
+        mode="repair" if number else "propose",
+        attempt=number,
+        previous_attempts=_told(attempts.history, case, plan),
+        share_expected_output=plan.share_expected_output,
+        limits=remaining(plan.attempt_limits, plan.limits, attempts.use),
+    )
+
+
+def _outcome(attempts: Attempts, given: AttemptResult, result: CaseResult, plan: TrialPlan) -> TrialOutcome:
+    metadata = {**_loop_metadata(attempts.history, plan), "loop_passed": result.passed}
     recorded = Recorded(trace=[event_json(event) for event in given.events], metadata=metadata)
-    return TrialOutcome(recorded, result, use, retries, calls.rows(), artifacts)
+    return TrialOutcome(
+        recorded, result, attempts.use, attempts.retries, attempts.calls.rows(), attempts.artifacts
+    )
+
+
+_NO_LIMITS = TrialLimits()
 
 
 def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> AttemptLimits:
     """What the next attempt may use: its own limits, or what is left of the trial's."""
+    if limits == _NO_LIMITS:
+        return each
     left: dict[str, Any] = {}
     for name in ("seconds", "steps", "tool_calls", "tokens"):
         limit, own = getattr(limits, name), getattr(each, name)

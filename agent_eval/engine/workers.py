@@ -1,34 +1,40 @@
-"""Several processes score the shards of one suite, the calling process among them.
+"""Processes that work off numbers: shards to score (`parallel_scoring`), trials to run (`trial_workers`).
 
-Workers claim shards from a pipe and send each outcome back over a pipe of their own. They are forked
-where that is safe (Linux, one thread) and started afresh elsewhere. They end when there is nothing left to
-claim, when their parent is gone, or when it stops them.
+Workers claim numbers from one pipe, and each sends what came of them through a pipe of its own. They end when
+there is nothing left to claim, when their parent is gone, or when it stops them.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import fcntl
 import gc
 import os
 import pickle
 import signal
 import struct
-import subprocess
 import sys
+import termios
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any
+from typing import Any, NoReturn
 
-from agent_eval.engine.plan import ScoringJob
-from agent_eval.engine.shard import ShardOutcome, score_shard
-from agent_eval.errors import NotEvaluable
-from agent_eval.judges.base import Judge
+FINISHED = "finished"
+"""What a worker sends last."""
+STOP_SECONDS = 5.0
+"""How long a worker that has finished may take to end."""
+_LOOK_SECONDS = 0.005
+_RESULT_PIPE_BYTES = 1 << 20
+_PR_SET_PDEATHSIG = 1
 
-_FINISHED = "finished"
-_STOP_SECONDS = 5.0
+
+def usable_processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def can_fork() -> bool:
@@ -41,242 +47,276 @@ def can_fork() -> bool:
         return False
 
 
-def score_in_parallel(
-    job: ScoringJob, judges: Sequence[Judge], processes: int
-) -> Generator[ShardOutcome, None, None]:
-    """Score shards, and yield outcomes as they come. After a failed one, no further shard is begun.
+class WorkerDied(Exception):
+    """A worker process ended without saying that it had finished.
 
-    Shards are begun in suite order, so every shard before a failed one is yielded too. Closing the
-    iterator stops the workers.
+    Attributes:
+        code: Its exit code, negative for a signal; None where it is not known.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+    @property
+    def how(self) -> str:
+        """Words that follow "died"."""
+        if self.code is None or self.code >= 0:
+            return f"with exit code {self.code}"
+        with suppress(ValueError):
+            return f"of {signal.Signals(-self.code).name}"
+        return f"of signal {-self.code}"
+
+
+_LENGTH = struct.Struct("=I")
+
+
+class Outbox:
+    """The writing end of a pipe of pickled messages. Any thread may send.
 
     Args:
-        job: What to score.
-        judges: The plan's judges, for this process and those forked from it.
-        processes: How many processes, this one included.
-
-    Raises:
-        NotEvaluable: A worker died.
+        descriptor: The pipe.
     """
-    claims = Claims(len(job.suite.shards))
-    workers: list[Worker] = []
-    fork = can_fork()
-    try:
-        for _ in range(processes - 1):
-            workers.append(ForkedWorker(job, judges, claims, workers) if fork else SpawnedWorker(job, claims))
-        yield from _collect(job, judges, claims, workers)
-    finally:
-        for worker in workers:
-            worker.stop()
-        claims.close()
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Send a message.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more.
+        """
+        data = pickle.dumps(message)
+        rest = memoryview(_LENGTH.pack(len(data)) + data)
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._descriptor)
 
 
-def _collect(
-    job: ScoringJob, judges: Sequence[Judge], claims: Claims, workers: Sequence[Worker]
-) -> Iterator[ShardOutcome]:
-    running = list(workers)
-    unclaimed = True
-    while unclaimed or running:
-        outcomes = []
-        for results in wait([worker.results for worker in running], 0 if unclaimed else None):
-            worker = next(worker for worker in running if worker.results is results)
-            outcome = worker.receive()
-            if outcome is None:
-                running.remove(worker)
-            else:
-                outcomes.append(outcome)
-        if unclaimed:
-            claims.refill()
-            number = claim(claims.reader)
-            if number is None:
-                unclaimed = False
-            else:
-                outcomes.append(score_shard(job, judges, job.suite.shards[number]))
-        for outcome in outcomes:
-            if outcome.error is not None:
-                claims.withdraw()
-            yield outcome
+class Inbox:
+    """The reading end of a pipe of pickled messages.
+
+    Args:
+        descriptor: The pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._begun = bytearray()
+
+    def fileno(self) -> int:
+        """The file descriptor, readable when something has arrived."""
+        return self._descriptor
+
+    def receive(self) -> list[Any]:
+        """Every whole message that has arrived; waits while nothing has.
+
+        Raises:
+            EOFError: The writing end is closed.
+        """
+        data = os.read(self._descriptor, _RESULT_PIPE_BYTES)
+        if not data:
+            raise EOFError
+        self._begun += data
+        messages, start = [], 0
+        while len(self._begun) - start >= _LENGTH.size:
+            body = start + _LENGTH.size
+            end = body + _LENGTH.unpack_from(self._begun, start)[0]
+            if end > len(self._begun):
+                break
+            messages.append(pickle.loads(self._begun[body:end]))  # noqa: S301 - from a process of our own
+            start = end
+        del self._begun[:start]
+        return messages
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._descriptor)
 
 
 class Worker(ABC):
-    """A process that scores shards.
+    """A process that works off numbers.
 
     Attributes:
-        results: Where its outcomes arrive.
+        results: Where what it sends arrives.
+        finished: Whether it said that it has finished, and did not die.
     """
 
-    results: Connection
-    _finished = False
+    results: Inbox
+    finished = False
 
-    def receive(self) -> ShardOutcome | None:
-        """Its next outcome; None when it has finished.
+    def receive(self) -> list[Any]:
+        """What it has sent; waits while it has sent nothing.
 
         Raises:
-            NotEvaluable: It died.
+            WorkerDied: It died.
+            Exception: What it raised.
         """
         try:
-            message = self.results.recv()
-        except (EOFError, OSError):
-            code = self._exit_code()
-            how = f"with exit code {code}" if code is None or code >= 0 else _signal_name(-code)
-            raise NotEvaluable(
-                f"a worker process died {how} while it scored the suite",
-                remedy="It may have run out of memory: run again with more memory or with one worker.",
-                exit_code=code,
-            ) from None
-        self._finished = not isinstance(message, ShardOutcome)
-        if isinstance(message, BaseException):
-            raise message
-        return None if self._finished else message
+            messages = self.results.receive()
+        except EOFError:
+            raise WorkerDied(self._exit_code()) from None
+        if messages and messages[-1] == FINISHED:
+            self.finished = True
+            messages.pop()
+        for message in messages:
+            if isinstance(message, BaseException):
+                self.finished = True
+                raise message
+        return messages
 
     @abstractmethod
     def _exit_code(self) -> int | None:
-        """Exit code of the dead process, negative for a signal."""
+        """Wait a moment for its end: the exit code, negative for a signal; None while it runs."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and wait until it is gone."""
-
-
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
-        return f"of {signal.Signals(number).name}"
-    return f"of signal {number}"
+        """Wait for it if it has finished, end it otherwise."""
 
 
 class ForkedWorker(Worker):
-    """A copy of this process."""
+    """A copy of this process, in a process group of its own with all that it starts.
 
-    def __init__(
-        self, job: ScoringJob, judges: Sequence[Judge], claims: Claims, siblings: Sequence[Worker]
-    ) -> None:
-        self.results, sender = Pipe(duplex=False)
-        inherited = [self.results, *(sibling.results for sibling in siblings)]
-        self._process = get_context("fork").Process(
-            target=_forked, args=(job, judges, claims, inherited, sender, os.getpid()), daemon=True
-        )
-        with _interrupts_blocked():
-            self._process.start()
-        sender.close()
+    Args:
+        do: What it does, given the way to send results.
+        claims: What it claims from.
+        siblings: Workers that were forked before.
+
+    Attributes:
+        pid: Its process id.
+    """
+
+    def __init__(self, do: Callable[[Outbox], None], claims: Claims, siblings: Iterable[Worker]) -> None:
+        reader, writer = os.pipe()
+        with suppress(OSError, AttributeError):  # a small pipe only makes it wait more often
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _RESULT_PIPE_BYTES)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()  # else both processes would write what waits
+        parent = os.getpid()
+        with _signals_blocked():
+            self.pid = os.fork()
+            if not self.pid:
+                inherited = [reader, *(sibling.results.fileno() for sibling in siblings)]
+                _live(do, Outbox(writer), claims, inherited, parent)
+        os.close(writer)
+        self._code: int | None = None
+        self._gone = False
+        self.results = Inbox(reader)
 
     def _exit_code(self) -> int | None:
-        self._process.join(_STOP_SECONDS)
-        return self._process.exitcode
+        self._wait(STOP_SECONDS)
+        return self._code
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended, without waiting for it."""
+        return self._wait(0)
 
     def stop(self) -> None:
         """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
-        if not self._finished:
-            self._process.terminate()
-        self._process.join(_STOP_SECONDS)
-        self._process.kill()
-        self._process.join()
-        self._process.close()
+        if not self.finished:
+            self._signal(signal.SIGTERM)
+        if not self._wait(STOP_SECONDS):
+            self.kill()
         self.results.close()
 
+    def kill(self) -> None:
+        """End it, and what it started, at once."""
+        self._signal(signal.SIGKILL)
+        self._wait(None)
 
-class SpawnedWorker(Worker):
-    """A new interpreter, which loads the judges itself."""
+    def _wait(self, seconds: float | None) -> bool:
+        """Wait for its end. What it started and left in its process group ends with it."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while not self._gone:
+            # Without reaping it: the number of its group is nobody else's until then.
+            flags = os.WEXITED | os.WNOWAIT | (0 if until is None else os.WNOHANG)
+            try:
+                if os.waitid(os.P_PID, self.pid, flags) is not None:
+                    self._signal(signal.SIGKILL)
+                    self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+                    self._gone = True
+                    continue
+            except ChildProcessError:  # this process ignores SIGCHLD, or something else waited for it
+                self._gone = True
+                continue
+            if until is not None and time.monotonic() >= until:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
 
-    def __init__(self, job: ScoringJob, claims: Claims) -> None:
-        self.results, sender = Pipe(duplex=False)
-        main = (
-            "import sys; sys.path[:] = eval(sys.argv[1]); "
-            "from agent_eval.engine.workers import spawned; spawned(*map(int, sys.argv[2:]))"
-        )
-        # In a process group of its own, so that Ctrl-C reaches this process only, which then stops it.
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", main, repr(sys.path), str(claims.reader), str(sender.fileno())],
-            stdin=subprocess.PIPE,
-            pass_fds=(claims.reader, sender.fileno()),
-            process_group=0,
-        )
-        sender.close()
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError), self._process.stdin as stdin:
-            pickle.dump((job, os.getpid()), stdin)
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._gone:
+            for send in (os.killpg, os.kill):  # it may not have founded its group yet
+                with suppress(OSError):
+                    send(self.pid, number)
 
-    def _exit_code(self) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            return self._process.wait(_STOP_SECONDS)
-        return None
 
-    def stop(self) -> None:
-        """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
-        if not self._finished:
-            self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_STOP_SECONDS)
-        self._process.kill()
-        self._process.wait()
-        self.results.close()
+def _live(
+    do: Callable[[Outbox], None], results: Outbox, claims: Claims, inherited: Sequence[int], parent: int
+) -> NoReturn:
+    """What a forked worker does until its end."""
+    code = 1
+    try:
+        _become_worker(claims, inherited, parent)
+        do(results)
+        results.send(FINISHED)
+        code = 0
+    except BrokenPipeError:
+        pass
+    # A defect of this program or of a plug-in: the parent shows it like one of its own.
+    except BaseException as error:
+        with suppress(OSError):
+            results.send(sendable(error))
+    finally:
+        with suppress(BaseException):
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        os._exit(code)
+
+
+def _become_worker(claims: Claims, inherited: Sequence[int], parent: int) -> None:
+    # A group of its own: Ctrl-C reaches the parent only, and what the worker starts ends with the worker.
+    os.setpgid(0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # forgets one that came while both were blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    # What the parent does at its end is not the worker's; what plug-ins and agents register from now on is.
+    atexit._clear()
+    # Else nobody would see the end of these pipes while this process lives.
+    claims.close_writer()
+    for descriptor in inherited:
+        os.close(descriptor)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    gc.freeze()
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Hold Ctrl-C back until a new process has learned to ignore it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _signals_blocked() -> Iterator[None]:
+    """Hold back what would end a new process before it has its own answer to that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _forked(
-    job: ScoringJob,
-    judges: Sequence[Judge],
-    claims: Claims,
-    inherited: Sequence[Connection],
-    sender: Connection,
-    parent: int,
-) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # Else nobody would see the end of these pipes while this process lives.
-    claims.close_writer()
-    for connection in inherited:
-        connection.close()
-    gc.freeze()
-    work(job, judges, claims.reader, sender, parent)
-
-
-def spawned(reader: int, results: int) -> None:
-    """Entry point of a `SpawnedWorker`: reads its job from standard input.
-
-    Args:
-        reader: File descriptor to claim from.
-        results: File descriptor to send outcomes to.
-    """
-    sender: Connection[Any, Any] = Connection(results, readable=False)
-    job, parent = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the process that started this one
-    work(job, job.plan.load(), reader, sender, parent)
-
-
-def work(
-    job: ScoringJob, judges: Sequence[Judge], reader: int, results: Connection[Any, Any], parent: int
-) -> None:
-    """Score shards until none is left or the parent is gone; what a worker does.
-
-    Args:
-        job: What to score.
-        judges: The plan's judges.
-        reader: File descriptor to claim from.
-        results: Where outcomes go.
-        parent: Process id of who waits for them.
-    """
-    with suppress(BrokenPipeError), results:
-        try:
-            while (number := claim(reader)) is not None:
-                if os.getppid() != parent:
-                    return
-                results.send(score_shard(job, judges, job.suite.shards[number]))
-            results.send(_FINISHED)
-        except BrokenPipeError:
-            return
-        # A defect of this program or of a plug-in: the parent shows it like one of its own.
-        except Exception as error:
-            results.send(_sendable(error))
-
-
-def _sendable(error: Exception) -> Exception:
+def sendable(error: BaseException) -> BaseException:
+    """The error itself, or one that says the same where it cannot be sent."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made one line above
     except Exception:
@@ -284,40 +324,59 @@ def _sendable(error: Exception) -> Exception:
     return error
 
 
-_NUMBER = struct.Struct("=I")
+_NUMBER = struct.Struct("=Q")
 _PIPE_BYTES = 1 << 16
 
 
 class Claims:
-    """The numbers of the shards that nobody has claimed yet, in suite order.
+    """Numbers that workers claim, each once and in order: a pipe that several processes read.
+
+    A read takes one number and nothing is locked, so a process that is killed takes nothing with it but the
+    numbers it had claimed.
 
     Args:
-        count: How many shards there are.
-        first: Number of the first one that is to be claimed.
+        numbers: What there is to claim; taken from as the pipe has room.
     """
 
-    def __init__(self, count: int, first: int = 0) -> None:
+    def __init__(self, numbers: Iterable[int]) -> None:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
-        self._next, self._count = first, count
-        self.refill()
+        self._numbers = iter(numbers)
+        self._next: int | None = None
 
-    def refill(self) -> None:
-        """Put numbers into the pipe until it is full, or all are in and its end is closed."""
-        while self._next < self._count:
+    def refill(self, most: int | None = None) -> list[int]:
+        """Put numbers into the pipe until it is full or has `most` more, and close its end after the last.
+
+        Returns:
+            Those that were put in.
+        """
+        put: list[int] = []
+        while self._writer >= 0 and (most is None or len(put) < most):
+            if self._next is None:
+                self._next = next(self._numbers, None)
+            if self._next is None:
+                self.close_writer()
+                break
             try:
                 os.write(self._writer, _NUMBER.pack(self._next))
             except BlockingIOError:
-                return
-            self._next += 1
-        self.close_writer()
+                break
+            put.append(self._next)
+            self._next = None
+        return put
 
-    def withdraw(self) -> None:
-        """Take back what nobody has claimed."""
-        self._next = self._count
+    def waiting(self) -> int:
+        """How many numbers are in the pipe."""
+        size = fcntl.ioctl(self.reader, termios.FIONREAD, b"\0\0\0\0")
+        return int.from_bytes(size, sys.byteorder) // _NUMBER.size
+
+    def withdraw(self) -> list[int]:
+        """Take back what nobody has claimed. Returns what was in the pipe."""
         self.close_writer()
-        while os.read(self.reader, _PIPE_BYTES):
-            pass
+        taken = b""
+        while data := os.read(self.reader, _PIPE_BYTES):
+            taken += data
+        return [number for (number,) in _NUMBER.iter_unpack(taken)]
 
     def close_writer(self) -> None:
         """Say that no more numbers come. Every process that holds the pipe has to."""

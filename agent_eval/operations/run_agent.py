@@ -240,6 +240,8 @@ class _Run:
             trials=self.how.trials,
             policy=self.plan.case_policy,
             parallel=None if self.how.parallel == "auto" else self.how.parallel,
+            # Live tools may keep something between calls, which all trials of a run share.
+            workers=1 if self.how.tools else self.spec.judging.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,

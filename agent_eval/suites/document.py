@@ -6,7 +6,8 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -73,6 +74,15 @@ class Document(ABC):
             NotEvaluable: The file changed or vanished since it was opened.
         """
 
+    def case_at(self, position: int) -> RawCase:
+        """One case, read by itself. Raises like `read`.
+
+        Args:
+            position: From 0, among all cases.
+        """
+        shard = self.shards[position // SHARD_CASES]
+        return next(islice(self.read(shard), position - shard.first, None))
+
     def read_all(self) -> Iterator[RawCase]:
         """Every case, one at a time. Raises like `read`."""
         for shard in self.shards:
@@ -125,7 +135,11 @@ class WholeDocument(Document):
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """The cases of a shard."""
         for position in range(shard.first, shard.first + shard.count):
-            yield RawCase(Place(position), self._cases[position])
+            yield self.case_at(position)
+
+    def case_at(self, position: int) -> RawCase:
+        """The case at a position, which is in memory."""
+        return RawCase(Place(position), self._cases[position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +194,12 @@ def _version_problems(header: SuiteHeader, line: int | None) -> Iterator[Problem
     in_metadata = header.metadata.get("schema_version")
     readable = ", ".join(READABLE_SCHEMA_VERSIONS)
     stated = {"schema_version": header.schema_version, "metadata.schema_version": in_metadata}
-    for field, version in stated.items():
+    for name, version in stated.items():
         if version is not None and version not in READABLE_SCHEMA_VERSIONS:
             yield Problem(
-                f"{field} {shown(version)} is not a version this program reads ({readable})",
+                f"{name} {shown(version)} is not a version this program reads ({readable})",
                 f"State one of {readable}, or use a newer agent-eval.",
-                field,
+                name,
                 line=line,
             )
     if None not in stated.values() and in_metadata != header.schema_version:
@@ -265,6 +279,19 @@ def duplicate_problem(case_id: str, first: Place, second: Place) -> Problem:
 MAX_LINE_BYTES = DEFAULT_LIMITS.max_bytes
 
 
+_MOST_REMEMBERED_BYTES = 4 << 20
+"""Of the lines of a shard; of larger ones only their places are remembered."""
+
+
+@dataclass(slots=True)
+class _ShardLines:
+    """The lines of a shard that hold cases: offset and number of each, and what is in it."""
+
+    shard: Shard
+    places: list[tuple[int, int]] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+
+
 class JsonLinesDocument(Document):
     """Scans the file once for its digest and the places of its shards.
 
@@ -280,6 +307,7 @@ class JsonLinesDocument(Document):
         self.path = path
         self.problems = []
         self.shards = []
+        self._remembered: _ShardLines | None = None
         with open_regular(path) as file:
             self._fingerprint = _fingerprint(file)
             self._scan(file)
@@ -341,23 +369,61 @@ class JsonLinesDocument(Document):
 
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """The cases of a shard, one line at a time. Raises like `Document.read`."""
-        position, end = shard.first, shard.first + shard.count
-        with open_regular(self.path) as file:
-            if _fingerprint(file) != self._fingerprint:
-                raise NotEvaluable(
-                    f"{self.path}: changed while it was being read",
-                    remedy="Do not write to a suite while it is evaluated; run again.",
-                    file=str(self.path),
-                )
-            file.seek(shard.offset)
-            for line, content in enumerate(_lines(file, self.path), start=shard.line):
-                if _is_blank(content):
-                    continue
-                raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
-                yield RawCase(Place(position, line), raw, encoded)
-                position += 1
-                if position == end:
+        with self._open() as file:
+            for position, (_, line, content) in enumerate(self._lines_of(shard, file), start=shard.first):
+                yield self._case(position, line, content)
+
+    def case_at(self, position: int) -> RawCase:
+        """The case at a position. Its shard is remembered until a case of another one is read."""
+        shard = self.shards[position // SHARD_CASES]
+        found = self._remembered
+        if found is None or found.shard is not shard:
+            found = self._remembered = self._remember(shard)
+        offset, line = found.places[position - shard.first]
+        if found.lines:
+            return self._case(position, line, found.lines[position - shard.first])
+        with self._open() as file:
+            file.seek(offset)
+            return self._case(position, line, next(_lines(file, self.path)))
+
+    def _remember(self, shard: Shard) -> _ShardLines:
+        remembered, size = _ShardLines(shard), 0
+        with self._open() as file:
+            for offset, line, content in self._lines_of(shard, file):
+                remembered.places.append((offset, line))
+                size += len(content)
+                if size <= _MOST_REMEMBERED_BYTES:
+                    remembered.lines.append(content)
+        if size > _MOST_REMEMBERED_BYTES:
+            remembered.lines.clear()
+        return remembered
+
+    def _open(self) -> BinaryIO:
+        file = open_regular(self.path)
+        if _fingerprint(file) == self._fingerprint:
+            return file
+        file.close()
+        raise NotEvaluable(
+            f"{self.path}: changed while it was being read",
+            remedy="Do not write to a suite while it is evaluated; run again.",
+            file=str(self.path),
+        )
+
+    def _lines_of(self, shard: Shard, file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+        """Offset, number and content of each line of a shard that holds a case."""
+        file.seek(shard.offset)
+        offset, cases = shard.offset, 0
+        for line, content in enumerate(_lines(file, self.path), start=shard.line):
+            if not _is_blank(content):
+                yield offset, line, content
+                cases += 1
+                if cases == shard.count:
                     return
+            offset += len(content)
+
+    def _case(self, position: int, line: int, content: bytes) -> RawCase:
+        raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
+        return RawCase(Place(position, line), raw, encoded)
 
 
 def _fingerprint(file: BinaryIO) -> tuple[int, ...]:

@@ -50,6 +50,10 @@ class Selection(Document):
                     if number == len(wanted):
                         return
 
+    def case_at(self, position: int) -> RawCase:
+        """The selected case at a position among the selected ones. Raises like `Document.read`."""
+        return self.whole.case_at(self.positions[position])
+
 
 def select(suite: SuiteSource, positions: Iterable[int]) -> SuiteSource:
     """The suite with the cases at these positions only, which rise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, ToolAnswer
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, LocalAgent, ToolAnswer
 from agent_eval.agents.catalog import AGENTS, open_agent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
@@ -272,12 +273,29 @@ def test_function_is_called_from_threads_that_do_not_pile_up() -> None:
     assert threading.active_count() <= before
 
 
-@pytest.mark.parametrize(
-    "spec", ["no_such_module:f", "agent_functions_b:missing", "agent_functions_b:not_callable"]
-)
-def test_function_that_cannot_be_used(spec: str) -> None:
-    with pytest.raises(UsageError, match="agent"):
+@pytest.mark.parametrize("spec", ["no_such_module:f", "no_such_package.module:f", ":f", "..x:f", "json"])
+def test_function_that_cannot_be_there(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"the agent .* cannot be loaded"):
         open_agent(f"python:{spec}")
+
+
+@pytest.mark.parametrize("name", ["missing", "not_callable", "hello.missing"])
+def test_function_that_cannot_be_used(name: str) -> None:
+    agent = open_agent(f"python:agent_functions_b:{name}")
+    assert isinstance(agent, LocalAgent)
+    with pytest.raises(UsageError, match=r"the agent .* (cannot be loaded|is not a function)"):
+        agent.load()
+
+
+def test_a_function_is_not_imported_before_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent_functions_c.py").write_text("def agent(task): return 'hello'")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    agent = open_agent("python:agent_functions_c:agent")
+    assert "agent_functions_c" not in sys.modules
+    task = make_task("hi")
+    assert agent.attempt(task, around(task)).output == "hello"
 
 
 def test_recorded_agent_gives_the_trace_back() -> None:

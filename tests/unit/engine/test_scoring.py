@@ -49,7 +49,7 @@ def cannot_fork() -> NoReturn:
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of starting workers."""
     if request.param == "spawn":
-        monkeypatch.setattr("agent_eval.engine.workers.can_fork", lambda: False)
+        monkeypatch.setattr("agent_eval.engine.parallel_scoring.can_fork", lambda: False)
     elif not can_fork():
         cannot_fork()
     return str(request.param)

@@ -9,48 +9,94 @@ import sys
 import textwrap
 import threading
 import time
-from multiprocessing.connection import Pipe
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from agent_eval.engine.parallel_scoring import score_claimed
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.shard import ShardOutcome
-from agent_eval.engine.workers import Claims, can_fork, claim, work
+from agent_eval.engine.workers import Claims, Inbox, Outbox, can_fork, claim
 from agent_eval.evidence.writer import PackTarget
 from tests.unit.engine.conftest import MakeSuite
 
 PROJECT = Path(__file__).parents[3]
 
 
-def test_numbers_are_claimed_once_in_order() -> None:
-    claims = Claims(5)
-    assert [claim(claims.reader) for _ in range(7)] == [0, 1, 2, 3, 4, None, None]
+@pytest.fixture
+def claims() -> Iterator[Claims]:
+    claims = Claims(range(50_000))
+    yield claims
     claims.close()
 
 
-def test_more_numbers_than_the_pipe_holds_follow_as_it_empties() -> None:
-    count = 50_000
-    claims = Claims(count)
-    seen = []
+@pytest.fixture
+def mail() -> Iterator[tuple[Inbox, Outbox]]:
+    reader, writer = os.pipe()
+    inbox, outbox = Inbox(reader), Outbox(writer)
+    yield inbox, outbox
+    for end in (reader, writer):
+        with suppress(OSError):
+            os.close(end)
+
+
+def test_numbers_are_claimed_once_in_order() -> None:
+    claims = Claims([0, 1, 2, 30, 4])
+    assert claims.refill() == [0, 1, 2, 30, 4]
+    assert claims.waiting() == 5
+    assert [claim(claims.reader) for _ in range(7)] == [0, 1, 2, 30, 4, None, None]
+    claims.close()
+
+
+def test_more_numbers_than_the_pipe_holds_follow_as_it_empties(claims: Claims) -> None:
+    put, seen = [], []
     while True:
-        claims.refill()
+        put += claims.refill()
         number = claim(claims.reader)
         if number is None:
             break
         seen.append(number)
-    claims.close()
-    assert seen == list(range(count))
+    assert seen == put == list(range(50_000))
 
 
-def test_withdrawn_numbers_are_claimed_by_nobody() -> None:
-    claims = Claims(50_000)
+def test_no_more_numbers_are_handed_out_than_asked_for(claims: Claims) -> None:
+    assert claims.refill(2) == [0, 1]
+    assert claims.waiting() == 2
     assert claim(claims.reader) == 0
-    claims.withdraw()
-    claims.refill()
+    assert claims.refill(1) == [2]
+    assert claims.refill(0) == []
+    assert claims.waiting() == 2
+
+
+def test_withdrawn_numbers_are_claimed_by_nobody(claims: Claims) -> None:
+    claims.refill(4)
+    assert claim(claims.reader) == 0
+    assert claims.withdraw() == [1, 2, 3]
+    assert claims.refill() == []
     assert claim(claims.reader) is None
-    claims.withdraw()
-    claims.close()
+    assert claims.withdraw() == []
+
+
+def test_messages_arrive_whole_and_in_order_however_they_are_cut(mail: tuple[Inbox, Outbox]) -> None:
+    inbox, outbox = mail
+    sent = [{"number": number, "text": "x" * (number * 5000)} for number in range(100)]
+
+    def send() -> None:
+        for message in sent:
+            outbox.send(message)
+        outbox.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    received: list[object] = []
+    while len(received) < len(sent):
+        received += inbox.receive()
+    sender.join()
+    assert received == sent
+    with pytest.raises(EOFError):
+        inbox.receive()
 
 
 def test_process_with_several_threads_is_not_forked() -> None:
@@ -78,39 +124,41 @@ def job(make_suite: MakeSuite, tmp_path: Path) -> ScoringJob:
     return ScoringJob(make_suite(600), JudgePlan(("policy",)), target)
 
 
-def test_worker_sends_every_outcome_and_says_when_it_is_done(job: ScoringJob) -> None:
-    claims = Claims(3)
-    receiver, sender = Pipe(duplex=False)
-    work(job, job.plan.load(), claims.reader, sender, os.getppid())
-    outcomes = [receiver.recv() for _ in range(3)]
+def test_worker_sends_the_outcome_of_every_shard_it_claims(
+    job: ScoringJob, mail: tuple[Inbox, Outbox]
+) -> None:
+    claims = Claims(range(3))
+    claims.refill()
+    score_claimed(job, job.plan.load(), claims.reader, mail[1])
+    outcomes = mail[0].receive()
     assert all(isinstance(outcome, ShardOutcome) for outcome in outcomes)
     assert [(outcome.index, len(outcome.ids), outcome.error) for outcome in outcomes] == [
         (0, 250, None),
         (1, 250, None),
         (2, 100, None),
     ]
-    assert receiver.recv() == "finished"
-    with pytest.raises(EOFError):
-        receiver.recv()
-    receiver.close()
     claims.close()
 
 
-def test_worker_stops_when_its_parent_is_gone(job: ScoringJob) -> None:
-    claims = Claims(3)
-    receiver, sender = Pipe(duplex=False)
-    work(job, job.plan.load(), claims.reader, sender, parent=-1)
-    with pytest.raises(EOFError):
-        receiver.recv()
-    receiver.close()
+def test_worker_stops_when_its_parent_is_gone(
+    job: ScoringJob, mail: tuple[Inbox, Outbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = Claims(range(3))
+    claims.refill()
+    parents = iter([1234, 1234, 1])
+    monkeypatch.setattr(os, "getppid", lambda: next(parents))
+    score_claimed(job, job.plan.load(), claims.reader, mail[1])
+    assert len(mail[0].receive()) == 1
+    assert claim(claims.reader) == 1
     claims.close()
 
 
-def test_worker_stops_when_nobody_listens(job: ScoringJob) -> None:
-    claims = Claims(3)
-    receiver, sender = Pipe(duplex=False)
-    receiver.close()
-    work(job, job.plan.load(), claims.reader, sender, os.getppid())
+def test_worker_stops_when_nobody_listens(job: ScoringJob, mail: tuple[Inbox, Outbox]) -> None:
+    claims = Claims(range(3))
+    claims.refill()
+    mail[0].close()
+    with pytest.raises(BrokenPipeError):
+        score_claimed(job, job.plan.load(), claims.reader, mail[1])
     assert claim(claims.reader) == 1
     claims.close()
 
@@ -120,12 +168,12 @@ SCRIPT = textwrap.dedent(
     import os, sys
     from pathlib import Path
     from agent_eval.contracts import RunConfig
-    from agent_eval.engine import JudgePlan, score_suite, workers
+    from agent_eval.engine import JudgePlan, parallel_scoring, score_suite
     from agent_eval.suites import open_suite
 
     suite, out, judge, fork = sys.argv[1:]
     if fork == "spawn":
-        workers.can_fork = lambda: False
+        parallel_scoring.can_fork = lambda: False
     os.environ["AGENT_EVAL_TEST_PARENT"] = str(os.getpid())
     config = RunConfig(run_id="r", dataset_id="d", started_at="2026-01-01T00:00:00Z", judges=[judge])
     score_suite(open_suite(Path(suite)), JudgePlan((judge,)), config, Path(out), workers=3)

@@ -1,0 +1,401 @@
+"""Agents that are Python functions run in forked workers: what one does to its process is its own failure.
+
+Every test runs the command line as a process of its own, which has one thread and so can be forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.storage.journal import decode
+from tests.e2e.program import Ended, agent_eval, environment, tree
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+
+CASES = 12
+BAD = "case-5"
+SECONDS = "2"
+
+FUNCTIONS = """
+import asyncio, ctypes, os, re, signal, subprocess, sys, time
+from pathlib import Path
+
+HERE = os.getpid()
+CALLS = [{"tool": "lookup", "arguments": {"n": 1}}]
+
+def is_bad(task): return task["case_id"] == "case-5"
+def log(text):
+    with open("log", "a") as file: file.write(text + "\\n")
+
+def plain(task, call_tool):
+    found = call_tool("lookup", {"n": 1})
+    if task["case_id"] == "case-3": raise ValueError("three")
+    bad = task["mode"] == "propose" and int(task["case_id"][5:]) % 4 == 0
+    return {"assistant_output": f"found {found}", "tool_calls": [{"tool": "bad"}] if bad else []}
+
+def segfaults(task):
+    if is_bad(task): ctypes.string_at(0)
+    return "ok"
+def exits(task):
+    if is_bad(task): os._exit(3)
+    return "ok"
+def is_killed(task):
+    if is_bad(task):
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+    return "ok"
+def slow_and_exits(task):
+    if is_bad(task): os._exit(3)
+    time.sleep(0.3)
+    log(task["case_id"])
+    return "ok"
+
+def crashes_once(task):
+    if is_bad(task) and task["mode"] == "propose": os._exit(3)
+    return {"assistant_output": "ok", "tool_calls": CALLS}
+def crashes_when_repairing(task):
+    if is_bad(task) and task["mode"] == "repair": os._exit(3)
+    return {"assistant_output": "first", "tool_calls": [{"tool": "bad"}] if is_bad(task) else CALLS}
+
+def hangs(task, call_tool):
+    if is_bad(task):
+        call_tool("lookup", {"n": 1})
+        child = subprocess.Popen(["sleep", "60"])
+        log(f"{os.getpid()} {child.pid}")
+        while True:
+            try: time.sleep(60)
+            except Exception: pass
+    return "ok"
+def never_lets_go(task):
+    if is_bad(task): re.match(r"(a+)+$", "a" * 60 + "b")
+    return "ok"
+def catches_everything(task):
+    while is_bad(task):
+        try: time.sleep(60)
+        except BaseException: log("caught")
+    return "ok"
+
+def two_processes(task):
+    Path(f"process-{os.getpid()}").touch()
+    until = time.monotonic() + 60
+    while len(list(Path().glob("process-*"))) < 2 and time.monotonic() < until: time.sleep(0.01)
+    return f"{HERE == os.getpid()}"
+
+def costs(task):
+    log(task["case_id"])
+    return {"assistant_output": "ok", "cost_usd": 1.0}
+def forks(task):
+    if os.fork() == 0:
+        return "the child comes back as well"
+    os.wait()
+    return "ok"
+
+clients = []
+async def on_one_loop(task, call_tool):
+    loop = asyncio.get_running_loop()
+    clients.append(loop)
+    await asyncio.sleep(0.01)
+    if task["case_id"] == "case-4": sys.exit(4)
+    if is_bad(task): await asyncio.sleep(60)
+    return f"{call_tool('lookup', {'n': 1})} {all(client is loop for client in clients)}"
+
+def logged(task):
+    log(task["case_id"])
+    time.sleep(0.02)
+    return {"assistant_output": "x" * 3000, "tool_calls": CALLS}
+def takes_a_second(task):
+    Path(f"begun-{os.getpid()}").touch()
+    time.sleep(1)
+    return "ok"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    metadata = {"tool_responses": {"lookup": "something"}}
+    cases = [
+        {"case_id": f"case-{number}", "policy": {"forbidden_tools": ["bad"]}, "metadata": metadata}
+        for number in range(CASES)
+    ]
+    rows = [{"dataset_id": "d"}, *cases]
+    (tmp_path / "suite.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def run(place: Path, function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> Ended:
+    return agent_eval(*command(function, *more, out=out, suite=suite), cwd=place)
+
+
+def command(function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> list[str]:
+    of_run = ["run", "--suite", suite, "--out", out, "--run-id", "r", "--layout", "files"]
+    return [*of_run, "--command-timeout-seconds", SECONDS, "--agent", f"python:functions:{function}", *more]
+
+
+def errors(place: Path) -> dict[str, tuple[str, str]]:
+    """Case id to failure and reason, of each case that the agent did not come to the end of."""
+    found = {}
+    for path in (place / "out/cases").glob("*/verdicts.json"):
+        row = json.loads(path.read_text())
+        for verdict in row["verdicts"]:
+            if verdict["judge_id"] == "execution" and verdict["outcome"] == "error":
+                found[row["case_id"]] = (verdict["failure"], verdict["reason"])
+    return found
+
+
+def case(place: Path, case_id: str) -> dict[str, Any]:
+    for path in (place / "out/cases").glob("*/trajectory.json"):
+        found: dict[str, Any] = json.loads(path.read_text())
+        if found["case_id"] == case_id:
+            return found
+    raise AssertionError(case_id)
+
+
+def log(place: Path) -> list[str]:
+    return (place / "log").read_text().splitlines()
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+def test_the_pack_does_not_depend_on_the_number_of_workers_and_threads(place: Path) -> None:
+    more = ["--trials", "2", "--max-repairs", "1"]
+    ways = [
+        ["--workers", "1"], ["--workers", "1", "--parallel", "3"], [], ["--parallel", "2"],
+        ["--parallel", "3", "--workers", "2"], ["--parallel", "7", "--workers", "2"],
+    ]  # fmt: skip
+    for number, way in enumerate(ways):
+        ended = run(place, "plain", *more, *way, out=f"out-{number}")
+        assert ended.json()["summary"]["error_cases"] == 1
+    first, *others = [tree(place / f"out-{number}") for number in range(len(ways))]
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("suite", ["suite.json", "suite.jsonl"])
+def test_a_part_of_a_suite_is_run_in_workers(place: Path, suite: str) -> None:
+    rows = [json.loads(line) for line in (place / "suite.jsonl").read_text().splitlines()]
+    (place / "suite.json").write_text(json.dumps({**rows[0], "cases": rows[1:]}))
+    for out, workers in (("out", "2"), ("threads", "1")):
+        more = ["--case", "case-2", "--case", "case-9", "--parallel", "2", "--workers", workers]
+        assert run(place, "plain", *more, out=out, suite=suite).json()["summary"]["total_cases"] == 2
+    assert tree(place / "out") == tree(place / "threads")
+
+
+@pytest.mark.parametrize("parallel", ["1", "2", "6"])
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [("segfaults", "of SIGSEGV"), ("exits", "with exit code 3"), ("is_killed", "of SIGKILL")],
+)
+def test_a_function_that_ends_its_process_has_failed_and_no_other_case(
+    place: Path, function: str, how: str, parallel: str
+) -> None:
+    summary = run(place, function, "--parallel", parallel, "--workers", "2").json()["summary"]
+    assert (summary["total_cases"], summary["error_cases"]) == (CASES, 1)
+    assert errors(place) == {BAD: ("agent_error", f"the agent ended its process: it died {how}")}
+
+
+def test_what_ran_in_the_same_process_as_a_crash_is_run_again(place: Path) -> None:
+    assert run(place, "slow_and_exits", "--parallel", "24", "--workers", "2").json()["complete"]
+    assert list(errors(place)) == [BAD]
+    assert set(log(place)) == {f"case-{number}" for number in range(CASES)} - {BAD}
+
+
+def test_a_crash_is_repaired_by_the_next_attempt(place: Path) -> None:
+    assert run(place, "crashes_once", "--max-repairs", "1").json()["summary"]["error_cases"] == 0
+    first, second = case(place, BAD)["metadata"]["attempt_history"]
+    assert (first["failure"], first["mode"]) == ("agent_error", "propose")
+    assert (second["response"]["assistant_output"], second["mode"]) == ("ok", "repair")
+
+
+def test_a_crash_of_a_repair_keeps_the_attempts_before_it(place: Path) -> None:
+    run(place, "crashes_when_repairing", "--max-repairs", "1", "--parallel", "2")
+    first, second = case(place, BAD)["metadata"]["attempt_history"]
+    assert first["response"]["tool_calls"] == [{"tool": "bad", "arguments": {}}]
+    assert (second["attempt"], second["failure"]) == (1, "agent_error")
+    assert list(errors(place)) == [BAD]
+
+
+@pytest.mark.parametrize("parallel", ["1", "6"])
+def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, parallel: str) -> None:
+    run(place, "hangs", "--parallel", parallel, "--workers", "2")
+    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
+    kinds = [(event["actor"], event["type"]) for event in case(place, BAD)["trace"]]
+    assert kinds == [
+        ("user", "message"),
+        ("agent", "tool_call"),
+        ("tool", "tool_result"),
+        ("agent", "message"),
+    ]
+    assert not [pid for pid in log(place)[0].split() if is_running(int(pid))]
+
+
+@pytest.mark.parametrize("function", ["never_lets_go", "catches_everything"])
+def test_a_function_that_cannot_be_interrupted_is_killed(place: Path, function: str) -> None:
+    run(place, function, "--parallel", "2")
+    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
+
+
+def test_one_that_holds_up_its_whole_process_is_told_from_those_it_holds_up(place: Path) -> None:
+    run(place, "never_lets_go", "--parallel", "6", "--workers", "2")
+    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
+
+
+def test_workers_are_processes_that_import_the_agent_themselves(place: Path) -> None:
+    assert run(place, "two_processes", "--parallel", "2", "--workers", "2").json()["complete"]
+    assert {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"True"}
+    assert len(list(place.glob("process-*"))) == 2
+
+
+def test_a_run_may_be_kept_to_one_process(place: Path) -> None:
+    (place / "process-0").touch()
+    assert run(place, "two_processes", "--parallel", "2", "--workers", "1").json()["complete"]
+    assert len(list(place.glob("process-*"))) == 2, "the one of this test, and the one of the program"
+
+
+def test_no_trial_begins_once_the_cost_limit_is_reached(place: Path) -> None:
+    ended = run(place, "costs", "--max-run-cost", "3")
+    assert ended.code == 4
+    assert json.loads(ended.out)["cost_usd"] == 3
+    assert log(place) == ["case-0", "case-1", "case-2"]
+
+
+def test_a_process_that_the_function_forks_does_not_run_trials(place: Path) -> None:
+    assert run(place, "forks").json()["summary"]["passed_cases"] == CASES
+    assert errors(place) == {}
+    assert {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"ok"}
+
+
+@pytest.mark.parametrize("way", [["--workers", "1"], ["--parallel", "1"], ["--parallel", "6"]])
+def test_async_functions_share_one_event_loop(place: Path, way: list[str]) -> None:
+    ended = run(place, "on_one_loop", *way)
+    assert ended.code == 0, ended.err
+    assert errors(place) == {
+        BAD: ("timeout", "the agent did not end within 2 s"),
+        "case-4": ("agent_error", "the agent raised SystemExit: 4"),
+    }
+    assert case(place, "case-7")["trace"][-1]["output"] == "something True"
+
+
+@pytest.mark.parametrize("way", [["--workers", "1"], ["--parallel", "2"]])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("raise ImportError('no such thing')", "cannot be loaded: ImportError: no such thing"),
+        ("agent = 3", "is not a function"),
+    ],
+)
+def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(
+    place: Path, text: str, problem: str, way: list[str]
+) -> None:
+    (place / "broken.py").write_text(text)
+    arguments = ["run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent", *way]
+    ended = agent_eval(*arguments, cwd=place)
+    assert (ended.code, ended.error["code"]) == (2, "usage_error")
+    assert problem in ended.error["message"]
+    assert not list(place.glob("out*"))
+
+
+def test_an_agent_that_ends_the_process_when_it_is_imported_cannot_be_evaluated(place: Path) -> None:
+    (place / "broken.py").write_text("import os; os._exit(7)")
+    arguments = ["run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent"]
+    ended = agent_eval(*arguments, cwd=place)
+    assert (ended.code, ended.error["details"]["exit_code"]) == (4, 7)
+    assert ended.error["message"] == "a worker process died with exit code 7 while it loaded the agent"
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a run in a process group of its own."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def popen(function: str, *more: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent_eval", *command(function, *more)],
+            cwd=place,
+            # What is killed leaves broken coverage data behind.
+            env={name: value for name, value in environment().items() if not name.startswith("COVERAGE_")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        started.append(process)
+        return process
+
+    yield popen
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resumed(
+    place: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    process = start("takes_a_second", "--parallel", "2", "--workers", "2")
+    wait_until(lambda: len(list(place.glob("begun-*"))) == 2, "two trials have begun")
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    done = json.loads(out)["summary"]["total_cases"]
+    assert 0 < done < CASES
+    assert not [path for path in place.glob("begun-*") if is_running(int(path.name.split("-")[1]))]
+    resumed = run(place, "takes_a_second", "--parallel", "12", "--workers", "2", "--resume").json()
+    assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
+
+
+def test_killed_at_any_moment_a_run_leaves_no_worker_and_loses_nothing(
+    place: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    more = ["--parallel", "3", "--workers", "2", "--trials", "4", "--resume"]
+    for finished in (1, 9, 20, 33):
+        process = start("logged", *more)
+        wait_until(lambda least=finished: len(journalled(place)) >= least, "trials have finished")
+        process.kill()
+        process.communicate()
+    done, before = journalled(place), Counter(log(place))
+    assert len(done) == len(set(done)), "a trial is twice in the journal"
+    assert start("logged", *more).wait(60) == 0
+    again = Counter(log(place)) - before
+    kept = Counter(case_id for case_id, _ in done)
+    assert again == Counter({f"case-{number}": 4 for number in range(CASES)}) - kept
+    assert not (place / "out.journal").exists()
+
+
+def journalled(place: Path) -> list[tuple[str, int]]:
+    """Case and number of every trial in the journal, read without the program's help."""
+    try:
+        lines = (place / "out.journal").read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines[1:]:
+        try:
+            record = decode(line)
+        except ValueError:
+            assert line is lines[-1]
+        else:
+            found.append((record["case_id"], record["trial"]))
+    return found
