@@ -13,6 +13,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 
+from typing_extensions import override
+
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.engine.shard import ShardOutcome, score_shard
 from agent_eval.engine.workers import (
@@ -139,13 +141,14 @@ class SpawnedWorker(Worker):
         with suppress(BrokenPipeError), self._process.stdin as stdin:
             pickle.dump(job, stdin)
 
-    def _exit_code(self) -> int | None:
+    @override
+    def exit_code(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(STOP_SECONDS)
         return None
 
+    @override
     def stop(self) -> None:
-        """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
         if not self.finished:
             self._process.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -267,7 +267,7 @@ class TrialWorkers:
                 worker.is_late = True
                 worker.kill()
             if worker.has_ended() and not self._selector_has(worker):
-                self._bury(worker, WorkerDied(worker.exit_code))
+                self._bury(worker, WorkerDied(worker.exit_code()))
 
     def _selector_has(self, worker: _TrialWorker) -> bool:
         """Whether something that the worker sent is still to be read, or the end of it."""
@@ -357,11 +357,6 @@ class _TrialWorker(ForkedWorker):
             _Inside(job, board, claims.reader, places, results).work(reruns)
 
         super().__init__(work, claims, siblings)
-
-    @property
-    def exit_code(self) -> int | None:
-        """How it ended."""
-        return self._exit_code()
 
 
 class _Thread(TrialWatch):

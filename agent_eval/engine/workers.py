@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
+from typing_extensions import override
+
 FINISHED = "finished"
 """What a worker sends last."""
 STOP_SECONDS = 5.0
@@ -161,7 +163,7 @@ class Worker(ABC):
         try:
             messages = self.results.receive()
         except EOFError:
-            raise WorkerDied(self._exit_code()) from None
+            raise WorkerDied(self.exit_code()) from None
         if messages and messages[-1] == FINISHED:
             self.finished = True
             messages.pop()
@@ -172,7 +174,7 @@ class Worker(ABC):
         return messages
 
     @abstractmethod
-    def _exit_code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Wait a moment for its end: the exit code, negative for a signal; None while it runs."""
 
     @abstractmethod
@@ -210,7 +212,8 @@ class ForkedWorker(Worker):
         self._gone = False
         self.results = Inbox(reader)
 
-    def _exit_code(self) -> int | None:
+    @override
+    def exit_code(self) -> int | None:
         self._wait(STOP_SECONDS)
         return self._code
 
@@ -218,8 +221,8 @@ class ForkedWorker(Worker):
         """Whether the process has ended, without waiting for it."""
         return self._wait(0)
 
+    @override
     def stop(self) -> None:
-        """Wait for it if it has finished; end it otherwise, for what it writes nobody will see."""
         if not self.finished:
             self._signal(signal.SIGTERM)
         if not self._wait(STOP_SECONDS):

@@ -72,7 +72,7 @@ RUN: tuple[Option, ...] = (
     Option(
         "workers",
         "integer",
-        "Processes that judge; as many as help when not given.",
+        "Processes that judge, and call a Python function; as many as help when not given.",
         goes_to="judging.workers",
         commands=("run", "run-loop", "rejudge"),
         metavar="N",

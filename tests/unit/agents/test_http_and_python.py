@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ import pytest
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, LocalAgent, ToolAnswer
 from agent_eval.agents.catalog import AGENTS, open_agent
+from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Retries, around, make_task, told
 
 FUNCTIONS = """
-import sys, threading, time
+import asyncio, sys, threading, time
 release = threading.Event()
 def hello(task): return {"assistant_output": f"{task['mode']} {task['input']}", "tool_calls": [{"tool": "a"}]}
 def text(task): return "just text"
@@ -47,6 +49,29 @@ def nothing(task): return {"assistant_output": None}
 def silence(task): return ""
 def shows(task, call_tool): return f"{task['input']} {call_tool('t')}"
 def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
+async def waits(task, call_tool):
+    await asyncio.sleep(0)
+    return f"{call_tool('t')} {id(asyncio.get_running_loop())}"
+async def raises_later(task):
+    await asyncio.sleep(0)
+    raise ValueError("later")
+async def leaves_later(task): sys.exit(3)
+ended = threading.Event()
+async def never(task):
+    try: await asyncio.sleep(60)
+    finally: ended.set()
+free = threading.Event()
+async def blocks_the_loop(task): free.wait(60)
+def never_returns(task, call): call("a", {}); time.sleep(60)
+caught = []
+def catches(task):
+    until = time.monotonic() + 60
+    while len(caught) < 2 and time.monotonic() < until:
+        try: time.sleep(60)
+        except BaseException as error: caught.append(error)
+    return "late"
+def spins(task):
+    while True: pass
 not_callable = 3
 """
 
@@ -252,6 +277,105 @@ def test_function_that_does_not_return_is_left_behind() -> None:
     agent_functions_b.release.set()
     assert agent_functions_b.returned.wait(60)
     assert len(result.events) == 4
+
+
+@pytest.fixture
+def alone() -> Iterator[Callable[[str], PythonAgent]]:
+    """An agent as a worker has it that runs one trial at a time."""
+    before = signal.getsignal(signal.SIGALRM)
+
+    def make(name: str) -> PythonAgent:
+        agent = PythonAgent(f"agent_functions_b:{name}")
+        agent.load(alone=True)
+        return agent
+
+    yield make
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", ["never_returns", "spins", "never"])
+def test_in_a_process_of_its_own_a_function_is_interrupted(
+    name: str, alone: Callable[[str], PythonAgent]
+) -> None:
+    agent = alone(name)
+    task = make_task("hi", limits=AttemptLimits(seconds=0.2), metadata={"tool_responses": {"a": 1}})
+    result = agent.attempt(task, around(task))
+    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.2 s")
+    assert agent.left_behind
+    if name == "never_returns":
+        assert [event[:2] for event in told(result)] == [
+            ("user", "message"), ("agent", "tool_call"), ("tool", "tool_result"), ("agent", "message"),
+        ]  # fmt: skip
+    agent.close()
+
+
+def test_an_interruption_that_is_caught_comes_again_and_its_attempt_has_failed(
+    alone: Callable[[str], PythonAgent],
+) -> None:
+    agent = alone("catches")
+    task = make_task("hi", limits=AttemptLimits(seconds=0.1))
+    assert agent.attempt(task, around(task)).failure is FailureKind.TIMEOUT
+    import agent_functions_b
+
+    assert len(agent_functions_b.caught) == 2
+
+
+def test_a_function_that_returns_in_time_is_not_interrupted_later(
+    alone: Callable[[str], PythonAgent],
+) -> None:
+    agent = alone("text")
+    for _ in range(3):
+        task = make_task("hi", limits=AttemptLimits(seconds=0.05))
+        assert agent.attempt(task, around(task)).output == "just text"
+        time.sleep(0.06)
+    assert not agent.left_behind
+
+
+def test_async_functions_are_awaited_on_one_loop() -> None:
+    agent = open_agent("python:agent_functions_b:waits")
+    said = []
+
+    def work() -> None:
+        task = make_task("hi", metadata={"tool_responses": {"t": "tool"}})
+        said.append(agent.attempt(task, around(task)).output)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said) == 4
+    assert len(set(said)) == 1
+    assert said[0].startswith("tool ")
+    agent.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("raises_later", "raised ValueError: later"), ("leaves_later", "raised SystemExit: 3")],
+)
+def test_failures_of_an_async_function(name: str, problem: str) -> None:
+    agent = open_agent(f"python:agent_functions_b:{name}")
+    for _ in range(2):
+        task = make_task("hi")
+        result = agent.attempt(task, around(task))
+        assert (result.failure, result.problem) == (FailureKind.AGENT_ERROR, problem)
+        assert b"Traceback" in result.artifacts["stderr.txt"]
+    agent.close()
+
+
+@pytest.mark.parametrize(("name", "left_behind"), [("never", False), ("blocks_the_loop", True)])
+def test_an_async_function_whose_time_is_up_is_cancelled(name: str, left_behind: bool) -> None:
+    agent = PythonAgent(f"agent_functions_b:{name}")
+    task = make_task("hi", limits=AttemptLimits(seconds=0.2))
+    result = agent.attempt(task, around(task))
+    assert result.failure is FailureKind.TIMEOUT
+    assert agent.left_behind is left_behind
+    import agent_functions_b
+
+    agent_functions_b.free.set()
+    assert name != "never" or agent_functions_b.ended.wait(60)
+    agent.close()
 
 
 def test_function_is_called_from_threads_that_do_not_pile_up() -> None:

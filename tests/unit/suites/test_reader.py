@@ -19,6 +19,7 @@ from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError
 from agent_eval.suites import load_suite, open_suite, read_payload
 from agent_eval.suites.document import _lines
+from agent_eval.suites.select import select
 
 HEADER = {"dataset_id": "demo", "metadata": {"schema_version": "1.0.0", "owner": "qa"}}
 
@@ -263,6 +264,34 @@ def test_shards_hold_every_case_once_in_order(tmp_path: Path, name: str, count: 
     assert [one.place.position for one in found] == list(range(count))
     if name == "s.jsonl":
         assert [one.place.line for one in found] == [3 + 2 * position for position in range(count)]
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+@pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
+def test_a_case_read_by_itself_is_the_one_that_its_shard_has(
+    tmp_path: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.suites.document._MOST_REMEMBERED_BYTES", most)
+    path = tmp_path / name
+    cases: list[Any] = [case(f"c{position}") for position in range(SHARD_CASES + 7)]
+    if name == "s.jsonl":
+        write_lines(path, "", HEADER, *(line for plain in cases for line in (plain, "")))
+    else:
+        write_json(path, cases)
+    whole = open_suite(path)
+    wanted = [0, 3, SHARD_CASES - 1, SHARD_CASES, SHARD_CASES + 6]
+    for source, positions in ((whole, range(SHARD_CASES + 7)), (select(whole, wanted), wanted)):
+        found = list(source.document.read_all())
+        assert [source.document.case_at(number) for number in range(len(positions))] == found
+        assert source.document.case_at(0) == found[0], "after one of a later shard"
+
+
+def test_a_case_of_a_suite_that_changed_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", [case("a")])
+    document = open_suite(path).document
+    write(path, [case("b"), case("c")])
+    with pytest.raises(NotEvaluable, match="changed while"):
+        document.case_at(0)
 
 
 @pytest.mark.parametrize("name", ["s.json", "s.jsonl"])
