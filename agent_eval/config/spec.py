@@ -116,7 +116,7 @@ class Judging:
         judges: Names of judges; the default ones when empty.
         judge_config: File with their configuration.
         case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
-        workers: Processes that judge; as many as help when None.
+        workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
     """
