@@ -1,4 +1,4 @@
-"""Running the agent itself in a job, where recorded traces would be judged otherwise."""
+"""Run the agent itself in a job, instead of judging recorded traces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checked_agent(job: JobContext) -> AgentSpec | None:
     _refuse_secrets_of_the_job("agent-header", variables, job)
     for variable in variables:
         _refuse_unset(variable, job)
-    # What is wrong with it is said before minutes are spent on installing what it needs.
+    # A wrong agent is reported before minutes are spent on installing what it needs.
     options = agent_options(agent, job.environ)
     open_agent(agent.called(job.settings.identity.model), options).close()
     return agent
@@ -54,7 +54,7 @@ def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None
 
     Raises:
         AgentEvalError: As `run_agent`.
-        NotEvaluable: A limit ended the run. The evidence of what was done is there.
+        NotEvaluable: A limit ended the run. The evidence of the finished trials is written.
     """
     discard_journal(spec.output.pack)
     done = run_agent(
@@ -74,21 +74,26 @@ def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None
 
 
 class ProgressLines:
-    """Says every few seconds how far a run is.
+    """Prints every few seconds how far a run is.
+
+    Example:
+        >>> from agent_eval.engine.progress import Standing
+        >>> progress = ProgressLines("orders.json", print)
+        >>> progress(Standing(4, done=1, passed=1))  # nothing yet: no ten seconds have passed
 
     Args:
-        suite: What is run.
+        suite: Name of the suite.
         say: Prints into the job's log.
     """
 
     def __init__(self, suite: str, say: Callable[[str], None]) -> None:
         self._suite, self._say = suite, say
-        self._said = time.monotonic()
+        self._last = time.monotonic()
 
     def __call__(self, standing: Standing) -> None:
-        """Say it, if it is time to."""
-        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
+        """Print a line, if the last one is old enough."""
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = time.monotonic()
             self._say(f"{self._suite}: {progress_text(standing)}")
 
 
@@ -119,28 +124,28 @@ SHOWN_CHARACTERS = 6_000
 
 
 class SetupFailed(NotEvaluable):
-    """What the agent needs could not be installed. `details["output"]` is the end of what it printed."""
+    """Raised when `setup-command` fails. `details["output"]` is the end of what it printed."""
 
     code = "setup_failed"
 
 
 def set_up(setup: Setup, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Run the command, if there is one, without the job's secrets.
+    """Run `setup-command`, if there is one, without the job's secrets.
 
     Args:
-        setup: Says what to run.
-        environ: The job's environment, of which it sees a part.
+        setup: The command, its time, and which variables it may see.
+        environ: The job's environment.
         say: Prints into the job's log.
 
     Raises:
-        SetupFailed: It did not end well.
+        SetupFailed: The command failed or took too long.
         NotEvaluable: No process can be started.
     """
     if not setup.command:
         return
     say("Running `setup-command`.")
     done = run_child(
-        # Both streams as one, so that what failed stands where it failed.
+        # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],
         env=allowed_environment(environ, setup.environment),
         limits=ChildLimits(seconds=setup.seconds, stdout_bytes=OUTPUT_BYTES),

@@ -1,5 +1,8 @@
-"""Finding the evidence of an earlier run to compare with. What a platform offers is looked at in order;
-what cannot be used is passed over and said."""
+"""Find the evidence of an earlier run to compare with.
+
+A platform offers candidates, the best first. A candidate that cannot be used is skipped, and a note or a
+warning says why.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,20 @@ _REFUSED = frozenset({403, 404})
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a baseline comes from. `how` is a noun; see `reports.model.BaselineInfo`."""
+    """The source of a baseline.
+
+    Example:
+        >>> Origin(how="newest on main", run_id=17, branch="main").run_id
+        17
+
+    Args:
+        how: How it was found, as a noun: `merge base`, `newest on main`, `path`.
+        sha: The commit it is of; None when unknown.
+        branch: The branch it is of.
+        run_id: The run that left it.
+        run_url: That run's page.
+        created_at: ISO 8601.
+    """
 
     how: str
     sha: str | None = None
@@ -48,45 +64,63 @@ class Origin:
 class Candidate:
     """An earlier run whose evidence may be the baseline.
 
+    Example:
+        >>> candidate = Candidate("run 17", Origin(how="merge base", run_id=17), lambda: b"the archive")
+        >>> candidate.fetch()
+        b'the archive'
+
     Args:
-        label: How notes call it, such as `run 17`.
-        origin: Where it comes from.
-        fetch: Its evidence archive; raises `Skipped` when there is none to use.
-        demanded: The user named it, so that every fault of it is an error.
+        label: The name that notes give it, such as `run 17`.
+        origin: Its source.
+        fetch: Reads its evidence archive; raises `Skipped` when there is none to use.
+        named_by_user: Whether the user named this run, so that every fault of it is an error.
     """
 
     label: str
     origin: Origin
     fetch: Callable[[], bytes]
-    demanded: bool = False
+    named_by_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A verified pack, what comparison reads of it, and where it comes from."""
+    """The baseline of one suite.
+
+    Example:
+        `from_path(Path("before/evidence.zip"), ["shop"]).baselines["shop"]` is one.
+
+    Args:
+        pack: Verified.
+        view: What the comparison reads of the pack.
+        origin: Its source.
+        named_by_user: Whether the user named it.
+    """
 
     pack: Pack
     view: RunView
     origin: Origin
-    demanded: bool = False
-    """The user named it."""
+    named_by_user: bool = False
 
 
 @dataclass(slots=True)
 class Search:
-    """What a search brought.
+    """The result of a search for baselines.
+
+    Example:
+        >>> find_baselines(lambda notes: [], ["shop"], remedy="check the token").looked_at
+        0
 
     Args:
-        found: Baselines by slug.
-        notes: What was passed over, sentences without weight.
-        warnings: What someone should look at: damaged evidence, a missing permission.
-        outage: Why the search could not be finished; empty when it was. No finding then means nothing.
-        looked_at: How many earlier runs there were to look at; None where nobody looked for any.
-        gone: Datasets of the best evidence found that this run has no suite for, with their number of cases;
-            None while no evidence was found.
+        baselines: By the slug of the suite.
+        notes: Which candidates were skipped and why; nothing a user must act on.
+        warnings: What a user should act on: damaged evidence, a missing permission.
+        outage: Why the search was cut short; empty when it was not. A missing baseline means nothing then.
+        looked_at: How many earlier runs were looked at; None where the job looked for none.
+        gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
+            while no evidence was found.
     """
 
-    found: dict[str, Baseline] = field(default_factory=dict)
+    baselines: dict[str, Baseline] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     outage: str = ""
@@ -98,7 +132,12 @@ Opened = tuple[Pack, RunView]
 
 
 class Skipped(Exception):
-    """This candidate has no evidence that can be used; the text says why, as a sentence."""
+    """Raised by a candidate without usable evidence; the text says why, as a sentence.
+
+    Args:
+        why: The sentence.
+        loud: Whether a user should act on it.
+    """
 
     def __init__(self, why: str, *, loud: bool = False) -> None:
         super().__init__(why)
@@ -137,23 +176,23 @@ def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
 
 
 class NoHistory(Exception):
-    """Earlier runs cannot be looked at from here; the text says why, as a sentence."""
+    """Raised where a job cannot read earlier runs; the text says why, as a sentence."""
 
 
-def search(
+def find_baselines(
     candidates: Callable[[list[str]], Iterable[Candidate]],
     wanted: Sequence[str],
     *,
     remedy: str,
-    demanded: bool = False,
+    named_by_user: bool = False,
 ) -> Search:
     """Look at candidates in their order until every suite has a baseline, or a bound is reached.
 
     Args:
-        candidates: Given a list for notes, yields what to look at, the best first.
+        candidates: Yields candidates, the best first, and notes in its argument which runs it skips.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a phrase.
-        demanded: The user named the run, so that finding nothing is an error.
+        named_by_user: Whether the user named the run, so that finding nothing is an error.
 
     Raises:
         AgentEvalError: What the user named cannot be used.
@@ -165,7 +204,7 @@ def search(
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        if demanded:
+        if named_by_user:
             raise
         status = error.status if isinstance(error, HttpError) else None
         if status == _NOT_KNOWN:
@@ -176,7 +215,7 @@ def search(
             result.warnings.append(f"Earlier runs cannot be read (HTTP {status}): {remedy}.")
         else:
             result.outage = error.message
-    if demanded and not result.found:
+    if named_by_user and not result.baselines:
         raise UsageError(
             f"The baseline cannot be used: {' '.join(result.notes)}",
             remedy="Name another run, or leave `baseline-run-id` out.",
@@ -196,8 +235,9 @@ def _look_through(
         if packs is not None:
             opened += 1
             for slug, (pack, seen) in packs.items():
-                result.found.setdefault(slug, Baseline(pack, seen, candidate.origin, candidate.demanded))
-            lacking = [slug for slug in wanted if slug not in result.found]
+                baseline = Baseline(pack, seen, candidate.origin, candidate.named_by_user)
+                result.baselines.setdefault(slug, baseline)
+            lacking = [slug for slug in wanted if slug not in result.baselines]
             if not lacking:
                 return
             result.notes.append(f"{_capital(candidate.label)} has no evidence of `{'`, `'.join(lacking)}`.")
@@ -211,7 +251,7 @@ def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[
         packs = open_bundle(candidate.fetch(), source=f"the evidence of {candidate.label}")
         opened = _opened(packs, wanted)
     except Skipped as skipped:
-        if candidate.demanded:
+        if candidate.named_by_user:
             raise UsageError(
                 f"The baseline cannot be used: {skipped}",
                 remedy="Name another run, or leave `baseline-run-id` out.",
@@ -219,33 +259,33 @@ def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[
             ) from skipped
         (result.warnings if skipped.loud else result.notes).append(str(skipped))
     except (InvalidPack, InvalidInput) as error:
-        if candidate.demanded:
+        if candidate.named_by_user:
             raise
         result.warnings.append(
             f"The evidence of {candidate.label} does not verify and was not used: {error.message}"
         )
     except AnswerTooLarge as error:
-        if candidate.demanded:
+        if candidate.named_by_user:
             raise
         result.notes.append(f"The evidence of {candidate.label} is too large: {error.message}")
     else:
         if result.gone is None:
-            result.gone = _gone(packs, wanted)
+            result.gone = _lost_datasets(packs, wanted)
         return opened
     return None
 
 
 def _opened(packs: dict[str, Pack], wanted: Sequence[str]) -> dict[str, Opened]:
-    """The wanted packs by the slug of their dataset, wherever they lie, read to the end.
+    """Read the wanted packs to the end, by the slug of their dataset, whatever their directory is called.
 
-    Reading the verdicts is part of verifying: a summary that disagrees with them shows only then.
+    Reading the verdicts is part of verifying: only then does a summary that disagrees with them show.
     """
     by_slug = {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
     return {slug: (by_slug[slug], view(by_slug[slug])) for slug in wanted if slug in by_slug}
 
 
-def _gone(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str, int]:
-    """What is evaluated no more. Nothing compares these cases, so that losing them must be said."""
+def _lost_datasets(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str, int]:
+    """Count the cases of datasets that are not evaluated any more: no comparison would show their loss."""
     return {
         pack.manifest.dataset_id: pack.summary.total_cases
         for pack in packs.values()
@@ -254,7 +294,7 @@ def _gone(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str, int]:
 
 
 def from_path(where: Path, wanted: Sequence[str]) -> Search:
-    """The baseline at a path the user gave: a pack, an archive, or a directory of packs by slug.
+    """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
@@ -269,10 +309,11 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
         )
     packs = _packs_below(where)
     opened = _opened(packs, wanted)
-    found = {
-        slug: Baseline(pack, seen, Origin(how="path"), demanded=True) for slug, (pack, seen) in opened.items()
+    baselines = {
+        slug: Baseline(pack, seen, Origin(how="path"), named_by_user=True)
+        for slug, (pack, seen) in opened.items()
     }
-    if not found:
+    if not baselines:
         has = ", ".join(sorted(safe_name(pack.manifest.dataset_id) for pack in packs.values())) or "none"
         raise InvalidInput(
             f"The baseline {where} has no evidence of {', '.join(wanted)}; it has: {has}.",
@@ -281,21 +322,23 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
             field="baseline",
         )
     notes = [
-        f"The baseline at the given path has no evidence of `{slug}`." for slug in wanted if slug not in found
+        f"The baseline at the given path has no evidence of `{slug}`."
+        for slug in wanted
+        if slug not in baselines
     ]
-    return Search(found=found, notes=notes, gone=_gone(packs, wanted))
+    return Search(baselines=baselines, notes=notes, gone=_lost_datasets(packs, wanted))
 
 
 def from_registry(entry: BaselineEntry, registry: Path, wanted: Sequence[str]) -> Search:
-    """The baseline that a registry keeps under a name.
+    """Read the baseline that a registry has under a name.
 
     Raises:
-        InvalidInput: It is not there any more, or of none of the suites.
-        InvalidPack: It does not verify, or another pack lies in its place.
+        InvalidInput: It is missing, or of none of the suites.
+        InvalidPack: It does not verify, or is not the pack that was registered.
     """
     where = find(entry.run_path, registry)
     result = from_path(where, wanted)
-    for baseline in result.found.values():
+    for baseline in result.baselines.values():
         ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
     return result
 
@@ -308,7 +351,11 @@ def _packs_below(where: Path) -> dict[str, Pack]:
 
 
 def age_in_words(created_at: str | None, now: datetime) -> str | None:
-    """How long ago, in the largest unit that says something; None when unknown.
+    """Say how long ago something was, in its largest unit; None when unknown.
+
+    Example:
+        >>> age_in_words("2026-01-12T09:00:00Z", datetime(2026, 1, 14, 10, tzinfo=UTC))
+        '2 days'
 
     Args:
         created_at: ISO 8601.

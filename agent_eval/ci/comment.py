@@ -19,7 +19,18 @@ _REFUSED = frozenset({403, 404, 410, 422, 423})
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment on the change under review. `url` is for people."""
+    """A comment on the change under review.
+
+    Example:
+        >>> Comment(17, "agent-eval", "## passed", "https://example.org/17").id
+        17
+
+    Args:
+        id: Grows with time.
+        author: Login of the author.
+        body: Markdown.
+        url: Its address, for people.
+    """
 
     id: int
     author: str
@@ -62,7 +73,11 @@ class Comments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How writing the comment ended.
+    """The result of writing the comment.
+
+    Example:
+        >>> Published("created", "https://example.org/17").warning
+        ''
 
     Args:
         action: `kept` where a newer run has already commented.
@@ -94,8 +109,8 @@ def publish(
     except RemoteError as error:
         return Published("refused", warning=_explain(error, spec, from_fork))
     if published.action == "kept":
-        kept = f"A newer run has already commented on this {spec.words.change}; its comment stays."
-        return replace(published, warning=kept)
+        warning = f"A newer run has already commented on this {spec.words.change}; its comment stays."
+        return replace(published, warning=warning)
     return published
 
 
@@ -122,7 +137,7 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
 
 
 def _settle(comments: Comments, marker: Marker, body: str, author: str, created: Comment) -> Published:
-    """Two runs may have looked at the same time and both written: the older comment stays."""
+    """Keep only the older comment where two runs looked at the same time and both wrote one."""
     oldest = next(iter(_ours(comments, marker, author)), created)
     if oldest.id >= created.id:
         return Published("created", created.url)
@@ -131,12 +146,12 @@ def _settle(comments: Comments, marker: Marker, body: str, author: str, created:
 
 
 def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
-    found = [
+    ours = [
         comment
         for comment in comments.listed()
         if comment.author.lower() == author.lower() and marker.read(comment.body) is not None
     ]
-    return sorted(found, key=lambda comment: comment.id)
+    return sorted(ours, key=lambda comment: comment.id)
 
 
 def _update(comments: Comments, marker: Marker, body: str, existing: Comment) -> Published:
@@ -213,10 +228,10 @@ class Marker:
         """
         if not body.startswith(self.prefix):
             return None
-        found = _REST.match(body, len(self.prefix))
-        if found is None:
+        rest = _REST.match(body, len(self.prefix))
+        if rest is None:
             return Marker(self.comment_id, None, 0, 0)
-        return Marker(self.comment_id, found.group(1), int(found.group(2)), int(found.group(3)))
+        return Marker(self.comment_id, rest.group(1), int(rest.group(2)), int(rest.group(3)))
 
     def is_newer_than(self, other: Marker) -> bool:
         """Whether this run began after the other. Run ids grow with time; a re-run keeps its id."""

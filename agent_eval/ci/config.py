@@ -1,4 +1,4 @@
-"""The settings of a job, gathered from flags, environment and file, and checked before anything runs."""
+"""Gather the settings of a job from flags, environment and file, and check them before anything runs."""
 
 from __future__ import annotations
 
@@ -25,38 +25,43 @@ _LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A value as text, and where it came from (for error messages)."""
+class StatedValue:
+    """A value as text, and its source for error messages.
+
+    Example:
+        >>> StatedValue("0.95", "--min-pass-rate").source
+        '--min-pass-rate'
+    """
 
     text: str
     source: str
 
 
-def parse_value(row: Option, given: Given) -> Any:
+def parse_value(row: Option, stated: StatedValue) -> Any:
     """Read the value of an input; None where its text is empty.
 
     Raises:
         UsageError: The text is wrong; names the input and where it came from.
     """
-    text = given.text
+    text = stated.text
     if len(text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in text):
-        raise wrong_value(given, row, "printable text of reasonable length", shown=False)
+        raise wrong_value(stated, row, "printable text of reasonable length", quoted=False)
     if not text:
         return None
     if not row.is_listed and row.kind != "script" and ("\n" in text or "\r" in text):
-        raise wrong_value(given, row, "a single line", shown=False)
+        raise wrong_value(stated, row, "a single line", quoted=False)
     try:
         return parse(row, text)
     except WrongValue as wrong:
-        raise wrong_value(given, row, wrong.wanted, shown=wrong.may_be_shown) from None
+        raise wrong_value(stated, row, wrong.wanted, quoted=wrong.may_be_shown) from None
 
 
-def wrong_value(given: Given, row: Option, wanted: str, *, shown: bool = True) -> UsageError:
-    """The error for a value that is not what it must be. No secret is repeated, not even a broken one."""
-    value = f" {given.text[:80]!r}" if shown and row.kind != "secret" else ""
+def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool = True) -> UsageError:
+    """Build the error for a wrong value. A secret is never quoted, not even a broken one."""
+    value = f" {stated.text[:80]!r}" if quoted and row.kind != "secret" else ""
     return UsageError(
-        f"{row.name}:{value} is not {wanted} (from {given.source}).",
-        remedy=f"Set `{row.name}` to {wanted}." if shown else "Correct the value.",
+        f"{row.name}:{value} is not {wanted} (from {stated.source}).",
+        remedy=f"Set `{row.name}` to {wanted}." if quoted else "Correct the value.",
         field=row.name,
     )
 
@@ -70,7 +75,11 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What is run before the agent, to install what it needs.
+    """The commands that install what the agent needs, run before it.
+
+    Example:
+        >>> Setup(command="pip install -r requirements.txt").seconds
+        900.0
 
     Attributes:
         command: Shell commands; empty for none.
@@ -89,6 +98,10 @@ class Settings:
 
     The table of options says which input goes to which field. `agent` is None where recorded traces are
     judged.
+
+    Example:
+        >>> settings_from(gather({"suite": "shop.json"}, {}, None)).suite
+        ('shop.json',)
     """
 
     suite: tuple[str, ...] = ()
@@ -133,14 +146,14 @@ _WORDS = frozenset({"text", "url", "secret"})
 
 def gather(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, *, content: bytes | None = None
-) -> dict[str, Given]:
-    """The first non-empty value of every input, by input name. See `ci.inputs` for the order.
+) -> dict[str, StatedValue]:
+    """Take the first non-empty value of every input, by input name, in the order that `ci.inputs` says.
 
     Args:
         flags: Values of the command line by input name; absent when not given.
-        environ: The environment.
+        environ: The environment variables.
         file: `agent-eval.yml`; need not exist, None for no file at all.
-        content: What the file says, where that is known already.
+        content: The content of the file, where it has been read already.
 
     Raises:
         InvalidInput: The file is not a flat mapping of known inputs.
@@ -161,8 +174,8 @@ def gather(
 
 
 def misspelt(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for every variable that is almost one of ours, and so was not read."""
-    found = []
+    """Warn of every variable whose name is almost an input's, and which is therefore not read."""
+    warnings = []
     prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
     for spec in platform_specs():
         if spec.input_prefix:
@@ -174,22 +187,22 @@ def misspelt(environ: Mapping[str, str]) -> list[str]:
                 continue
             word = name.removeprefix(prefix).replace("-", "_")
             if near := difflib.get_close_matches(word, words, n=1, cutoff=_ALMOST):
-                found.append(f"The environment variable {name} is not read. {words[near[0]]} would be.")
-    return found
+                warnings.append(f"The environment variable {name} is not read. {words[near[0]]} would be.")
+    return warnings
 
 
 def gather_for_comment(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path, content: bytes | None
-) -> dict[str, Given]:
-    """What says which comment is ours and who writes it; everything else has its default.
+) -> dict[str, StatedValue]:
+    """Take only the inputs that identify the comment and its author; all others have their default.
 
-    With it the comment can say that another setting is wrong, instead of saying what an earlier run found.
+    With these the comment can report that another setting is wrong, instead of showing an earlier result.
 
     Args:
         flags: As for `gather`.
         environ: As for `gather`.
         file: The name of `agent-eval.yml`.
-        content: What it says; None where there is none.
+        content: Its content; None where it does not exist.
 
     Raises:
         InvalidInput: The file cannot be read as YAML.
@@ -200,7 +213,7 @@ def gather_for_comment(
     return {
         row.name: _first(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
-        else Given(row.default, DEFAULT)
+        else StatedValue(row.default, DEFAULT)
         for row in INPUTS
     }
 
@@ -211,7 +224,7 @@ def _first(
     environ: Mapping[str, str],
     from_file: Mapping[str, str],
     file_name: str,
-) -> Given:
+) -> StatedValue:
     places = (
         [(flags.get(name, ""), f"--{name}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for name in row.names for key in runner_variables(name)],
@@ -219,7 +232,7 @@ def _first(
         [(from_file.get(name, ""), f"{name} in {file_name}") for name in row.names],
     )
     for place in places:
-        stated = [Given(text.strip(), source) for text, source in place if text.strip()]
+        stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
         if len(stated) > 1:
             raise UsageError(
                 f"{row.name} is given twice: as {stated[0].source} and as {stated[1].source}.",
@@ -228,10 +241,10 @@ def _first(
             )
         if stated:
             return stated[0]
-    return Given(row.default, DEFAULT)
+    return StatedValue(row.default, DEFAULT)
 
 
-def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Settings:
+def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:
     """Check every value and build the settings.
 
     Args:
@@ -262,13 +275,14 @@ def settings_from(values: Mapping[str, Given], *, complete: bool = True) -> Sett
     return Settings(**fields, agent=_agent(agent, values) if complete else None)
 
 
-def _agent(agent: AgentSpec, values: Mapping[str, Given]) -> AgentSpec | None:
-    """The agent that the job runs; None where none is named."""
-    given = [row for row in INPUTS if values[row.name].source != DEFAULT]
-
-    check_agent(given, spell=_name)
+def _agent(agent: AgentSpec, values: Mapping[str, StatedValue]) -> AgentSpec | None:
+    """Check the agent that the job runs; None where none is named."""
+    stated_rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
+    check_agent(stated_rows, spell=_name)
     if not agent.is_named:
-        refuse_without_agent(given, spell=_name, origin=lambda row: f" (from {values[row.name].source})")
+        refuse_without_agent(
+            stated_rows, spell=_name, origin=lambda row: f" (from {values[row.name].source})"
+        )
         return None
     _check_kind(agent)
     return agent

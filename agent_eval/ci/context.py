@@ -1,4 +1,4 @@
-"""What every step of the CI job works with."""
+"""The context that every step of the CI job works with."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
-from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry, search
+from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, from_registry
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -46,7 +46,17 @@ DECISION = Path("compare") / "gate_decision.json"
 class SuiteEvaluation:
     """One suite, judged and decided on.
 
-    `note` says why nothing was compared although there is a baseline; usually empty.
+    Example:
+        `evaluate(job).suites[0].decision.gate_status` is the decision on the first suite.
+
+    Args:
+        target: The suite.
+        pack: The directory of its evidence pack.
+        candidate: What the comparison reads of the pack.
+        baseline: None where there is none.
+        comparison: None without a baseline.
+        decision: Of the gate.
+        note: Why nothing was compared although there is a baseline; usually empty.
     """
 
     target: Target
@@ -60,7 +70,17 @@ class SuiteEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """All suites, how the search for baselines went, and the archive of the evidence."""
+    """The result of a job, for its report, outputs and exit code.
+
+    Example:
+        `evaluate(job).archive` is the evidence archive.
+
+    Args:
+        suites: In the order of the job's settings.
+        search: How the search for baselines ended.
+        archive: The evidence archive of all suites.
+        rules: The rules that the suites were judged by.
+    """
 
     suites: list[SuiteEvaluation]
     search: Search
@@ -69,7 +89,7 @@ class Evaluation:
 
 
 def evaluate(job: JobContext) -> Evaluation:
-    """Do everything that leaves evidence, none of which holds a secret that the job's redactor knows.
+    """Judge all suites and decide on them. The evidence holds no secret that the job's redactor knows.
 
     Raises:
         AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
@@ -80,15 +100,17 @@ def evaluate(job: JobContext) -> Evaluation:
     if agent is not None:
         set_up(job.settings.setup, job.environ, job.platform.say)
     # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
-    found = _baselines(job, [target.slug for target in targets])
-    found.warnings += _gone(found)
+    search = _baselines(job, [target.slug for target in targets])
+    search.warnings += _lost_datasets(search)
     packs = _score_all(job, targets) if agent is None else _run_all(job, targets)
-    # What concerns no suite of this run is said by the first one.
-    missing = {targets[0].slug: _suites_gone(found, job.settings)}
-    suites = [_decide(job, target, packs[target.slug], found, missing.get(target.slug)) for target in targets]
+    # The first suite reports what concerns no suite of this run.
+    missing = {targets[0].slug: _suites_gone(search, job.settings)}
+    suites = [
+        _decide(job, target, packs[target.slug], search, missing.get(target.slug)) for target in targets
+    ]
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
-    return Evaluation(suites=suites, search=found, archive=archive, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
 
 
 def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
@@ -114,7 +136,7 @@ def _run_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     if len(targets) > 1:
         for target in targets:
-            # One that cannot be read is found before the others have been run.
+            # A suite that cannot be read is reported before the others have been run.
             deque(open_suite(target.path).cases(), maxlen=0)
     packs = {}
     for target in targets:
@@ -153,18 +175,18 @@ def _baselines(job: JobContext, slugs: list[str]) -> Search:
             return from_registry(entry, rules.registry_path, slugs)
         return from_path(Path(settings.baseline), slugs)
     remedy = job.platform.spec.remedies.read_runs
-    demanded = settings.baseline_run_id is not None
-    return search(job.platform.candidates, slugs, remedy=remedy, demanded=demanded)
+    named_by_user = settings.baseline_run_id is not None
+    return find_baselines(job.platform.candidates, slugs, remedy=remedy, named_by_user=named_by_user)
 
 
 def _decide(
-    job: JobContext, target: Target, pack: Pack, found: Search, broken: RuleResult | None
+    job: JobContext, target: Target, pack: Pack, search: Search, broken: RuleResult | None
 ) -> SuiteEvaluation:
     settings, rules = job.settings, job.rules
     where = settings.out / target.slug
     now = job.timestamp()
     candidate = view(pack)
-    comparison = _without_secrets(_compare(target, pack, candidate, found, now), job.redactor)
+    comparison = _without_secrets(_compare(target, pack, candidate, search, now), job.redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None and comparison.overview.compared_cases:
@@ -181,7 +203,7 @@ def _decide(
         decision = decide_without_baseline(candidate.reference(), thresholds, generated_at=now)
         if comparison is not None:
             note = "Every case is new or changed since the baseline, so nothing could be compared."
-    decision = _with_own_rules(decision, comparison, settings, found, broken)
+    decision = _with_own_rules(decision, comparison, settings, search, broken)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -189,20 +211,20 @@ def _decide(
         target=target,
         pack=where,
         candidate=candidate,
-        baseline=found.found.get(target.slug),
+        baseline=search.baselines.get(target.slug),
         comparison=comparison,
         decision=decision,
         note=note,
     )
 
 
-def _compare(target: Target, pack: Pack, candidate: RunView, found: Search, now: str) -> Comparison | None:
-    """The comparison with the suite's baseline, None without one.
+def _compare(target: Target, pack: Pack, candidate: RunView, search: Search, now: str) -> Comparison | None:
+    """Compare with the suite's baseline; None without one.
 
-    A baseline that contradicts itself shows only here. One that the user named is an error then; another is
-    dropped, with a warning.
+    Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
+    baseline is dropped with a warning.
     """
-    baseline = found.found.get(target.slug)
+    baseline = search.baselines.get(target.slug)
     if baseline is None:
         return None
     try:
@@ -214,17 +236,17 @@ def _compare(target: Target, pack: Pack, candidate: RunView, found: Search, now:
             traces=lambda case_id: (baseline.pack.trajectory(case_id), pack.trajectory(case_id)),
         )
     except AgentEvalError as error:
-        if baseline.demanded:
+        if baseline.named_by_user:
             raise
-        del found.found[target.slug]
-        found.warnings.append(
+        del search.baselines[target.slug]
+        search.warnings.append(
             f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
         )
         return None
 
 
 def _without_secrets(comparison: Comparison | None, redactor: Redactor) -> Comparison | None:
-    """An earlier run's evidence may hold what is known to be secret now."""
+    """Redact a comparison: an earlier run's evidence may hold what is known to be secret now."""
     if comparison is None:
         return None
     stated = comparison.to_json()
@@ -237,7 +259,7 @@ def _with_own_rules(
     decision: GateDecision,
     comparison: Comparison | None,
     settings: Settings,
-    found: Search,
+    search: Search,
     gone: RuleResult | None,
 ) -> GateDecision:
     """Add the job's own rules, where they are broken, to what the thresholds decided."""
@@ -246,7 +268,7 @@ def _with_own_rules(
         for rule in (gone, _cases_removed(comparison, settings), _baseline_missing(comparison, settings))
         if rule is not None
     ]
-    unknown = _baseline_unknown(comparison, found)
+    unknown = _baseline_unknown(comparison, search)
     if not broken and unknown is None:
         return decision
     failed = bool(broken) or decision.gate_status is GateStatus.FAILED
@@ -265,7 +287,7 @@ def _with_own_rules(
 
 
 def _explained(decision: GateDecision, status: GateStatus, added: str) -> list[str]:
-    """What the policy says of itself, beside what the job's own rules say."""
+    """Put the job's own rules into the explanation of a decision by policy."""
     if not decision.explanation:
         return []
     if decision.gate_status is status:
@@ -273,31 +295,31 @@ def _explained(decision: GateDecision, status: GateStatus, added: str) -> list[s
     return [f"{status.value.upper()}, by the job's own rules. {added}", *decision.explanation[1:]]
 
 
-def _gone(found: Search) -> list[str]:
-    """A sentence on the datasets of the baseline that are not evaluated any more, where there are any."""
-    if not found.gone:
+def _lost_datasets(search: Search) -> list[str]:
+    """Warn of datasets of the baseline that are not evaluated any more."""
+    if not search.gone:
         return []
     return [
-        f"The baseline has evidence of {_named(found.gone)}, which no suite of this run evaluates. If it was "
-        "removed or renamed, these cases are compared with nothing."
+        f"The baseline has evidence of {_named(search.gone)}, which no suite of this run evaluates. If it "
+        "was removed or renamed, these cases are compared with nothing."
     ]
 
 
-def _suites_gone(found: Search, settings: Settings) -> RuleResult | None:
-    if settings.on_case_removed != "fail" or not found.gone:
+def _suites_gone(search: Search, settings: Settings) -> RuleResult | None:
+    if settings.on_case_removed != "fail" or not search.gone:
         return None
     return RuleResult(
         rule="on_case_removed",
         threshold=0,
-        value=sum(found.gone.values()),
+        value=sum(search.gone.values()),
         passed=False,
         message="Suites of the baseline are gone, which `on-case-removed: fail` does not allow: "
-        f"{_named(found.gone)}.",
+        f"{_named(search.gone)}.",
     )
 
 
 def _named(gone: Mapping[str, int]) -> str:
-    """The first datasets as code, with their numbers of cases; the others counted."""
+    """Name the first datasets as code, with their numbers of cases; count the others."""
     named = []
     for dataset, cases in sorted(gone.items()):
         name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
@@ -306,15 +328,15 @@ def _named(gone: Mapping[str, int]) -> str:
     return ", ".join(named[:_NAMED]) + (f" and {count(more, 'more dataset')}" if more > 0 else "")
 
 
-def _baseline_unknown(comparison: Comparison | None, found: Search) -> RuleResult | None:
-    if not found.outage or comparison is not None:
+def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResult | None:
+    if not search.outage or comparison is not None:
         return None
     return RuleResult(
         rule="baseline_known",
         threshold=1,
         value=0,
         passed=False,
-        message="The baseline could not be looked up, so nobody knows whether anything got worse.",
+        message="The baseline could not be looked up, so it is not known whether anything got worse.",
     )
 
 

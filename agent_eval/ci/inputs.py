@@ -47,7 +47,12 @@ def runner_variables(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One value that the job sets for the steps after it."""
+    """One value that the job sets for the steps after it.
+
+    Example:
+        >>> Output("passed", "`true` when the outcome is `passed`, else `false`.").name
+        'passed'
+    """
 
     name: str
     description: str

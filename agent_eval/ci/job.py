@@ -1,4 +1,4 @@
-"""The whole job, in the order that loses nothing: evidence, summary, outputs, comment, exit code."""
+"""The whole CI job, in the order that loses nothing: evidence, summary, outputs, comment, exit code."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from agent_eval.ci.platforms.local.job import LocalDirectory
 from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import GoverningFiles, judging_rules
-from agent_eval.ci.workspace import give_back, refuse_others_files, refuse_to_lead_out
+from agent_eval.ci.trusted_files import TrustedFiles, judging_rules
+from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import GateStatus
 from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
@@ -49,7 +49,7 @@ MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
 
 @dataclass(frozen=True)
 class _Sources:
-    """Where a job's settings come from, and how its platform is built."""
+    """The sources of a job's settings, and how its platform is built."""
 
     flags: Mapping[str, str]
     environ: Mapping[str, str]
@@ -109,8 +109,8 @@ def run_job(
             _comment_error(error, settings, platform)
         return error.exit_code
     try:
-        refuse_to_lead_out(settings.out, Path.cwd())
-        refuse_others_files(settings.out)
+        refuse_link_out(settings.out, Path.cwd())
+        refuse_to_overwrite(settings.out)
         for sentence in misspelt(environ):
             platform.warn(sentence)
         return _evaluate_and_report(
@@ -127,17 +127,17 @@ def run_job(
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
-        give_back(settings.out, Path.cwd())
+        give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources) -> tuple[Settings, Platform, GoverningFiles]:
+def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles]:
     """Read the settings, with `agent-eval.yml` in the version that counts.
 
     The file may not say where a token goes, so the platform can be asked for that version before it is read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
-    files = GoverningFiles(platform)
+    files = TrustedFiles(platform)
     content = files.read(file) if file is not None else None
     settings = settings_from(gather(flags, environ, file if content is not None else None, content=content))
     return settings, sources.make_platform(settings), files
@@ -149,7 +149,7 @@ def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
     name = file or Path(CONFIG_FILE)
     settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
     platform = sources.make_platform(settings)
-    content = GoverningFiles(platform).read(file) if file is not None else None
+    content = TrustedFiles(platform).read(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
     return settings, sources.make_platform(settings)
 
@@ -210,8 +210,8 @@ def _in_one_line(error: AgentEvalError) -> str:
     return f"{full_stop(error.message)} {error.remedy}".strip()
 
 
-class _Shown(LocalDirectory):
-    """A gate that says no is what there is to see here, not a failure."""
+class _Demonstration(LocalDirectory):
+    """The local platform of the demonstration, where a gate that says no is no failure."""
 
     def fail(self, text: str) -> None:
         """Print the decision."""
@@ -219,16 +219,16 @@ class _Shown(LocalDirectory):
 
 
 def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> ExitCode:
-    """Make the baseline, run the job, and say where everything is.
+    """Make the baseline, run the job, and print where everything is.
 
     Args:
         out: Where suites, evidence and report are written.
-        environ: The environment variables; nothing counts but a pinned clock, so that the demonstration
+        environ: The environment variables; only those that pin the clock are used, so that the demonstration
             looks the same everywhere.
-        stream: Where everything is printed.
+        stream: The log.
 
     Returns:
-        OK when the job could be shown, whatever its gate decided; else what the job returned.
+        OK when the job ran, whatever its gate decided; else the exit code of the job.
 
     Raises:
         AgentEvalError: The baseline could not be made.
@@ -245,7 +245,7 @@ def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
         {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN},
         stream,
         config_file=None,
-        make_platform=_Shown,
+        make_platform=_Demonstration,
     )
     if code not in (ExitCode.OK, ExitCode.NO):
         return code

@@ -65,18 +65,18 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
 
 
 def outcome_of(evaluation: Evaluation) -> str:
-    """The worst outcome; a search for the baseline that was cut short is an error, whatever the rest says."""
+    """Name the worst outcome; it is an error where the search for the baseline was cut short."""
     if evaluation.search.outage:
         return ERROR
     return min((suite.decision.gate_status.value for suite in evaluation.suites), key=_ORDER.index)
 
 
 def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
-    """What the process tells the job.
+    """Choose the exit code of the job.
 
     Args:
         outcome: The worst one.
-        settings: Say whether the gate may fail the job.
+        settings: Their `fail_on` says whether the gate may fail the job.
         blocks: Whether a suite's decision stops the release: it failed, or is inconclusive where that blocks.
     """
     if outcome == ERROR:
@@ -90,7 +90,7 @@ def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
 
 
 def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
-    """Every output but the comment's address, which is known last."""
+    """Set every output but the comment's address, which is known last."""
     summaries = [suite.candidate.summary for suite in evaluation.suites]
     total = sum(summary.total_cases for summary in summaries)
     compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
@@ -116,12 +116,12 @@ def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
 
 
 def outputs_of_error() -> dict[str, str]:
-    """The outputs when nothing could be evaluated: all empty but the outcome."""
+    """Set the outputs of a job that could not evaluate: all empty but the outcome."""
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
 def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
-    """Markdown that says why there is no result, in place of a report.
+    """Write markdown that says why there is no result, in place of a report.
 
     Args:
         error: What went wrong.
@@ -142,28 +142,28 @@ def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str =
 
 
 def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
-    """Why the job fails, in one line."""
+    """Say in one line why the job fails."""
     reasons = [
-        said
+        reason
         for suite in evaluation.suites
-        for said in [*suite.decision.failures, *_undecided(suite.decision)]
+        for reason in [*suite.decision.failures, *_undecided(suite.decision)]
     ]
     more = f" And {len(reasons) - 3} more reasons." if len(reasons) > 3 else ""
     return f"{settings.report_title}: {outcome}. {' '.join(map(full_stop, reasons[:3]))}{more}".strip()
 
 
 def _undecided(decision: GateDecision) -> list[str]:
-    said = [reason.rstrip(".") for reason in gate_reasons(decision)]
-    return ["; ".join(said)] if said else []
+    reasons = [reason.rstrip(".") for reason in gate_reasons(decision)]
+    return ["; ".join(reasons)] if reasons else []
 
 
 def full_stop(sentence: str) -> str:
-    """The sentence with a full stop, also where its author left it out."""
+    """End a sentence with a full stop, if it has no punctuation at its end."""
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
-    """The result as a few lines of prose for the job's log."""
+    """Write the result as a few lines of prose for the job's log."""
     lines = [f"Outcome: {outcome}"]
     for suite in evaluation.suites:
         summary = suite.candidate.summary
@@ -171,7 +171,7 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
             f"  {suite.target.path}: {suite.decision.gate_status.value}, "
             f"{summary.passed_cases} of {summary.total_cases} cases passed"
         )
-        lines += [f"    {said}" for said in suite.decision.explanation or suite.decision.failures]
+        lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -195,7 +195,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
 
 
 def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
-    """Why there is no baseline, where the notes alone do not say it."""
+    """Say why there is no baseline, where the notes alone do not."""
     looked_at = evaluation.search.looked_at
     refused = evaluation.search.warnings or evaluation.search.outage
     if suite.baseline is not None or looked_at is None or (refused and not looked_at):

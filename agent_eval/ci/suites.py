@@ -1,4 +1,4 @@
-"""Which suites are evaluated: paths and globs become suites, each with a slug of its own."""
+"""Find the suites to evaluate: paths and globs become suites, each with a slug of its own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,23 @@ _OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME)
 MAX_SUITES = 500
 
 HELD_BYTES = 8 << 20
-"""Most bytes of suites, other than the only one, that are held as values from the beginning."""
+"""Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
 
 _WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A suite to evaluate: its path as given, and the name of its pack and baseline.
+    """A suite to evaluate.
 
-    `source` is the open suite, unless it is one of several and too large to be held in memory until its turn;
-    then it is read once more.
+    Example:
+        >>> Target(Path("suites/shop.json"), "shop").slug
+        'shop'
+
+    Args:
+        path: As given by the user.
+        slug: The name of its pack and its baseline.
+        source: The open suite; None where it is one of several and too large to stay in memory.
     """
 
     path: Path
@@ -37,7 +43,7 @@ class Target:
 
 
 def find_targets(patterns: Sequence[str]) -> list[Target]:
-    """The suites that the patterns name, in their order, globs sorted; each is opened to learn its dataset.
+    """Open the suites that the patterns name, in their order, globs sorted.
 
     Args:
         patterns: Paths or globs, relative to the working directory. `**` crosses directories.
@@ -55,7 +61,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
         )
     seen: dict[str, Path] = {}
     targets = []
-    held = 0
+    bytes_in_memory = 0
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
@@ -68,21 +74,21 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
                 field="dataset_id",
             )
         seen[slug] = path
-        keeps = len(paths) == 1 or held + source.held_bytes <= HELD_BYTES
-        held += source.held_bytes if keeps else 0
+        keeps = len(paths) == 1 or bytes_in_memory + source.held_bytes <= HELD_BYTES
+        bytes_in_memory += source.held_bytes if keeps else 0
         targets.append(Target(path, slug, source if keeps else None))
     return targets
 
 
 def _matches(pattern: str) -> list[Path]:
-    # A file that is called like a pattern is that file.
+    # A pattern that is also the name of a file is that file.
     if not _WILD.intersection(pattern) or Path(pattern).exists():
         return [Path(pattern)]
-    found = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
-    if not found:
+    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    if not paths:
         raise UsageError(
             f"No suite matches {pattern!r}.",
             remedy="Correct `suite`; paths are relative to the working directory.",
             field="suite",
         )
-    return [Path(path) for path in found]
+    return [Path(path) for path in paths]

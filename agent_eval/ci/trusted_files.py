@@ -27,16 +27,19 @@ MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingRules:
-    """What a change is judged by, beside thresholds.
+    """The rules that a change is judged by, beside thresholds.
+
+    Example:
+        `judging_rules(settings, TrustedFiles(platform))` reads them.
 
     Args:
         policy: Of the gate.
         registry: Waivers and baselines by name.
-        registry_path: Where the registry lies, for the paths in it.
-        waivers: Those of the baseline that was named.
-        changes: What the change does to the rules, as sentences.
-        from_base: The base branch's rules hold; `changes` were not applied.
-        warnings: What someone should know of how the rules were found.
+        registry_path: The registry's file; paths in the registry are relative to it.
+        waivers: The waivers for the baseline that the settings name.
+        changes: Differences of the rules from the base branch, as sentences.
+        from_base: Whether the base branch's rules hold, so that `changes` were not applied.
+        warnings: What a user should know of how the rules were read.
     """
 
     policy: GatePolicy
@@ -48,8 +51,12 @@ class JudgingRules:
     warnings: list[str] = field(default_factory=list)
 
 
-class GoverningFiles:
-    """Reads files in the version that counts, and collects what differs.
+class TrustedFiles:
+    """Reads files in the version that counts, and collects the differences from the base branch.
+
+    Example:
+        `TrustedFiles(platform).read(Path("agent-eval.yml"))` is the base branch's version for a fork, and the
+        checkout's otherwise.
 
     Args:
         platform: Knows the base of the change, whether it comes from a fork, and where the checkout is.
@@ -63,7 +70,7 @@ class GoverningFiles:
         self.warnings: list[str] = []
 
     def read(self, path: Path, *, registry: bool = False) -> bytes | None:
-        """The bytes that count; None where there is no such file.
+        """Read the version that counts; None where there is no such file.
 
         Raises:
             RemoteError: The base branch's version counts and cannot be read.
@@ -84,16 +91,16 @@ class GoverningFiles:
             )
             return head
         if self.from_fork:
-            # A fork's file may be anything: that it differs is all that is said of it.
+            # A fork's file may hold anything, so only the fact that it differs is reported.
             if head != base:
-                shown = where[:200].replace("`", "'")
-                self.changes.append(f"`{shown}` differs from the base branch.")
+                name = where[:200].replace("`", "'")
+                self.changes.append(f"`{name}` differs from the base branch.")
             return base
         self.changes += differences(where, base, head, registry=registry)
         return head
 
     def watch(self, path: Path) -> None:
-        """List what differs in a file that is used as it stands."""
+        """List the differences of a file that the job uses in the checkout's version."""
         if not self.from_fork:
             self.read(path)
 
@@ -103,13 +110,13 @@ class GoverningFiles:
         return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None
 
     def _place(self, path: Path) -> str | None:
-        """The path in the repository; None for what does not come with the change."""
+        """Make the path relative to the repository; None for a file outside it."""
         place = os.path.relpath(os.path.abspath(path), self._platform.workspace)
         return None if place.startswith("..") else Path(place).as_posix()
 
 
-def judging_rules(settings: Settings, files: GoverningFiles) -> JudgingRules:
-    """Policy, waivers and named baselines, in the version that counts.
+def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:
+    """Read policy, waivers and named baselines in the version that counts.
 
     Raises:
         InvalidInput: Policy or registry cannot be read, or there is no such policy.
@@ -124,14 +131,14 @@ def judging_rules(settings: Settings, files: GoverningFiles) -> JudgingRules:
         policy=policy,
         registry=registry,
         registry_path=settings.registry_path,
-        waivers=[one for one in registry.waivers if one.baseline_name == settings.baseline_name],
+        waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
         changes=files.changes,
         from_base=files.from_fork,
         warnings=files.warnings,
     )
 
 
-def _policy(settings: Settings, files: GoverningFiles) -> GatePolicy:
+def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
     policy = GatePolicy()
     if settings.policy is not None:
         data = files.read(settings.policy)
@@ -159,16 +166,20 @@ _MISSING = object()
 
 
 def differences(name: str, base: bytes | None, head: bytes | None, *, registry: bool = False) -> list[str]:
-    """Every difference between two versions of a file; None where the file is not there.
+    """List every difference between two versions of a file, as sentences.
+
+    A file that only one side has is listed with all its values. Of a file that cannot be read, only the fact
+    that it changed is listed.
+
+    Example:
+        >>> differences("gate.json", b'{"margin": 0.02}', b'{"margin": 0.05}')
+        ['`gate.json`: `margin` was `0.02` and is now `0.05`.']
 
     Args:
-        name: How the file is called.
-        base: As it is on the base branch.
-        head: As the change has it.
-        registry: Whether it is a registry; its waivers and baselines are told, not its bookkeeping.
-
-    A file that only one side has is told with all that it says. One that cannot be read has changed, and no
-    more is known.
+        name: The file's name.
+        base: Its content on the base branch; None where the file does not exist.
+        head: Its content in the change; None where the file does not exist.
+        registry: Whether it is a registry, of which only waivers and baselines are compared.
     """
     if base == head:
         return []
@@ -178,7 +189,7 @@ def differences(name: str, base: bytes | None, head: bytes | None, *, registry: 
         return [f"{_code(name)} changed."]
     opening = [f"{_code(name)} is new."] if base is None else []
     opening += [f"{_code(name)} was removed."] if head is None else []
-    return [*opening, *(f"{_code(name)}: {told}" for told in _told(before, after))]
+    return [*opening, *(f"{_code(name)}: {sentence}" for sentence in _changed_values(before, after))]
 
 
 def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:
@@ -190,10 +201,10 @@ def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:
 
 
 def _registered(registry: Registry) -> dict[str, Any]:
-    facts: dict[str, Any] = {f"waiver {one.waiver_id}": _waiver(one) for one in registry.waivers}
+    facts: dict[str, Any] = {f"waiver {waiver.waiver_id}": _waiver(waiver) for waiver in registry.waivers}
     facts |= {
-        f"baseline {one.name}": f"run {one.run_id}, {one.manifest_sha256}"
-        for one in registry.baselines.values()
+        f"baseline {entry.name}": f"run {entry.run_id}, {entry.manifest_sha256}"
+        for entry in registry.baselines.values()
     }
     return facts
 
@@ -208,7 +219,7 @@ def _waiver(waiver: Waiver) -> str:
 
 
 def _flat(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Path and value of everything that is no collection; rows of a list by what they are about."""
+    """Yield path and value of everything that is no collection; rows of a list go by their identity."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flat(item, f"{place}.{key}" if place else str(key))
@@ -224,7 +235,7 @@ def _flat(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _told(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted({*before, *after}):
         was, now = before.get(name, _MISSING), after.get(name, _MISSING)
         if was is _MISSING:
@@ -242,5 +253,5 @@ def _value(value: Any) -> str:
 
 
 def _code(text: str, *, limit: int = _NAME_LIMIT) -> str:
-    shown = text.replace("`", "'")
-    return f"`{shown[:limit]}{'…' if len(shown) > limit else ''}`"
+    quoted = text.replace("`", "'")
+    return f"`{quoted[:limit]}{'…' if len(quoted) > limit else ''}`"

@@ -1,8 +1,8 @@
-"""What the job writes stays in the workspace, and belongs to whom the workspace belongs to.
+"""Keep what the job writes in the workspace, and give it to the workspace's owner.
 
-In a container action everything is written as root; later steps may run as somebody else.
-Others may write in the workspace at the same time, so nothing here trusts a path twice: every folder is
-opened without following links, from the workspace down, and what is in it is named relative to that.
+In a container everything is written as root, and later steps may run as another user. Other processes may
+write in the workspace at the same time, so no path is trusted twice: every folder is opened without following
+links, from the workspace down, and its entries are named relative to that.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from agent_eval.errors import UsageError
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def refuse_to_lead_out(out: Path, workspace: Path) -> None:
-    """Refuse an output directory that looks like one below the workspace and is a link to elsewhere.
+def refuse_link_out(out: Path, workspace: Path) -> None:
+    """Refuse an output directory below the workspace that is a link out of it.
 
-    The link may come with the code under test, and who may write there is not the one who wrote that code.
+    The link may come with the code under test, whose author need not be allowed to write outside.
 
     Raises:
         UsageError: It leads out of the workspace.
     """
     stated = Path(os.path.abspath(workspace / out))
     if not stated.is_relative_to(os.path.abspath(workspace)):
-        return  # said openly
+        return  # the user named a directory outside
     if not Path(os.path.realpath(stated)).is_relative_to(os.path.realpath(workspace)):
         raise UsageError(
             f"The output directory {out} leads out of the working directory through a symbolic link.",
@@ -38,8 +38,8 @@ def refuse_to_lead_out(out: Path, workspace: Path) -> None:
         )
 
 
-def refuse_others_files(out: Path) -> None:
-    """Refuse an output directory whose report no job of ours can have left: ours comes after the archive.
+def refuse_to_overwrite(out: Path) -> None:
+    """Refuse an output directory with a report and no archive: a job writes the archive first.
 
     Raises:
         UsageError: The report would be overwritten.
@@ -53,12 +53,12 @@ def refuse_others_files(out: Path) -> None:
         )
 
 
-def give_back(written: Path, workspace: Path) -> None:
+def give_to_owner(written: Path, workspace: Path) -> None:
     """Give what root wrote below the workspace to the workspace's owner, new folders above it included.
 
-    Does nothing where this process is not root, the workspace is root's, or `written` lies elsewhere.
-    What belongs to others stays theirs, links are not followed, and files with several names are left
-    alone: the other name may lie elsewhere. A failure changes nothing about the result and is not reported.
+    Does nothing where this process is not root, the workspace is root's, or `written` is outside it. Files of
+    other users keep their owner, links are not followed, and files with several names are not touched: one of
+    them may be outside. A failure changes nothing about the result and is not reported.
     """
     if os.geteuid() != 0:
         return
@@ -89,7 +89,7 @@ def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
 
 
 def _below(top: int) -> Iterator[tuple[int, str]]:
-    """Everything of root's below an open folder: the folder it is in, and its name there."""
+    """Yield everything of root's below an open folder: its folder, and its name there."""
     for _, names, files, folder in os.fwalk(".", dir_fd=top):
         for name in (*names, *files):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -1,1 +1,1 @@
-"""What people read: comment, full report, markdown file, terminal. Values in, text out."""
+"""Render results for people: comment, full report, markdown file, terminal. Values in, text out."""

@@ -1,4 +1,4 @@
-"""Blocks of markdown that other blocks are put together from."""
+"""Build blocks of markdown: tables, lists, figures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from agent_eval.text.numbers import allowed, apart, beside, differing, distance,
 
 
 def document(blocks: Iterable[str]) -> str:
-    """Blocks with an empty line between them, empty ones left out, a line break at the end."""
+    """Join blocks with an empty line between them and a line break at the end. Empty blocks are left out."""
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. Every cell is a literal or the result of a function in `text.escape`.
+    """Write a table. Every cell is a literal or the result of a function in `text.escape`.
 
     Args:
         header: Words at the top of the columns.
@@ -27,16 +27,16 @@ def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[s
 
 
 def bullets(items: Iterable[str]) -> str:
-    """A list, one item a line."""
+    """Write a list, one item a line."""
     return "\n".join(f"- {item}" for item in items)
 
 
 def folded(title: str, blocks: Iterable[str]) -> str:
-    """Blocks that open on a click; nothing when there are none.
+    """Fold blocks away until a reader clicks; nothing when there are none.
 
     Args:
         title: A literal with figures at most: markup in it is not escaped.
-        blocks: What is folded away.
+        blocks: The folded blocks.
     """
     inside = [block for block in blocks if block]
     if not inside:
@@ -44,9 +44,9 @@ def folded(title: str, blocks: Iterable[str]) -> str:
     return "\n\n".join([f"<details>\n<summary>{title}</summary>", *inside, "</details>"])
 
 
-def names(identifiers: Sequence[str], *, shown: int, limit: int) -> str:
-    """Identifiers as code, `and N more` when there are more than `shown`."""
-    listed = [code_span(name, limit=limit) for name in identifiers[:shown]]
+def names(identifiers: Sequence[str], *, most: int, limit: int) -> str:
+    """List identifiers as code, `and N more` when there are more than `most`."""
+    listed = [code_span(name, limit=limit) for name in identifiers[:most]]
     hidden = len(identifiers) - len(listed)
     if hidden:
         listed.append(f"and {hidden:,} more" if listed else f"{hidden:,}")
@@ -54,7 +54,7 @@ def names(identifiers: Sequence[str], *, shown: int, limit: int) -> str:
 
 
 def points(difference: float | None) -> str:
-    """A difference of two shares in percentage points: `−4.5 pts`, `±0 pts`, `–` when unknown."""
+    """Write a difference of two shares in percentage points: `−4.5 pts`, `±0 pts`, `–` when unknown."""
     if difference is None:
         return "–"
     if difference == 0:
@@ -63,40 +63,40 @@ def points(difference: float | None) -> str:
 
 
 def whole(number: float) -> str:
-    """A number of things."""
+    """Write a number of things."""
     return f"{number:,.0f}"
 
 
 def share_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """A share and what is allowed of it, in per cent: on which side of it the share lies can be read."""
+    """Write a share and its limit in per cent, with decimals that show on which side of it the share is."""
     return percent(value, decimals=apart(value, limit)), allowed(limit)
 
 
 def difference_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """A difference of which only one direction is bad, negative for the better, and what is allowed of it."""
-    shown = beside(value, limit).replace("-", "−") if value else "0"
-    return f"{shown} pts", f"{allowed(limit).removesuffix('%')} pts"
+    """Write a difference and its limit in points; a negative difference is an improvement."""
+    difference = beside(value, limit).replace("-", "−") if value else "0"
+    return f"{difference} pts", f"{allowed(limit).removesuffix('%')} pts"
 
 
 def whole_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Two numbers of things."""
+    """Write a number of things and its limit."""
     return whole(value), whole(limit)
 
 
 def figure_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Two figures of unknown kind."""
+    """Write a figure of unknown kind and its limit."""
     return f"{value:.12g}", f"{limit:.12g}"
 
 
 def pair(metric: Metric) -> tuple[str, str, str]:
-    """A rate in both runs and its difference; two rates that differ never look the same."""
+    """Write a rate in both runs and its difference. Two rates that differ never look the same."""
     baseline, candidate = metric.baseline, metric.candidate
     decimals = differing(baseline, candidate)
     return percent(baseline, decimals=decimals), percent(candidate, decimals=decimals), points(metric.delta)
 
 
 def amount(name: str, value: float | None) -> str:
-    """A token count, a cost or a duration with its unit, by the name of its metric."""
+    """Write a token count, a cost or a duration with its unit, by the name of its metric."""
     if value is None:
         return "unknown"
     if name.endswith("cost_usd"):
@@ -112,4 +112,4 @@ AMOUNTS = {
     "cost_usd": "cost",
     "latency_ms": "latency",
 }
-"""What the metrics beyond verdicts are called in a sentence."""
+"""Names of the metrics beyond verdicts in a sentence."""

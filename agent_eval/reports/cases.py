@@ -1,4 +1,4 @@
-"""Markdown of single cases: what regressed, how the behaviour changed, how to see it again."""
+"""Render single cases as markdown: verdicts, changed behaviour, the command that reproduces them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOOLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
 _STANDS_OUT = 1.5
 _COMMAND_LIMIT = 2_000
-"""Characters. A command that was cut would do something else."""
+"""Characters. A command that is cut would do something else."""
 _MARK = {
     Outcome.PASSED: "✅",
     Outcome.FAILED: "❌",
@@ -49,14 +49,14 @@ _SAYS = {
 def in_full(
     case: CaseRegression, change: BehaviourChange | None, run: RunBehaviour, command: str, detail: Detail
 ) -> list[str]:
-    """One case with its judges, its behaviour and the command that reproduces it, as blocks.
+    """Render one case with its judges, its behaviour and the command that reproduces it, as blocks.
 
     Args:
         case: The case.
         change: How its behaviour changed, None when it did not.
-        run: How the whole run's behaviour changed: what it says is not said of each case again.
+        run: How the whole run's behaviour changed, which is not repeated for each case.
         command: Empty for none.
-        detail: How much to say.
+        detail: How much to show.
     """
     lines = [_judge_line(judge, detail) for judge in case.judges[: detail.judges]]
     hidden = len(case.judges) - len(lines)
@@ -75,7 +75,7 @@ def in_full(
 
 
 def in_one_line(case: CaseRegression, detail: Detail) -> str:
-    """One case: its id, the judge that says most about it, and why."""
+    """Render one case on one line: its id, its most telling judge, and the reason."""
     line = code_span(case.case_id, limit=detail.name)
     if not case.judges:
         return f"{line}: {case.baseline_outcome.value} → {case.candidate_outcome.value}"
@@ -84,9 +84,9 @@ def in_one_line(case: CaseRegression, detail: Detail) -> str:
 
 
 def failing_line(row: CaseResultRow, detail: Detail) -> str:
-    """One case of a run that did not pass: its id, the judge that says most about it, and why."""
+    """Render one case that did not pass on one line: its id, its most telling judge, and the reason."""
     line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}"
-    # That an agent crashed says more than that the output it never gave fits no pattern.
+    # A crash of the agent explains more than a judge's complaint of the missing output.
     for verdict in sorted(row["verdicts"], key=lambda verdict: verdict["judge_id"] != EXECUTION):
         if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:
             judge = code_span(verdict["judge_id"], limit=detail.name)
@@ -95,12 +95,12 @@ def failing_line(row: CaseResultRow, detail: Detail) -> str:
 
 
 def changes_by_case(comparison: Comparison) -> Mapping[str, BehaviourChange]:
-    """The behaviour changes of a comparison by case id."""
+    """Index the behaviour changes of a comparison by case id."""
     return {change.case_id: change for change in comparison.behaviour_changes}
 
 
 def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) -> list[str]:
-    """How one case's behaviour changed: calls, arguments, output, models, amounts."""
+    """List how one case's behaviour changed: calls, arguments, output, models, amounts."""
     lines = []
     if change.calls_changed:
         arguments = list(_arguments(change, detail))
@@ -155,9 +155,9 @@ def _calls(change: BehaviourChange, detail: Detail) -> str:
     for kind in ("added", "removed", "moved"):
         tools = _counted(change, kind)
         if tools:
-            said = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
+            listed = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
             more = [f"… {len(tools) - _TOOLS_SHOWN} more tools"] if len(tools) > _TOOLS_SHOWN else []
-            parts.append(f"{kind} {code_span(', '.join([*said, *more]), limit=detail.quote)}")
+            parts.append(f"{kind} {code_span(', '.join([*listed, *more]), limit=detail.quote)}")
     coarse = " (counted coarsely, for very many calls differ)" if change.calls_coarse else ""
     same = before.count == after.count
     numbers = f"{before.count:,} before and now" if same else f"{before.count:,} became {after.count:,}"
@@ -181,9 +181,9 @@ class _Calls:
     """The calls of one side, as far as the comparison lists them.
 
     Args:
-        listed: The first ones.
-        runs: The first runs of equal tools, empty where an older version made the comparison.
-        count: Of all of them; None there.
+        listed: The first calls.
+        runs: The first runs of equal tools; empty where an older version made the comparison.
+        count: The number of all calls; None where an older version made the comparison.
     """
 
     def __init__(self, listed: Sequence[str], runs: Sequence[CallRun], count: int | None) -> None:
@@ -198,10 +198,11 @@ class _Calls:
         return len(self._runs) <= _RUNS_SHOWN and sum(times for _, times in self._runs) == self.count
 
     def chain(self) -> str:
-        """Tools in the order of their calls, those in a row as one."""
-        shown = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in self._runs[:_RUNS_SHOWN]]
-        left = self.count - sum(times for _, times in self._runs[:_RUNS_SHOWN])
-        return " → ".join([*shown, *([f"… {left} more"] if left else [])]) or "no call"
+        """Write the tools in the order of their calls, equal ones in a row as one."""
+        runs = self._runs[:_RUNS_SHOWN]
+        links = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in runs]
+        hidden = self.count - sum(times for _, times in runs)
+        return " → ".join([*links, *([f"… {hidden} more"] if hidden else [])]) or "no call"
 
 
 def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
@@ -226,8 +227,8 @@ def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:
         yield "Output changed"
         return
     for when, output in (("before", change.baseline_output), ("now", change.candidate_output)):
-        said = "nothing" if output is None else code_span(output, limit=detail.quote)
-        yield f"Output {when}: {said}"
+        quoted = "nothing" if output is None else code_span(output, limit=detail.quote)
+        yield f"Output {when}: {quoted}"
 
 
 def _short(value: Any) -> str:
@@ -237,7 +238,7 @@ def _short(value: Any) -> str:
 
 
 def _stands_out(metric: Metric, total: Metric | None) -> bool:
-    """Whether a case's figure moved by half or more, beside what the whole run's moved."""
+    """Whether a case's figure moved by half or more, relative to the whole run's."""
     if metric.name not in AMOUNTS or not metric.baseline or metric.candidate is None:
         return False
     usual = total.candidate / total.baseline if total and total.baseline and total.candidate else 1.0

@@ -1,4 +1,4 @@
-"""The comment on a change: the decision and why, the change in numbers, the cases, the rest folded."""
+"""Render the comment on a change: the decision and why, the change in numbers, the cases, the rest folded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
 
     Args:
         report: What was evaluated and decided; every text in it may be hostile.
-        marker: An HTML comment that identifies the comment, `<!-- … -->`; the caller vouches for it.
+        marker: An HTML comment that identifies the comment, `<!-- … -->`; it is not escaped.
         limit: Characters that the platform accepts. Detail is dropped to keep to it; below some 2,000
             characters the shortest version may be longer.
     """
@@ -70,11 +70,11 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
 
 
 NOT_EVALUATED = ("🛑", "not evaluated")
-"""Stands in the heading in place of a decision nobody could make."""
+"""Shown in the heading in place of a decision where none was possible."""
 
 
 def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
-    """A report as blocks: heading, warnings, and each suite, worst first."""
+    """Render a report as blocks: heading, warnings, and each suite, worst first."""
     title = f"## {heading(report, report.title, detail)}"
     if report.not_evaluated:
         icon, word = NOT_EVALUATED
@@ -83,9 +83,9 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     if len(report.suites) == 1:
         top = [title, _rule_changes(report, detail), _warnings(report, detail)]
         return [*top, *_sections(report.suites[0], report, detail)]
-    shown = report.worst_first[: detail.suites]
-    # The room for cases is shared, so that one suite's cases do not bury the next suite.
-    share = max(1, len(shown))
+    suites = report.worst_first[: detail.suites]
+    # The suites share the room for cases, so that one suite's cases do not bury the next suite.
+    share = max(1, len(suites))
     each = replace(
         detail,
         cases=max(1, detail.cases // share) if detail.cases else 0,
@@ -93,7 +93,7 @@ def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
     )
     blocks = [title, _rule_changes(report, detail), f"**{overall(report)}**", _warnings(report, detail)]
     blocks.append(_suite_list(report, detail))
-    for suite in shown:
+    for suite in suites:
         blocks.append(f"## {heading(suite, suite.slug, detail)}")
         blocks += _sections(suite, report, each)
     return blocks
@@ -106,7 +106,7 @@ def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) 
 
 
 def evidence(report: EvaluationReport, detail: Detail) -> str:
-    """Where the evidence is; empty when unknown."""
+    """Link the evidence; empty when its place is unknown."""
     if not report.evidence_name:
         return ""
     return f"Evidence: {link(code_span(report.evidence_name, limit=detail.name), report.evidence_url)}"
@@ -116,7 +116,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
     comparison = suite.comparison
     reasons = sentence(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
     failing = [row["case_id"] for row in suite.failing]
-    # Statistics come first where they are the reason; elsewhere who reads wants the cases.
+    # Statistics come first where they are the reason; otherwise a reader wants the cases first.
     undecided = suite.status is GateStatus.INCONCLUSIVE
     certain = certainty(suite.decision, detail)
     return [
@@ -158,7 +158,9 @@ def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
     changes = report.rule_changes
     if not changes.sentences:
         return ""
-    lines = [f"- {prose(said, limit=2 * detail.quote)}" for said in changes.sentences[: 2 * detail.sentences]]
+    lines = [
+        f"- {prose(change, limit=2 * detail.quote)}" for change in changes.sentences[: 2 * detail.sentences]
+    ]
     hidden = len(changes.sentences) - len(lines)
     if hidden:
         lines.append(f"- and {count(hidden, 'more difference')}, {detail.elsewhere}")
@@ -166,9 +168,9 @@ def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
 
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:
-    shown = report.warnings[: detail.sentences]
-    lines = [f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in shown]
-    hidden = len(report.warnings) - len(shown)
+    warnings = report.warnings[: detail.sentences]
+    lines = [f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in warnings]
+    hidden = len(report.warnings) - len(warnings)
     if hidden:
         lines.append(f"> and {count(hidden, 'more warning')}, {detail.elsewhere}")
     return "\n>\n".join(lines)

@@ -1,4 +1,4 @@
-"""Markdown of a decision by policy: the figures it rests on, its steps, what was left out on whose word."""
+"""Render a decision by policy as markdown: its figures, its steps, and what it left out."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _METHODS = {
     "sign-flip-clustered": "sign flips by case",
     "relabel-clustered": "permuted in cases",
 }
-"""Fit for a phone; the guide says what they are."""
+"""Short names for a phone; the guide explains them."""
 _STEP_ICONS = {"passed": "✅", "failed": "❌", "inconclusive": "⚠️", "not-applied": "➖"}
 
 
 def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
-    """What the statistics of a decision say, as a table that fits a phone; folded where nothing got worse."""
+    """Render the statistics of a decision as a table that fits a phone; folded where nothing got worse."""
     if decision is None or decision.evidence is None or not decision.evidence.compared:
         return []
     evidence = decision.evidence
-    shown = bool(evidence.regressed) or decision.gate_status is not GateStatus.PASSED
-    figures = table(("How sure?" if shown else "", ""), (":--", ":--"), _rows(decision, evidence))
+    is_open = bool(evidence.regressed) or decision.gate_status is not GateStatus.PASSED
+    figures = table(("How sure?" if is_open else "", ""), (":--", ":--"), _rows(decision, evidence))
     judges = _judges(evidence, detail)
-    if shown:
+    if is_open:
         return [figures, judges]
     return [folded("How sure is this?", [figures, judges])] if detail.folded else []
 
@@ -54,7 +54,7 @@ def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str
     ]
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
         rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials_needed(evidence):,} trials each"))
-    return [(label.replace(" ", NBSP), shown.replace(" ", NBSP)) for label, shown in rows]
+    return [(label.replace(" ", NBSP), figure.replace(" ", NBSP)) for label, figure in rows]
 
 
 def _trial_rows(evidence: GateEvidence) -> list[tuple[str, str]]:
@@ -62,68 +62,68 @@ def _trial_rows(evidence: GateEvidence) -> list[tuple[str, str]]:
         return []
     before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
     decimals = differing(before, now)
-    shown = (percent(share, decimals=decimals) for share in (before, now))
+    shares = (percent(share, decimals=decimals) for share in (before, now))
     rows = [
         ("Trials", f"{trial_numbers(evidence.trials).replace('->', '→')} a case"),
-        ("Trials passed", " → ".join(shown)),
+        ("Trials passed", " → ".join(shares)),
     ]
     return rows + [("Trial errors", f"{evidence.trials.errors:,}")] * bool(evidence.trials.errors)
 
 
 def _judges(evidence: GateEvidence, detail: Detail) -> str:
-    found = [judge for judge in evidence.judges if judge.judge_id != _CASES]
-    found.sort(key=lambda judge: (not judge.significant, judge.p_value, judge.judge_id))
+    judges = [judge for judge in evidence.judges if judge.judge_id != _CASES]
+    judges.sort(key=lambda judge: (not judge.significant, judge.p_value, judge.judge_id))
     worse, better = _directions(evidence)
     lines = [
         f"{code_span(judge.judge_id, limit=detail.name)}: {judge.regressed:,} {worse}, "
         f"{judge.fixed:,} {better}, {_probability(judge.p_value)}"
         f"{', **more than chance**' if judge.significant else ''}"
-        for judge in found[: detail.judges]
+        for judge in judges[: detail.judges]
     ]
-    if lines and len(found) > len(lines):
-        lines.append(f"and {count(len(found) - len(lines), 'more judge')}")
+    if lines and len(judges) > len(lines):
+        lines.append(f"and {count(len(judges) - len(lines), 'more judge')}")
     return bullets(lines)
 
 
 def _directions(evidence: GateEvidence) -> tuple[str, str]:
-    """With several trials it is pass rates that fell and rose."""
+    """Name the directions: with several trials, pass rates fell and rose."""
     return ("worse", "better") if evidence.trials is None else ("lower", "higher")
 
 
 def left_out(decision: GateDecision | None, detail: Detail) -> str:
-    """Every waiver that excused something, and the quarantined cases that would have counted."""
+    """List the waivers that excused a case, and the quarantined cases that would have counted."""
     if decision is None:
         return ""
-    lines = [_waiver(one, detail) for one in decision.waivers[: detail.sentences]]
+    lines = [_waiver(waiver, detail) for waiver in decision.waivers[: detail.sentences]]
     hidden = len(decision.waivers) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more waiver')}, {detail.elsewhere}")
-    held = decision.quarantined_case_ids
-    if held:
+    quarantined = decision.quarantined_case_ids
+    if quarantined:
         lines.append(
-            f"{count(len(held), 'case')} in quarantine got worse: "
-            f"{names(held, shown=detail.ids, limit=detail.name)}"
+            f"{count(len(quarantined), 'case')} in quarantine got worse: "
+            f"{names(quarantined, most=detail.ids, limit=detail.name)}"
         )
     return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""
 
 
 def counting_again(decision: GateDecision | None, detail: Detail) -> str:
-    """Every waiver and quarantine that is over and would have excused a case which therefore counts."""
+    """List the expired waivers and quarantines that would have excused a case, which therefore counts."""
     if decision is None:
         return ""
-    lines = [_over(one, detail) for one in decision.expired[: detail.sentences]]
+    lines = [_expired(excuse, detail) for excuse in decision.expired[: detail.sentences]]
     hidden = len(decision.expired) - len(lines)
     if hidden > 0:
         lines.append(f"and {hidden:,} more, {detail.elsewhere}")
-    return f"**Counts again, for what excused it is over:**\n\n{bullets(lines)}" if lines else ""
+    return f"**Counts again, because its waiver or quarantine expired:**\n\n{bullets(lines)}" if lines else ""
 
 
-def _over(ended: ExpiredExcuse, detail: Detail) -> str:
+def _expired(ended: ExpiredExcuse, detail: Detail) -> str:
     what = "Quarantine"
     if ended.waiver_id is not None:
         what = f"Waiver {code_span(ended.waiver_id, limit=detail.name)}"
     when = code_span(ended.expires_at or "", limit=40)
-    return f"{what} until {when}: {names(ended.case_ids, shown=detail.ids, limit=detail.name)}"
+    return f"{what} until {when}: {names(ended.case_ids, most=detail.ids, limit=detail.name)}"
 
 
 def _waiver(waiver: AppliedWaiver, detail: Detail) -> str:
@@ -132,12 +132,12 @@ def _waiver(waiver: AppliedWaiver, detail: Detail) -> str:
         f"Waiver {code_span(waiver.waiver_id, limit=detail.name)} by "
         f"{code_span(waiver.approved_by, limit=detail.name)}, {until}: "
         f"{code_span(waiver.reason, limit=detail.quote)} "
-        f"({names(waiver.case_ids, shown=detail.ids, limit=detail.name)})"
+        f"({names(waiver.case_ids, most=detail.ids, limit=detail.name)})"
     )
 
 
 def steps(decision: GateDecision | None, detail: Detail) -> str:
-    """The steps of the decision in the order they were taken, folded."""
+    """Render the steps of the decision in their order, folded."""
     if decision is None or not decision.steps or not detail.folded:
         return ""
     lines = [
@@ -148,14 +148,14 @@ def steps(decision: GateDecision | None, detail: Detail) -> str:
 
 
 def gate_reasons(decision: GateDecision) -> Sequence[str]:
-    """Why a decision by policy is inconclusive, and what follows from it; empty for any other."""
+    """Say why a decision by policy is inconclusive, and what follows; empty for any other decision."""
     if decision.gate_status is not GateStatus.INCONCLUSIVE:
         return []
-    said = [step.message for step in decision.steps if step.status == "inconclusive"]
-    if not said:
+    reasons = [step.message for step in decision.steps if step.status == "inconclusive"]
+    if not reasons:
         return []
     follows = "blocks" if decision.blocks else "warns and does not block"
-    return [*said, f"under preset {decision.preset} this {follows}"]
+    return [*reasons, f"under preset {decision.preset} this {follows}"]
 
 
 def _points(share: float, limit: float | None) -> str:

@@ -1,4 +1,4 @@
-"""How much a report says. Too long a report says less; its markup is never cut."""
+"""Levels of detail of a report. A report that is too long shows less; its markup is never cut."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from functools import lru_cache
 @dataclass(frozen=True, kw_only=True)
 class Detail:
     """Upper bounds for everything that grows with the evaluation.
+
+    Example:
+        >>> replace(COMMENT[0], cases=1).cases
+        1
 
     Args:
         suites: Suites with a section of their own.
@@ -27,8 +31,8 @@ class Detail:
         commands: Whether the command that reproduces a case is shown.
         links: Whether links are shown.
         sentences: Reasons, notices and warnings shown, each.
-        elsewhere: Where what is left out can be read.
-        cases_elsewhere: The same for regressed cases.
+        elsewhere: Where to read what is left out.
+        cases_elsewhere: Where to read the regressed cases that are left out.
     """
 
     suites: int
@@ -76,7 +80,7 @@ COMMENT = (
         clusters=0, quote=60, name=24, sentences=1, folded=False, commands=False, links=False,
     ),
 )  # fmt: skip
-"""For a comment: what a person reads on a phone, then less and less of it."""
+"""Levels for a comment: what a person reads on a phone, then less and less of it."""
 
 FILE_LIMIT = 1024 * 1024
 """Bytes of a report in a file of its own: larger ones are slow in viewers of markdown."""
@@ -92,15 +96,15 @@ FULL = (
     ),
     *COMMENT,
 )  # fmt: skip
-"""For the full report: everything there is room for."""
+"""Levels for the full report: as much as there is room for."""
 
 
 _IN_FULL = 3, 4
-"""The part of the room that goes to cases in full where not all of them fit; the rest is for one-liners."""
+"""The share of the room for cases in full where not all of them fit; the rest is for one-liners."""
 _FEW = 4
-"""Up to so many times the cases that a level shows anyway, it is first tried to show all."""
+"""Up to this many times the cases that a level shows, all of them are tried first."""
 _SPARE = 32
-"""One part in so many stays free: what is published is longer where a secret had to be hidden."""
+"""One part in this many is not used, because a redacted text may be longer."""
 
 
 def fit(
@@ -111,19 +115,23 @@ def fit(
     size: Callable[[str], int],
     regressed: int = 0,
 ) -> str:
-    """The most detailed rendering within `limit`; the least detailed one when none is.
+    """Choose the most detailed rendering within `limit`, or the least detailed one if none is.
 
-    The room that is left then is filled with regressed cases: in full, then with one line each.
+    Fill the remaining room with regressed cases: in full, then with one line each.
+
+    Example:
+        >>> fit(lambda detail: "x" * detail.quote, COMMENT, limit=110, size=len) == "x" * 100
+        True
 
     Args:
         render: Renders at one level of detail.
         levels: From the most detailed to the least.
         limit: What `size` may return at most.
-        size: Characters or bytes of a text.
-        regressed: Regressed cases of the suite that has the most of them.
+        size: Counts the characters or bytes of a text.
+        regressed: The number of regressed cases of the suite with the most of them.
     """
     room = limit - limit // _SPARE
-    render = lru_cache(maxsize=1)(render)  # what was found to fit is not rendered once more
+    render = lru_cache(maxsize=1)(render)  # the text that fits is not rendered twice
     text = ""
     for level in levels:
         text = render(level)
@@ -133,7 +141,7 @@ def fit(
 
 
 def _filled(level: Detail, regressed: int, fits: Callable[[Detail], bool]) -> Detail:
-    """`level` with as many further regressed cases as fit. The comparison is made with ever more of them."""
+    """Add as many further regressed cases to a level as fit."""
     if not regressed:
         return level
 
@@ -149,16 +157,16 @@ def _filled(level: Detail, regressed: int, fits: Callable[[Detail], bool]) -> De
     if most == regressed:
         return in_full(most)
     share, parts = _IN_FULL
-    shown = most * share // parts
-    if fits(with_the_rest(shown)):
-        return with_the_rest(_most(most, lambda number: fits(with_the_rest(number)), least=shown))
-    lines = _most(regressed, lambda number: fits(replace(in_full(shown), one_liners=number)))
-    return replace(in_full(shown), one_liners=lines)
+    in_full_most = most * share // parts
+    if fits(with_the_rest(in_full_most)):
+        return with_the_rest(_most(most, lambda number: fits(with_the_rest(number)), least=in_full_most))
+    lines = _most(regressed, lambda number: fits(replace(in_full(in_full_most), one_liners=number)))
+    return replace(in_full(in_full_most), one_liners=lines)
 
 
 def _most(bound: int, fits: Callable[[int], bool], *, least: int = 0) -> int:
-    """The greatest number from `least` to `bound` that fits, where `least` does or nothing is to be had."""
-    # Few fit of very many, and to try half of them takes long: approached from below.
+    """Find the greatest number from `least` to `bound` that fits; `least` if none does."""
+    # Of very many cases few fit, and rendering half of them takes long: search from below.
     step, tried = 8, least
     while tried < bound and fits(min(bound, tried + step)):
         tried, step = min(bound, tried + step), 2 * step

@@ -1,4 +1,4 @@
-"""A markdown file about one comparison: `report markdown`."""
+"""Render one comparison as a markdown file: `report markdown`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def render_markdown(
     title: str,
     replay: Mapping[str, Any] | None = None,
 ) -> str:
-    """A report of a comparison as markdown.
+    """Render a report of a comparison as markdown.
 
     Args:
         comparison: What changed.
-        decision: What the gate decided on it, None when nobody asked the gate.
+        decision: The decision of the gate on it; None without one.
         title: Its heading.
         replay: The report that `replay` wrote about the candidate, as JSON.
     """
@@ -72,9 +72,9 @@ def _opening(
 
 
 def _incompatible(comparison: Comparison, detail: Detail) -> str:
-    told = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
+    notices = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
     failures = comparison.compatibility.failures
-    broken = [check for check in failures if check.message.casefold() not in told]
+    broken = [check for check in failures if check.message.casefold() not in notices]
     if not broken:
         return ""
     lines = bullets(prose(check.message, limit=2 * detail.quote) for check in broken)
@@ -84,15 +84,15 @@ def _incompatible(comparison: Comparison, detail: Detail) -> str:
 def _replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
     if replay is None:
         return []
-    held = replay.get("replay_passed") is True
-    blocks = ["### Replay", "✅ The replay gave the same results." if held else "❌ The replay differs."]
-    for key, one, many in (
+    passed = replay.get("replay_passed") is True
+    blocks = ["### Replay", "✅ The replay gave the same results." if passed else "❌ The replay differs."]
+    for key, singular, plural in (
         ("case_mismatches", "case differs", "cases differ"),
         ("env_mismatches", "difference in the environment", "differences in the environment"),
     ):
-        found = replay.get(key)
-        if isinstance(found, list) and found:
-            title = count(len(found), one, many)
-            lines = [code_span(str(item), limit=detail.quote) for item in found[: detail.cases]]
+        differences = replay.get(key)
+        if isinstance(differences, list) and differences:
+            title = count(len(differences), singular, plural)
+            lines = [code_span(str(item), limit=detail.quote) for item in differences[: detail.cases]]
             blocks.append(folded(title, [bullets(lines)]))
     return blocks

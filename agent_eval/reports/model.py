@@ -1,4 +1,4 @@
-"""What a report says, as plain values. Whoever evaluates builds these; the renderers only read them."""
+"""The content of a report as plain values, which the renderers read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_eval.contracts import (
 from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
-"""How a case is judged again on a developer's machine."""
+"""The command that judges a case again on a developer's machine."""
 
 # Worst first.
 _SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE, GateStatus.PASSED)
@@ -25,11 +25,21 @@ _SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE,
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineInfo:
-    """Which earlier run the candidate was compared with, and how it was found.
+    """The earlier run that the candidate was compared with, and how it was found.
 
-    `how` is a noun: `merge base`, `newest on main`, `path`. `run_id` and `run_url` name the CI run that
-    published it. `age` is in words (`2 days`), measured by whoever holds the clock. `notes` are sentences
-    on what was passed over while looking (`run 17 has no evidence`).
+    Example:
+        >>> BaselineInfo(how="newest on main", run_id="17", age="2 days").age
+        '2 days'
+
+    Args:
+        how: A noun: `merge base`, `newest on main`, `path`.
+        sha: The commit of the run.
+        branch: Its branch.
+        run_id: The CI run that published it.
+        run_url: That run's page.
+        created_at: ISO 8601.
+        age: Time since then, in words.
+        notes: Sentences on runs that the search skipped.
     """
 
     how: str
@@ -44,16 +54,19 @@ class BaselineInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteReport:
-    """One suite's outcome.
+    """The outcome of one suite.
+
+    Example:
+        `report.suites[0].status` is the gate's decision on the first suite of a report.
 
     Args:
         slug: Short name, unique in the evaluation; hostile text like every other.
-        suite_path: As given by the user; it stands in the command that reproduces a case.
-        decision: What the gate decided.
+        suite_path: As given by the user, for the command that reproduces a case.
+        decision: Of the gate.
         candidate: The run that was judged.
         comparison: None without a baseline.
         baseline: None without a baseline.
-        baseline_note: Why there is no baseline, or what was passed over; empty when there is nothing to say.
+        baseline_note: Why there is no baseline, or which runs were skipped; may be empty.
         failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
             where there is no comparison, and to tell failing new and changed cases from passing ones.
     """
@@ -69,7 +82,7 @@ class SuiteReport:
 
     @property
     def status(self) -> GateStatus:
-        """What the gate decided on this suite."""
+        """The status of the gate's decision on this suite."""
         return self.decision.gate_status
 
     @property
@@ -79,13 +92,17 @@ class SuiteReport:
 
     @property
     def case_counts(self) -> dict[Outcome, int]:
-        """How many of the candidate's cases came to each outcome; together all cases."""
+        """The number of the candidate's cases by outcome."""
         return case_counts(self.candidate.summary)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleChanges:
-    """What a change does to the files that say how it is judged: policy, waivers, settings.
+    """Changes of the files that say how a change is judged: policy, waivers, settings.
+
+    Example:
+        >>> RuleChanges(sentences=["`margin` was `0.02` and is now `0.05`."]).title
+        'This change also changes how it is judged:'
 
     Args:
         sentences: One a difference from the base branch; words in backticks are shown as code.
@@ -97,7 +114,7 @@ class RuleChanges:
 
     @property
     def title(self) -> str:
-        """What is to be said above the sentences."""
+        """The heading of the sentences."""
         if self.applied:
             return "This change also changes how it is judged:"
         return "This fork also changes how it is judged; the base branch's rules were applied:"
@@ -107,8 +124,11 @@ class RuleChanges:
 class EvaluationReport:
     """A whole evaluation: one suite or several, and where to find more.
 
+    Example:
+        `render_comment(report, "<!-- agent-eval id=default run=1 attempt=1 -->", limit=65_536)` renders one.
+
     Args:
-        title: What the heading says, `report-title`.
+        title: The heading, `report-title`.
         comment_id: Tells several evaluations of one change apart.
         suites: At least one.
         run_url: The CI run, None outside CI.
@@ -122,8 +142,8 @@ class EvaluationReport:
         reproduce: Shell command that judges one case again; `{suite}` and `{case}` are replaced by quoted
             words. Empty: no command is shown.
         tool_version: Version of agent-eval.
-        not_evaluated: Why no decision may be relied on (the baseline could not be looked up): it takes the
-            place of the decision in the heading. Empty when everything was evaluated.
+        not_evaluated: Why the decision cannot be relied on, shown in its place in the heading. Empty when
+            everything was evaluated.
     """
 
     title: str
@@ -157,7 +177,7 @@ class EvaluationReport:
         return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
 
     def reproduce_command(self, suite: SuiteReport, case_id: str) -> str:
-        """The shell command that judges `case_id` again; empty when there is none.
+        """Write the shell command that judges `case_id` again; empty when there is none.
 
         A program cannot be given an id that holds NUL.
         """
@@ -172,7 +192,7 @@ def nothing_shared(comparison: Comparison | None) -> bool:
 
 
 def case_counts(summary: RunSummary) -> dict[Outcome, int]:
-    """How many cases came to each outcome; together all cases."""
+    """Count the cases by outcome; the numbers add up to all cases."""
     counted = {
         Outcome.PASSED: summary.passed_cases,
         Outcome.INCONCLUSIVE: summary.inconclusive_cases,

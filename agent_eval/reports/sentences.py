@@ -1,4 +1,4 @@
-"""What the gate decided, in words: the name of a decision and the sentence that says why."""
+"""Put the gate's decision into words: its name, and the sentence that says why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = {
 }
 
 NOTHING_SHARED = "nothing to compare"
-"""In place of "no baseline" where there is one, of which no case is left unchanged."""
+"""Used instead of "no baseline" where there is a baseline, but no case of it is unchanged."""
 
 _OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
 """Words with which sentences of the gate begin, besides numbers and names."""
@@ -33,21 +33,21 @@ _OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
 _LAST = max(rule.rank for rule in RULES)
 
 Quote = Callable[[str], str]
-"""Makes a sentence from elsewhere fit for where it is shown (markdown, terminal)."""
+"""Escapes a sentence for the place where it is shown (markdown, terminal)."""
 
 
 def rule_sentence(rule: RuleResult, quote: Quote) -> str:
-    """What one rule measured and allows, without a capital and a full stop.
+    """Say what one rule measured and allows, without a capital and a full stop.
 
     Args:
-        rule: Its own message is used, through `quote`, where the table of rules has no words for it.
-        quote: See `Quote`.
+        rule: Its own message is quoted where the table of rules has no words for it.
+        quote: Escapes that message.
     """
     return rule_clause(rule) or quote(rule.message).rstrip(".")
 
 
 def broken_rules(decision: GateDecision) -> list[RuleResult]:
-    """The rules that were applied and do not hold, what people ask first in front."""
+    """List the rules that were applied and do not hold, the ones that people ask for first in front."""
     broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
     return sorted(broken, key=_rank)
 
@@ -65,27 +65,27 @@ def why(
     *,
     note: bool = False,
 ) -> list[str]:
-    """Why the gate decided so: a clause for each reason, the weightiest first; never empty.
+    """Say why the gate decided so: a clause for each reason, the weightiest first; never empty.
 
     Args:
         decision: What the gate decided.
         summary: Of the candidate.
-        comparison: What it decided on, None without a baseline.
-        quote: See `Quote`.
-        note: Whether a note elsewhere explains why there is no baseline.
+        comparison: That it decided on; None without a baseline.
+        quote: Escapes sentences that the gate quotes.
+        note: Whether a note of the suite explains why there is no baseline.
     """
     broken = broken_rules(decision)
-    told = {rule.message for rule in broken}
+    messages = {rule.message for rule in broken}
     reasons = [rule_sentence(rule, quote) for rule in broken]
-    reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in told]
-    reasons += [quote(said).rstrip(".") for said in gate_reasons(decision)]
+    reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in messages]
+    reasons += [quote(reason).rstrip(".") for reason in gate_reasons(decision)]
     if decision.gate_status is GateStatus.PASSED or not reasons:
         return [_without_reasons(decision, summary, comparison, note=note)]
     return reasons
 
 
 def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
-    """`why` for one suite of an evaluation."""
+    """Say why the gate decided so on one suite of an evaluation."""
     return why(
         suite.decision, suite.candidate.summary, suite.comparison, quote, note=bool(suite.baseline_note)
     )
@@ -95,7 +95,7 @@ def _without_reasons(
     decision: GateDecision, summary: RunSummary, comparison: Comparison | None, *, note: bool
 ) -> str:
     status = decision.gate_status
-    # Whoever looked and found nothing usable says so in the note.
+    # A search that found nothing usable is explained in the note.
     alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
     if nothing_shared(comparison):
         alone = f"Nothing to compare: {_all_of(summary.total_cases)} new or changed since the baseline"
@@ -119,11 +119,11 @@ def _all_of(cases: int) -> str:
 
 
 def decision_word(status: GateStatus, *, shares_nothing: bool) -> str:
-    """What a heading calls a decision.
+    """Choose the word for a decision in a heading.
 
     Args:
-        status: What the gate decided.
-        shares_nothing: See `SuiteReport.nothing_shared`.
+        status: Of the decision.
+        shares_nothing: Whether there is a baseline, and none of its cases is unchanged.
     """
     return NOTHING_SHARED if status is GateStatus.NO_BASELINE and shares_nothing else WORDS[status]
 
@@ -137,18 +137,18 @@ def _allowing(decision: GateDecision) -> str:
 
 
 def sentence(clauses: Sequence[str]) -> str:
-    """Clauses as one sentence."""
+    """Join clauses to one sentence."""
     return f"{capital('; '.join(map(_within, clauses)))}."
 
 
 def _within(clause: str) -> str:
-    """A clause that may have been a sentence, as it stands within one. Names keep their capital."""
+    """Write the first word of a clause in lower case, unless it is a name."""
     word, space, rest = clause.partition(" ")
     return f"{word.lower()}{space}{rest}" if word in _OPENINGS else clause
 
 
 def passing(summary: RunSummary) -> str:
-    """How many cases passed, and what became of the rest where it is not just a failure."""
+    """Say how many cases passed, and how many of the others did not simply fail."""
     counts = case_counts(summary)
     rest = [
         f"{counts[outcome]:,} {words}"
@@ -165,22 +165,22 @@ def passing(summary: RunSummary) -> str:
 
 
 def overall(report: EvaluationReport) -> str:
-    """One sentence over several suites."""
+    """Summarize several suites in one sentence."""
     status = report.status
     number = sum(suite.status is status for suite in report.suites)
     total = len(report.suites)
-    shown = of_all(number, total, "suite")
+    share = of_all(number, total, "suite")
     if status is GateStatus.NO_BASELINE:
         missing = "nothing to compare with" if report.nothing_shared else "no baseline to compare with"
-        return f"{shown} {verb(number, 'has', 'have')} {missing}."
+        return f"{share} {verb(number, 'has', 'have')} {missing}."
     word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
         status, WORDS[status]
     )
     if number == total:
         return f"All {total} suites {word}."
-    return f"{shown} {word}."
+    return f"{share} {word}."
 
 
 def capital(sentence: str) -> str:
-    """`sentence` with a capital at its start."""
+    """Write a sentence with a capital at its start."""
     return sentence[:1].upper() + sentence[1:]

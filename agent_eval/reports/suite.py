@@ -1,4 +1,4 @@
-"""Markdown of one suite: what it was compared with, the change in numbers, the cases, the folded rest."""
+"""Render one suite as markdown: its baseline, the change in numbers, the cases, the folded rest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NBSP = "\u00a0"
 
 
 def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> str:
-    """Which commit was compared with which, how old that is and how it was found; or that none was."""
+    """Name the compared commits, the age of the baseline and how it was found; or say why there is none."""
     note = prose(suite.baseline_note, limit=2 * detail.quote) if suite.baseline_note else ""
     if suite.comparison is None:
         return note
@@ -59,18 +59,18 @@ def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> s
         if baseline.branch:
             parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
         how = "given as a path" if baseline.how == "path" else baseline.how
-        told = [plain(how, limit=detail.name)]
+        facts = [plain(how, limit=detail.name)]
         if baseline.age:
-            told.append(f"{prose(baseline.age, limit=30)} old")
+            facts.append(f"{prose(baseline.age, limit=30)} old")
         if baseline.run_url and detail.links:
             name = f"run {plain(baseline.run_id, limit=30)}" if baseline.run_id else "its run"
-            told.append(link(name, baseline.run_url))
-        parts.append(f"({', '.join(told)})")
+            facts.append(link(name, baseline.run_url))
+        parts.append(f"({', '.join(facts)})")
     return f"{' '.join(parts)}. {note}".strip()
 
 
 def compared_runs(comparison: Comparison, detail: Detail) -> str:
-    """Which run was compared with which, where nobody knows how the baseline was found."""
+    """Name the runs that were compared, where it is unknown how the baseline was found."""
     candidate, baseline = (
         f"{code_span(run.run_id, limit=detail.name)}"
         + (f" (commit {code_span(run.git_commit[:_SHA])})" if run.git_commit else "")
@@ -80,7 +80,7 @@ def compared_runs(comparison: Comparison, detail: Detail) -> str:
 
 
 def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Detail) -> str:
-    """New, changed and removed cases: they are not compared, so a reader must know of them first."""
+    """List new, changed and removed cases: they are not compared, so a reader must know of them first."""
     if comparison is None:
         return ""
     sets = comparison.cases
@@ -88,15 +88,15 @@ def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Deta
     items = []
     for word, ids in (("new", sets.new), ("changed", sets.changed)):
         if ids:
-            said = names(ids, shown=detail.ids, limit=detail.name)
-            items.append(f"{len(ids):,} {word}: {said}{_of_which_fail(ids, failing_now)}")
+            listed = names(ids, most=detail.ids, limit=detail.name)
+            items.append(f"{len(ids):,} {word}: {listed}{_of_which_fail(ids, failing_now)}")
     if sets.removed_failing:
-        said = names(sets.removed_failing, shown=detail.ids, limit=detail.name)
-        items.append(f"⚠️ {len(sets.removed_failing):,} **removed that failed in the baseline**: {said}")
+        listed = names(sets.removed_failing, most=detail.ids, limit=detail.name)
+        items.append(f"⚠️ {len(sets.removed_failing):,} **removed that failed in the baseline**: {listed}")
     passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
     if passed_before:
         items.append(
-            f"⚠️ {len(passed_before):,} removed: {names(passed_before, shown=detail.ids, limit=detail.name)}"
+            f"⚠️ {len(passed_before):,} removed: {names(passed_before, most=detail.ids, limit=detail.name)}"
         )
     if not items:
         return ""
@@ -104,25 +104,25 @@ def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Deta
 
 
 def notices(comparison: Comparison | None, detail: Detail) -> str:
-    """What moved over the whole run, once: the model, cost, latency."""
+    """List what moved over the whole run: the model, cost, latency."""
     if comparison is None:
         return ""
-    # Where passing means something else than before, every other figure is read in that light.
+    # A different meaning of passing changes how every other figure is read.
     differs = {
         check.message.casefold()
         for check in comparison.compatibility.failures
         if check.name in ("case_policy_match", "trial_count_match")
     }
-    said = comparison.behaviour.notices[: detail.sentences]
-    marks = ("⚠️ " * (notice.rstrip(".").casefold() in differs) for notice in said)
+    listed = comparison.behaviour.notices[: detail.sentences]
+    marks = ("⚠️ " * (notice.rstrip(".").casefold() in differs) for notice in listed)
     lines = bullets(
-        f"{mark}{prose(notice, limit=detail.quote + 60)}" for mark, notice in zip(marks, said, strict=True)
+        f"{mark}{prose(notice, limit=detail.quote + 60)}" for mark, notice in zip(marks, listed, strict=True)
     )
     return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 
 def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
-    """The change in numbers: rates, judges that moved, and what became of the cases."""
+    """Render the change in numbers: rates, judges that moved, and the cases by outcome."""
     if comparison is None or nothing_shared(comparison):
         return []
     rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
@@ -134,26 +134,26 @@ def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
     blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
     overview = comparison.overview
     same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
-    told = (
+    totals = (
         f"{count(overview.compared_cases, 'case')} compared: **{overview.regressed_cases:,} regressed**, "
         f"{overview.improved_cases:,} improved, {same:,} as before."
     )
     if comparison.cases.new or comparison.cases.changed:
-        told += f" Whole suite: {passing(comparison.candidate.summary)}"
-    return [*blocks, told, _judges_that_moved(comparison, detail)]
+        totals += f" Whole suite: {passing(comparison.candidate.summary)}"
+    return [*blocks, totals, _judges_that_moved(comparison, detail)]
 
 
 def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
     # Names are long and a phone is narrow, so these do not go into the table.
     moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
     moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
-    said = []
+    changes = []
     for metric in moved[: detail.judges]:
         change, rates = _moved(metric)
-        said.append(f"{code_span(metric.name, limit=detail.name)} {change} ({rates})")
-    if len(moved) > len(said):
-        said.append(f"{count(len(moved) - len(said), 'more judge')}")
-    return f"Judges that moved: {', '.join(said)}." if said else ""
+        changes.append(f"{code_span(metric.name, limit=detail.name)} {change} ({rates})")
+    if len(moved) > len(changes):
+        changes.append(f"{count(len(moved) - len(changes), 'more judge')}")
+    return f"Judges that moved: {', '.join(changes)}." if changes else ""
 
 
 def _moved(metric: Metric) -> tuple[str, str]:
@@ -165,12 +165,12 @@ def _moved(metric: Metric) -> tuple[str, str]:
 def regressed(
     comparison: Comparison | None, command: Callable[[str], str] | None, detail: Detail
 ) -> list[str]:
-    """The regressed cases: some in full, more on one line each, the rest as a number.
+    """Render the regressed cases: some in full, more on one line each, the rest as a number.
 
     Args:
         comparison: None without a baseline.
         command: The shell command that reproduces a case, by its id.
-        detail: How much to say.
+        detail: How much to show.
     """
     if comparison is None:
         return []
@@ -180,15 +180,15 @@ def regressed(
         return []
     blocks = [f"### {count(total, 'regressed case')}"]
     if total > detail.cases:
-        # Too many to read one by one: what they have in common says more than the first few.
+        # Too many to read one by one: what they have in common comes first.
         alike = [_cluster(item, detail) for item in comparison.triage.top_clusters[: min(3, detail.clusters)]]
         blocks.append(f"**What they have in common:**\n\n{bullets(alike)}" if alike else "")
-    shown = detail.cases + detail.folded_cases
-    full = _in_full(rows[:shown], comparison, command, detail)
-    blocks += [block for one in full[: detail.cases] for block in one]
-    folded_away = [block for one in full[detail.cases :] for block in one]
+    first = detail.cases + detail.folded_cases
+    full = _in_full(rows[:first], comparison, command, detail)
+    blocks += [block for case_blocks in full[: detail.cases] for block in case_blocks]
+    folded_away = [block for case_blocks in full[detail.cases :] for block in case_blocks]
     blocks.append(folded(count(len(full) - detail.cases, "more regressed case"), folded_away))
-    rest = rows[shown : shown + detail.one_liners]
+    rest = rows[first : first + detail.one_liners]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:
         blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
@@ -201,7 +201,7 @@ def regressed(
 
 
 def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
-    """Regressed cases of the comparison that lists the most of them."""
+    """Count the regressed cases of the comparison that lists the most of them."""
     listed = (
         sum(row.regressed for row in comparison.case_regressions) if comparison else 0
         for comparison in comparisons
@@ -215,27 +215,28 @@ def _in_full(
     command: Callable[[str], str] | None,
     detail: Detail,
 ) -> list[list[str]]:
-    """The blocks of each case. What a comparison leaves out of a case is said before the first such case."""
+    """Render each case as blocks. A sentence before the first case without behaviour explains why."""
     changes = cases.changes_by_case(comparison)
-    kept = len(changes)
-    told, all_blocks = kept < DETAIL_LIMIT, []
+    with_behaviour = len(changes)
+    is_explained, all_blocks = with_behaviour < DETAIL_LIMIT, []
     for row in rows:
         change = changes.get(row.case_id)
         again = command(row.case_id) if command and detail.commands else ""
         blocks = cases.in_full(row, change, comparison.behaviour, again, detail)
-        if change is None and not told:
-            told = True
+        if change is None and not is_explained:
+            is_explained = True
             blocks.insert(
                 0,
-                f"A comparison keeps how the behaviour changed of {kept:,} cases. From here on there is the "
-                "reason and the command, without it; both traces stand in the evidence of the two runs.",
+                f"A comparison keeps how the behaviour changed of {with_behaviour:,} cases. From here on "
+                "there is the reason and the command, without it; both traces are in the evidence of the two "
+                "runs.",
             )
         all_blocks.append(blocks)
     return all_blocks
 
 
 def failing(suite: SuiteReport, detail: Detail) -> list[str]:
-    """Cases that do not pass although nothing regressed: what an absolute rule complains of."""
+    """List cases that do not pass although they did not regress; absolute rules count them."""
     regressed_ids = set(suite.comparison.regressed_case_ids) if suite.comparison else set()
     rows = [row for row in suite.failing if row["case_id"] not in regressed_ids]
     if not rows:
@@ -259,7 +260,7 @@ def behind_a_click(
     suite_path: str = "",
     tool_version: str = "",
 ) -> list[str]:
-    """Everything a reader may want next, each part folded."""
+    """Render everything that a reader may want next, each part folded."""
     blocks = []
     if comparison is not None:
         clusters = comparison.triage.top_clusters[: detail.clusters]
@@ -298,10 +299,10 @@ def _cluster(cluster: Cluster, detail: Detail) -> str:
 
 def _improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
     total = max(len(rows), comparison.overview.improved_cases)
-    shown = detail.cases + detail.listed
-    if not total or not shown:
+    most = detail.cases + detail.listed
+    if not total or not most:
         return ""
-    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:shown]]
+    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:most]]
     if total > len(lines):
         lines.append(f"and {total - len(lines):,} more")
     return folded(count(total, "improved case"), [bullets(lines)])
@@ -321,8 +322,8 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     if not rows:
         return ""
     hidden = len(counts) - len(rows)
-    shown = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
-    return f"{shown}\n\nand {count(hidden, 'more judge')}" if hidden else shown
+    rendered = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
+    return f"{rendered}\n\nand {count(hidden, 'more judge')}" if hidden else rendered
 
 
 _FIGURES: dict[Unit, Callable[[float, float], tuple[str, str]]] = {
@@ -340,7 +341,7 @@ def _rules(decision: GateDecision | None, comparison: Comparison | None, detail:
         known = find_rule(rule.rule)
         name = known.title if known else plain(rule.rule, limit=detail.name)
         show = _FIGURES[known.unit] if known else figure_and_limit
-        # Nothing measured is shown as the limit, and then not.
+        # Where nothing was measured, the limit is formatted in place of the value, which is not shown.
         value, limit = show(rule.threshold if rule.value is None else rule.value, rule.threshold)
         if not rule.applied:
             state = "➖ no baseline" if comparison is None else "➖ not applied"
@@ -392,15 +393,15 @@ _POINTS_SHOWN = 8
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:
-    """Cases of which fewer trials pass than before, the largest fall first; they may still pass."""
+    """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
     if comparison is None or comparison.trials is None:
         return []
     rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
-    return [row for drop, row in sorted(rows, key=lambda one: (-one[0], one[1].case_id)) if drop > 0]
+    return [row for drop, row in sorted(rows, key=lambda fall: (-fall[0], fall[1].case_id)) if drop > 0]
 
 
 def rates(row: TrialChange) -> str:
-    """`4 of 4 → 3 of 5`."""
+    """Write the trials of a case that passed, before and now: `4 of 4 → 3 of 5`."""
     return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
 
 
@@ -417,12 +418,12 @@ def _share(trials: TrialCount) -> Fraction:
 
 
 def less_often(comparison: Comparison | None, detail: Detail) -> str:
-    """The cases that pass less often, each with its trials, folded."""
+    """List the cases that pass less often, each with its trials, folded."""
     rows = fallen(comparison)
-    shown = detail.cases + detail.listed
-    if not rows or not shown:
+    most = detail.cases + detail.listed
+    if not rows or not most:
         return ""
-    lines = [f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials" for row in rows[:shown]]
+    lines = [f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials" for row in rows[:most]]
     if len(rows) > len(lines):
         lines.append(f"and {len(rows) - len(lines):,} more")
     title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often"
@@ -430,7 +431,7 @@ def less_often(comparison: Comparison | None, detail: Detail) -> str:
 
 
 def curve(summary: RunSummary) -> str:
-    """How often all of k trials of a case pass, and how often one of them does; empty with single trials."""
+    """Render how often all of k trials pass, and how often one of them does; empty with single trials."""
     if summary.flaky_cases is None:
         return ""
     rows: Sequence[tuple[str, ...]] = [

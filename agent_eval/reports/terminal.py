@@ -1,4 +1,4 @@
-"""What commands say to a person at a terminal: prose of at most 80 columns, in colour when asked."""
+"""Render results for a terminal: prose of at most 80 columns, with or without colour."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _COLOURS = {
 
 
 def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
-    """What `run` says: how many cases pass, which judges object, where the evidence is."""
+    """Render the result of `run`: how many cases pass, which judges object, where the evidence is."""
     lines = [_paint(passing(summary), _BOLD, colour)]
     if summary.hard_fail_cases:
         lines.append(
@@ -67,7 +67,7 @@ def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
 
 
 def stability_text(report: StabilityReport, path: str | None, *, colour: bool = False) -> str:
-    """What `stability-check` says: how many cases are flaky, which, why, and what to do with them."""
+    """Render the result of `stability-check`: how many cases are flaky, which, why, and what to do."""
     numbers = report.summary
     flaky, failing = numbers.flaky_cases, numbers.consistently_failing_cases
     first = (
@@ -84,22 +84,22 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
     for case in rows[:_CASES_SHOWN]:
         low, high = percent(case.confidence_95.low), percent(case.confidence_95.high)
         lines.append(f"  {_name(case.case_id, 70)}")
-        said = f"{case.reason} Between {low} and {high}; trust it after {case.minimum_runs:,} runs."
-        lines += _wrapped([clean(said)], first="    ", rest="    ")
+        reason = f"{case.reason} Between {low} and {high}; trust it after {case.minimum_runs:,} runs."
+        lines += _wrapped([clean(reason)], first="    ", rest="    ")
     if len(rows) > _CASES_SHOWN:
         lines.append(f"  and {len(rows) - _CASES_SHOWN:,} more")
     return _text([*lines, *([f"Report: {_name(path, 1000)}"] if path else [])])
 
 
 def _curve(curve: Sequence[PassCurve]) -> str:
-    shown = ", ".join(f"{point.pass_hat_k:.3f}" for point in curve[:_TRIALS_SHOWN])
+    every = ", ".join(f"{point.pass_hat_k:.3f}" for point in curve[:_TRIALS_SHOWN])
     at_least = ", ".join(f"{point.pass_at_k:.3f}" for point in curve[:_TRIALS_SHOWN])
     last = min(len(curve), _TRIALS_SHOWN)
-    return f"All of k trials pass, k = 1 to {last}: {shown}; one of them: {at_least}"
+    return f"All of k trials pass, k = 1 to {last}: {every}; one of them: {at_least}"
 
 
 def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:
-    """What `compare` says: what moved, which cases regressed, where the comparison is."""
+    """Render the result of `compare`: what moved, which cases regressed, where the comparison is."""
     overview = comparison.overview
     lines = [
         _paint(
@@ -119,7 +119,7 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
 
 
 def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
-    """What `gate` says, in at most ten lines: the decision, each rule with its figure, where it is.
+    """Render the result of `gate` in at most ten lines: the decision, each rule with its figure, the file.
 
     A decision by policy explains itself; its lines may be longer than the screen is wide.
     """
@@ -131,10 +131,10 @@ def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str
     broken = broken_rules(decision)
     for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
         mark = "--" if not rule.applied else "ok" if rule.passed else "NO"
-        said = clean(rule.message, limit=300) if not rule.applied else capital(rule_sentence(rule, clean))
-        lines += _wrapped([said.rstrip(".") + "."], first=f"  {mark} ", rest="     ")
-    told = {rule.message for rule in decision.rules}
-    other = [clean(failure, limit=300) for failure in decision.failures if failure not in told]
+        clause = clean(rule.message, limit=300) if not rule.applied else capital(rule_sentence(rule, clean))
+        lines += _wrapped([clause.rstrip(".") + "."], first=f"  {mark} ", rest="     ")
+    messages = {rule.message for rule in decision.rules}
+    other = [clean(failure, limit=300) for failure in decision.failures if failure not in messages]
     lines += _wrapped(other, first="  NO ", rest="     ")
     lines += _wrapped(_waived(decision), first="  -- ", rest="     ")
     if len(lines) > _LINES_OF_A_GATE - 1:
@@ -144,18 +144,18 @@ def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str
 
 def _waived(decision: GateDecision) -> list[str]:
     return [
-        f"Waived by {_name(one.approved_by, 60)} ({_name(one.waiver_id, 40)}): "
-        f"{count(len(one.case_ids), 'case')}."
-        for one in decision.waivers
+        f"Waived by {_name(waiver.approved_by, 60)} ({_name(waiver.waiver_id, 40)}): "
+        f"{count(len(waiver.case_ids), 'case')}."
+        for waiver in decision.waivers
     ] + [capital(clean(expired(decision), limit=600)) + "."] * bool(decision.expired)
 
 
 def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
-    """What `ci` and `demo` say: each suite's decision and why, what regressed, where the evidence is."""
+    """Render a report: each suite's decision and why, what regressed, where the evidence is."""
     lines: list[str] = []
     if report.not_evaluated:
-        said = f"Not evaluated: {clean(report.not_evaluated)}"
-        lines += [*(_paint(line, _RED, colour) for line in _wrapped([said], rest="  ")), ""]
+        reason = f"Not evaluated: {clean(report.not_evaluated)}"
+        lines += [*(_paint(line, _RED, colour) for line in _wrapped([reason], rest="  ")), ""]
     if report.rule_changes.sentences:
         lines += [_paint(report.rule_changes.title, _YELLOW, colour)]
         lines += _wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
@@ -197,8 +197,11 @@ def _failing(suite: SuiteReport) -> list[str]:
     for row in suite.failing[:_CASES_SHOWN]:
         lines.append(f"    {_name(row['case_id'], 70)}")
         objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
-        said = [f"{_name(one['judge_id'], 40)}: {clean(one['reason'], limit=200)}" for one in objections[:1]]
-        lines += _wrapped(said, first="      ", rest="      ")
+        reasons = [
+            f"{_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=200)}"
+            for verdict in objections[:1]
+        ]
+        lines += _wrapped(reasons, first="      ", rest="      ")
     if len(suite.failing) > _CASES_SHOWN:
         lines.append(f"    and {len(suite.failing) - _CASES_SHOWN:,} more")
     return ["  Not passed:", *lines] if lines else []
@@ -229,31 +232,31 @@ def _case_set(comparison: Comparison) -> list[str]:
     lines = []
     for word, ids in kinds:
         if ids:
-            shown = ", ".join(_name(case_id, 30) for case_id in ids[:_IDS_SHOWN])
+            listed = ", ".join(_name(case_id, 30) for case_id in ids[:_IDS_SHOWN])
             more = f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
-            lines += _wrapped([f"Not compared, {len(ids):,} {word}: {shown}{more}"], rest="  ")
+            lines += _wrapped([f"Not compared, {len(ids):,} {word}: {listed}{more}"], rest="  ")
     return lines
 
 
-def _regressed(comparison: Comparison, shown: int) -> list[str]:
+def _regressed(comparison: Comparison, most: int) -> list[str]:
     rows = [row for row in comparison.case_regressions if row.regressed]
     lines = []
-    for row in rows[:shown]:
-        said = f"{row.baseline_outcome.value} → {row.candidate_outcome.value}"
+    for row in rows[:most]:
+        reason = f"{row.baseline_outcome.value} → {row.candidate_outcome.value}"
         if row.judges:
-            said = f"{_name(row.judges[0].judge_id, 40)}: {clean(row.judges[0].reason, limit=200)}"
+            reason = f"{_name(row.judges[0].judge_id, 40)}: {clean(row.judges[0].reason, limit=200)}"
         lines.append(f"  {_name(row.case_id, 70)}")
-        lines += _wrapped([said], first="    ", rest="    ", width=WIDTH - 2)
-    if len(rows) > shown:
-        lines.append(f"  and {len(rows) - shown:,} more")
+        lines += _wrapped([reason], first="    ", rest="    ", width=WIDTH - 2)
+    if len(rows) > most:
+        lines.append(f"  and {len(rows) - most:,} more")
     return ["Regressed:", *lines] if lines else []
 
 
-def _less_often(comparison: Comparison, shown: int) -> list[str]:
+def _less_often(comparison: Comparison, most: int) -> list[str]:
     rows = fallen(comparison)
-    lines = [f"  {_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:shown]]
-    if len(rows) > shown:
-        lines.append(f"  and {len(rows) - shown:,} more")
+    lines = [f"  {_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:most]]
+    if len(rows) > most:
+        lines.append(f"  and {len(rows) - most:,} more")
     return ["Pass less often:", *lines] if lines else []
 
 
@@ -279,10 +282,10 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def agent_run_text(summary: RunSummary, pack: str, standing: Standing, *, colour: bool = False) -> str:
-    """What `run` says of recorded traces; and why cases fail, what was sent again, what it cost."""
+    """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
     *lines, evidence = run_text(summary, pack, colour=colour).splitlines()
-    said = [*_kinds(summary), *_effort(standing)]
-    wrapped = [line for one in said for line in textwrap.wrap(one, WIDTH, subsequent_indent="  ")]
+    sentences = [*_kinds(summary), *_effort(standing)]
+    wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence])
 
 
@@ -293,39 +296,44 @@ def _kinds(summary: RunSummary) -> list[str]:
 
 
 def _effort(standing: Standing) -> list[str]:
-    said = []
+    sentences = []
     if number := standing.resumed:
-        said.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
+        sentences.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
     if number := standing.retries:
-        said.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
+        sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if standing.cost_usd:
         unknown = f", and what {count(standing.unknown_cost, 'trial')} cost is not known"
-        said.append(f"Spent: ${standing.cost_usd:,.4f}{unknown if standing.unknown_cost else ''}.")
-    return [" ".join(said)] if said else []
+        sentences.append(f"Spent: ${standing.cost_usd:,.4f}{unknown if standing.unknown_cost else ''}.")
+    return [" ".join(sentences)] if sentences else []
 
 
 _BAR = 24
 
 
 def progress_text(standing: Standing) -> str:
-    """One line: how many are done and how they fared, what it cost, how long the rest may take."""
+    """Write progress on one line: how many are done and how they ended, the cost, the time left."""
     share = 100 * standing.done // standing.total if standing.total else 100
     done = f"{standing.done:,} of {standing.total:,} {standing.unit} ({share} %)"
-    return ", ".join([done, *_fared(standing), *_cost(standing, " and more"), *_left(standing)])
+    return ", ".join([done, *_outcomes(standing), *_cost(standing, " and more"), *_time_left(standing)])
 
 
 def progress_bar(standing: Standing, columns: int) -> str:
-    """The same with a bar before it, for a terminal's width: a narrow one gets fewer words, then no bar."""
+    """Write progress with a bar before it; a narrow terminal gets fewer words, then no bar."""
     filled = _BAR * standing.done // standing.total if standing.total else _BAR
     bar = f"[{'#' * filled}{'.' * (_BAR - filled)}] "
     short = ", ".join(
-        [f"{standing.done:,}/{standing.total:,}", *_fared(standing), *_cost(standing, "+"), *_left(standing)]
+        [
+            f"{standing.done:,}/{standing.total:,}",
+            *_outcomes(standing),
+            *_cost(standing, "+"),
+            *_time_left(standing),
+        ]
     )
     lines = (bar + progress_text(standing), bar + short, short)
     return next((line for line in lines if len(line) < columns), short)[: max(columns - 1, 1)]
 
 
-def _fared(standing: Standing) -> list[str]:
+def _outcomes(standing: Standing) -> list[str]:
     parts = [f"{standing.passed:,} passed", f"{standing.failed:,} failed", count(standing.errors, "error")]
     return [*parts, count(standing.retries, "retry", "retries")] if standing.retries else parts
 
@@ -336,9 +344,9 @@ def _cost(standing: Standing, more: str) -> list[str]:
     return [f"${standing.cost_usd:,.4f}{more if standing.unknown_cost else ''}"]
 
 
-def _left(standing: Standing) -> list[str]:
-    left = standing.seconds_left
-    return [] if left is None or standing.done >= standing.total else [f"{_duration(left)} left"]
+def _time_left(standing: Standing) -> list[str]:
+    seconds = standing.seconds_left
+    return [] if seconds is None or standing.done >= standing.total else [f"{_duration(seconds)} left"]
 
 
 def _duration(seconds: float) -> str:
@@ -355,30 +363,30 @@ _GREEN, _RED, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 
 def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool = False) -> str:
-    """Whether the agent did the same again; the first differences; where the report is."""
+    """Render the result of `replay-exec`: whether the agent did the same, and the first differences."""
     passed = report.execution_replay_passed
     differing = {case.case_id for case in report.case_mismatches}
     differing |= {case.case_id for case in report.trace_mismatches}
-    said = f"{count(report.cases, 'case')} run again: "
+    summary = f"{count(report.cases, 'case')} run again: "
     if differing:
-        said += f"{len(differing):,} {verb(len(differing), 'differs', 'differ')}."
+        summary += f"{len(differing):,} {verb(len(differing), 'differs', 'differ')}."
     else:
-        said += "the same trajectories, the same verdicts."
-    lines = [f"{_GREEN if passed else _RED}{said}{_PLAIN}" if colour else said]
+        summary += "the same trajectories, the same verdicts."
+    lines = [f"{_GREEN if passed else _RED}{summary}{_PLAIN}" if colour else summary]
     lines += [
-        f"  {clean(one.case_id, limit=70)}: {clean(one.difference, limit=300)}"
-        for one in report.trace_mismatches[:_SHOWN]
+        f"  {clean(case.case_id, limit=70)}: {clean(case.difference, limit=300)}"
+        for case in report.trace_mismatches[:_SHOWN]
     ]
     lines += [
-        f"  {clean(one.case_id, limit=70)}: {clean(judge.judge_id, limit=40)} said {judge.saved}, "
+        f"  {clean(case.case_id, limit=70)}: {clean(judge.judge_id, limit=40)} said {judge.saved}, "
         f"now {judge.replayed}"
-        for one in report.case_mismatches[:_SHOWN]
-        for judge in sorted(one.judges, key=_says_nothing_bad)[:1]
+        for case in report.case_mismatches[:_SHOWN]
+        for judge in sorted(case.judges, key=_says_nothing_bad)[:1]
     ]
     lines += [
-        f"  {clean(one.field, limit=70)} was {clean(str(one.saved), limit=60)}, "
-        f"is {clean(str(one.current), limit=60)} here"
-        for one in report.env_mismatches[:_SHOWN]
+        f"  {clean(difference.field, limit=70)} was {clean(str(difference.saved), limit=60)}, "
+        f"is {clean(str(difference.current), limit=60)} here"
+        for difference in report.env_mismatches[:_SHOWN]
     ]
     if report.env_mismatches and not report.environment_counts:
         lines.append("  Differences of the environment do not count.")
@@ -388,5 +396,5 @@ def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool
 
 
 def _says_nothing_bad(judge: ReplayedVerdict) -> bool:
-    """For sorting: who objects comes first."""
+    """Sort judges that object first."""
     return judge.replayed in ("passed", "skipped", "absent")

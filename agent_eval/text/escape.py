@@ -18,7 +18,7 @@ from typing import Literal
 
 _BACKTICKS = re.compile(r"`+")
 
-# Words, and punctuation that means nothing to markdown where it stands.
+# Words, and punctuation that means nothing to markdown in its place.
 _WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*[,;:.?)]{0,2}"
 # At the start of a line a number with a dot would open a list.
 _STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
@@ -27,13 +27,13 @@ _IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|\(?[+−–-]?\d
 _FIRST = re.compile(_STARTS)
 # What a platform links by itself: web addresses, issue references (GH-1), commits.
 _LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
-# A piece that the writer of a sentence set as code, with its punctuation; or a word.
+# Text that a sentence sets as code, with its punctuation; or a word.
 _PIECE = re.compile(r"(\(?)`([^`]+)`([,;:.?)]{0,2})(?=\s|$)|(\S+)")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[A-Za-z0-9._~/?#&=%+,@-]*)?")
 
 
 def code_span(text: str, *, limit: int = 200) -> str:
-    """`text` as inline code that holds in a paragraph, a heading, a list item and a table cell.
+    """Set text as inline code that is safe in a paragraph, a heading, a list item and a table cell.
 
     Line breaks are shown as `⏎`, a pipe as `¦` (a table would split on it even inside code), nothing as
     `∅`; invisible characters are dropped.
@@ -42,70 +42,70 @@ def code_span(text: str, *, limit: int = 200) -> str:
         text: Anything.
         limit: At most so many characters are shown; a cut is marked with `…`.
     """
-    shown = one_line(text, limit=limit).replace("|", "¦")
-    ticks = "`" * (1 + _longest_run(shown))
-    shown = shown.strip() or "∅"
+    visible = one_line(text, limit=limit).replace("|", "¦")
+    ticks = "`" * (1 + _longest_run(visible))
+    visible = visible.strip() or "∅"
     # A backtick at an end would count as one of the delimiter's.
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+    pad = " " if visible.startswith("`") or visible.endswith("`") else ""
+    return f"{ticks}{pad}{visible}{pad}{ticks}"
 
 
 def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json"] = "text") -> str:
-    """`text` as a fenced code block. It starts and ends without a line break and belongs at column 0.
+    """Set text as a fenced code block. It starts and ends without a line break and belongs at column 0.
 
     Args:
         text: Anything; its line breaks are kept.
         limit: At most so many characters are shown; a cut is marked with `…`.
         language: For syntax colours.
     """
-    shown = many_lines(text, limit=limit)
-    ticks = "`" * max(3, 1 + _longest_run(shown))
-    return f"{ticks}{language}\n{shown}\n{ticks}"
+    visible = many_lines(text, limit=limit)
+    ticks = "`" * max(3, 1 + _longest_run(visible))
+    return f"{ticks}{language}\n{visible}\n{ticks}"
 
 
 def plain(text: str, *, limit: int = 120) -> str:
-    """A title or a name as running text where that is provably inert, else as a code span.
+    """Write a title or a name as running text if that is provably inert, else as a code span.
 
     Args:
-        text: Words of whoever set the evaluation up.
+        text: A title or a name that the user chose.
         limit: As for `code_span`.
     """
-    shown = one_line(text, limit=limit)
-    if _TITLE.fullmatch(shown) and not _LINKED.search(shown):
-        return shown.replace("&", "&amp;")
+    visible = one_line(text, limit=limit)
+    if _TITLE.fullmatch(visible) and not _LINKED.search(visible):
+        return visible.replace("&", "&amp;")
     return code_span(text, limit=limit)
 
 
 def prose(text: str, *, limit: int = 400) -> str:
-    """A sentence of ours that may quote others: inert words stay words, the rest becomes code.
+    """Write a sentence that may quote hostile text: inert words stay words, the rest becomes code.
 
     Args:
         text: One sentence or a few. What it sets in backticks is shown as code.
         limit: At most so many characters are shown; a cut is marked with `…`.
     """
-    shown: list[str] = []
+    pieces: list[str] = []
     loose: list[str] = []
 
     def close() -> None:
         if loose:
-            shown.append(code_span(" ".join(loose), limit=limit))
+            pieces.append(code_span(" ".join(loose), limit=limit))
             loose.clear()
 
     for opening, code, closing, word in _PIECE.findall(one_line(text, limit=limit)):
         if code:
             close()
-            shown.append(f"{opening}{code_span(code, limit=limit)}{closing}")
-        elif _stays_a_word(word, first=not shown and not loose):
+            pieces.append(f"{opening}{code_span(code, limit=limit)}{closing}")
+        elif _stays_a_word(word, first=not pieces and not loose):
             close()
-            shown.append(word.replace("&", "&amp;"))
+            pieces.append(word.replace("&", "&amp;"))
         else:
             loose.append(word)
     close()
-    return " ".join(shown)
+    return " ".join(pieces)
 
 
 def link(words: str, address: str | None, *, limit: int = 500) -> str:
-    """A link, or `words` alone when `address` is missing, too long or not a plain web address.
+    """Write a link, or `words` alone if `address` is missing, too long or not a plain web address.
 
     Args:
         words: Markdown: a literal, or the result of another function here.
@@ -133,9 +133,9 @@ class _Visible(dict[int, int | None]):
     """A `str.translate` table that decides a character when it first meets it."""
 
     def __missing__(self, code: int) -> int | None:
-        shown = None if unicodedata.category(chr(code)) in _INVISIBLE else code
-        self[code] = shown
-        return shown
+        visible = None if unicodedata.category(chr(code)) in _INVISIBLE else code
+        self[code] = visible
+        return visible
 
 
 _ONE_LINE = _Visible({ord("\n"): ord("⏎"), ord("\r"): ord("⏎"), ord("\t"): ord(" ")})
@@ -143,19 +143,19 @@ _MANY_LINES = _Visible({ord("\n"): ord("\n"), ord("\r"): ord("\n"), ord("\t"): o
 
 
 def one_line(text: str, *, limit: int) -> str:
-    """`text` on one line without invisible characters, line breaks shown as `⏎`.
+    """Write text on one line without invisible characters, line breaks shown as `⏎`.
 
-    At most `limit` characters; what is cut off is shown as `…`.
+    At most `limit` characters; a cut is marked with `…`.
     """
     # Twice the limit leaves room for what disappears and keeps megabytes from being translated.
-    shown = text[: limit * 2].replace("\r\n", "\n").translate(_ONE_LINE)
-    return _cut(shown, limit, was_cut=len(text) > limit * 2)
+    visible = text[: limit * 2].replace("\r\n", "\n").translate(_ONE_LINE)
+    return _cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
 def many_lines(text: str, *, limit: int) -> str:
-    """`text` without invisible characters, its line breaks kept. Cut as by `one_line`."""
-    shown = text[: limit * 2].replace("\r\n", "\n").translate(_MANY_LINES)
-    return _cut(shown, limit, was_cut=len(text) > limit * 2)
+    """Remove invisible characters and keep line breaks. Cut as by `one_line`."""
+    visible = text[: limit * 2].replace("\r\n", "\n").translate(_MANY_LINES)
+    return _cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
 def _cut(text: str, limit: int, *, was_cut: bool) -> str:
@@ -170,7 +170,7 @@ _OLD_COMMAND = re.compile(r"##(?=\w*\[)")
 
 
 def clean(text: str, *, limit: int = 10_000, multiline: bool = False) -> str:
-    """`text` without what a terminal obeys, and with what a CI server obeys made harmless.
+    """Remove what a terminal obeys, and make harmless what a CI server obeys.
 
     Escape sequences, controls and direction overrides are dropped; `::` is shown as `∷`.
 
@@ -179,14 +179,14 @@ def clean(text: str, *, limit: int = 10_000, multiline: bool = False) -> str:
         limit: At most so many characters are shown; a cut is marked with `…`.
         multiline: Keep line breaks and tabs; otherwise a line break is shown as `⏎`.
     """
-    shown = many_lines(text, limit=limit) if multiline else one_line(text, limit=limit)
-    return _OLD_COMMAND.sub("# #", shown).replace("::", "∷")
+    visible = many_lines(text, limit=limit) if multiline else one_line(text, limit=limit)
+    return _OLD_COMMAND.sub("# #", visible).replace("::", "∷")
 
 
 def shell_word(text: str) -> str:
-    """`text` as one word of any POSIX shell, in which nothing is invisible but a line break at its end.
+    """Quote text as one word of any POSIX shell, in which nothing is invisible but a line break at its end.
 
-    What a terminal or a reader's eye would obey (controls, direction overrides) is written as `printf`'s
+    Controls and direction overrides, which a terminal or a reader's eye would obey, are written as `printf`'s
     octal escapes: `"$(printf 'a\\033b')"`. `$'a\\x1b'` would be shorter, but only some shells know it.
 
     Args:

@@ -1,4 +1,4 @@
-"""What the CI job asks of a platform: each implements `Platform`, and `ci.platforms.catalog` lists it."""
+"""The interface of a CI platform: each implements `Platform`, and `ci.platforms.catalog` lists it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from agent_eval.ci.platforms.spec import PlatformSpec
 @dataclass(frozen=True, kw_only=True)
 class CiRun:
     """The run that this job belongs to, as the platform describes it.
+
+    Example:
+        >>> CiRun(head_sha="9be1f04", run_url="https://ci.example.org/17", run_name="ci-17-1").from_fork
+        False
 
     Args:
         head_sha: The commit that is evaluated, None when unknown.
@@ -34,7 +38,7 @@ class CiRun:
 
 
 class Reporter(Protocol):
-    """Where a job reports how it ended, also when its settings could not be read.
+    """Reports how a job ended, also when its settings could not be read.
 
     Example:
         >>> class Terminal:
@@ -58,7 +62,7 @@ class Reporter(Protocol):
 
 
 class Platform(Reporter, Protocol):
-    """Where the job runs. Only `candidates` and `base_file` raise for a failure of the platform.
+    """The place where a job runs. Only `candidates` and `base_file` raise for a failure of the platform.
 
     Example:
         A platform is a folder with a `PlatformSpec` and a class like `ci.platforms.local.job.LocalDirectory`,

@@ -52,10 +52,10 @@ class RestApi:
     def rows(self, model: type[Model], path: str, *, page: int, max_pages: int) -> Iterator[Model]:
         """Yield the rows of a listing, over all pages by their `Link` headers. Raises as `get`."""
         for answer in self.session.pages(path, params={"per_page": page}, max_pages=max_pages):
-            found = self.decode(answer, path)
-            if not isinstance(found, list):
+            rows = self.decode(answer, path)
+            if not isinstance(rows, list):
                 raise self._not_as_documented(path, "it is no list")
-            yield from [self.validate(model, row, f"{path} row {number}") for number, row in enumerate(found)]
+            yield from [self.validate(model, row, f"{path} row {number}") for number, row in enumerate(rows)]
 
     def decode(self, answer: Answer, path: str) -> Any:
         """Parse the body of an answer as JSON.

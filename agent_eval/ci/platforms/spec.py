@@ -1,4 +1,4 @@
-"""What the program must know of a CI platform before a job runs on it: its variables, limits and words."""
+"""Describe a CI platform before a job runs on it: its variables, limits and words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 class Words:
     """The platform's terms in sentences that people read.
 
+    Example:
+        >>> Words(change="merge request", full_report="job's artifacts").change
+        'merge request'
+
     Args:
         change: What is under review, such as `merge request`.
         full_report: Where the job leaves the full report, such as `job's artifacts`.
@@ -27,13 +31,17 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
-    """What a user can do where the platform refuses something; phrases without a full stop.
+    """Steps that a user can take where the platform refuses something; phrases without a full stop.
+
+    Example:
+        >>> Remedies(read_runs="grant the token the scope `read_api`").read_runs
+        'grant the token the scope `read_api`'
 
     Args:
-        read_runs: The job may not read earlier runs.
-        write_comment: The job may not write the comment.
-        write_from_fork: The job of a fork may not write the comment.
-        set_variable: A variable that the agent needs is not set.
+        read_runs: For a job that may not read earlier runs.
+        write_comment: For a job that may not write the comment.
+        write_from_fork: For the job of a fork that may not write the comment.
+        set_variable: For a variable that the agent needs and that is not set.
     """
 
     read_runs: str = "check the permissions of the job's token"

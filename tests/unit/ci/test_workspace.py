@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.workspace import give_back
+from agent_eval.ci.workspace import give_to_owner
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as in a container action")
 
@@ -27,7 +27,7 @@ def test_everything_written_and_the_new_folders_above_it_belong_to_the_owner(wor
     out = workspace / "a" / "b" / "out"
     (out / "pack").mkdir(parents=True)
     (out / "pack" / "manifest.json").write_text("{}")
-    give_back(out, workspace)
+    give_to_owner(out, workspace)
     assert {path.stat().st_uid for path in workspace.rglob("*")} == {OWNER}
 
 
@@ -36,7 +36,7 @@ def test_what_was_there_before_keeps_its_owner(workspace):
     os.chown(workspace / "theirs", 1002, 1002)
     (workspace / "theirs" / "out").mkdir()
     (workspace / "beside").write_text("")
-    give_back(workspace / "theirs" / "out", workspace)
+    give_to_owner(workspace / "theirs" / "out", workspace)
     assert (workspace / "theirs").stat().st_uid == 1002
     assert (workspace / "theirs" / "out").stat().st_uid == OWNER
     assert (workspace / "beside").stat().st_uid == 0
@@ -47,7 +47,7 @@ def test_a_link_is_given_back_and_its_target_is_not(workspace, tmp_path):
     target.write_text("")
     (workspace / "out").mkdir()
     (workspace / "out" / "link").symlink_to(target)
-    give_back(workspace / "out", workspace)
+    give_to_owner(workspace / "out", workspace)
     assert target.stat().st_uid == 0
     assert (workspace / "out" / "link").lstat().st_uid == OWNER
 
@@ -56,7 +56,7 @@ def test_a_link_is_given_back_and_its_target_is_not(workspace, tmp_path):
 def test_outside_the_workspace_nothing_changes(place, workspace, tmp_path):
     (tmp_path / "outside").mkdir()
     above = tmp_path.stat().st_uid
-    give_back(workspace / place, workspace)
+    give_to_owner(workspace / place, workspace)
     assert (tmp_path / "outside").stat().st_uid == 0
     assert tmp_path.stat().st_uid == above
 
@@ -64,9 +64,9 @@ def test_outside_the_workspace_nothing_changes(place, workspace, tmp_path):
 def test_a_workspace_of_root_and_a_missing_folder_are_left_alone(workspace, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    give_back(out, tmp_path)
+    give_to_owner(out, tmp_path)
     assert out.stat().st_uid == 0
-    give_back(workspace / "missing", workspace / "nowhere")
+    give_to_owner(workspace / "missing", workspace / "nowhere")
 
 
 def test_what_others_put_there_stays_theirs(workspace, tmp_path):
@@ -78,7 +78,7 @@ def test_what_others_put_there_stays_theirs(workspace, tmp_path):
     secret.write_text("root's, under a second name")
     os.link(secret, out / "report.md")
     (out / "mine").write_text("")
-    give_back(out, workspace)
+    give_to_owner(out, workspace)
     assert (out / "database").stat().st_uid == 999
     assert secret.stat().st_uid == 0
     assert (out / "mine").stat().st_uid == OWNER
@@ -89,8 +89,8 @@ def test_an_output_that_is_a_link_out_of_the_workspace_is_left_alone(workspace, 
     target.mkdir()
     (target / "passwd").write_text("")
     (workspace / "out").symlink_to(target)
-    give_back(workspace / "out", workspace)
-    give_back(workspace / "out" / "deeper", workspace)
+    give_to_owner(workspace / "out", workspace)
+    give_to_owner(workspace / "out" / "deeper", workspace)
     assert {target.stat().st_uid, (target / "passwd").stat().st_uid} == {0}
 
 
@@ -113,6 +113,6 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(replaced, worksp
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", swap)
-    give_back(workspace / "out", workspace)
+    give_to_owner(workspace / "out", workspace)
     assert (workspace / replaced).is_symlink()
     assert {path.stat().st_uid for path in target.rglob("*")} == {0}

@@ -402,7 +402,7 @@ def test_what_is_over_and_excuses_nothing_any_more_is_said_before_the_cases():
     suite = report.suites[0]
     suite = replace(suite, decision=suite.decision.model_copy(update={"expired": expired}))
     text = comment_on(replace(report, suites=[suite]))
-    told = text.index("**Counts again, for what excused it is over:**")
+    told = text.index("**Counts again, because its waiver or quarantine expired:**")
     assert told < text.index("### 3 regressed cases")
     assert f"- Waiver `w-1` until `{over}`: `a`, `b`" in text
     assert f"- Quarantine until `{over}`: `` `x` @acme/team ``" in text

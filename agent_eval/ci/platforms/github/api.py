@@ -1,6 +1,6 @@
-"""The calls to GitHub's REST API that the job needs, with typed answers.
+"""Call GitHub's REST API, with typed answers.
 
-Only documented parameters are sent: GitHub ignores the others without a word.
+Only documented parameters are sent: GitHub ignores others silently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VIEWER = "query { viewer { login } }"
 
 
 class Repository(BaseModel):
-    """A repository as others refer to it."""
+    """A repository, as other objects refer to it."""
 
     id: int
     default_branch: str | None = None
@@ -44,7 +44,7 @@ class WorkflowRun(BaseModel):
 
 
 class ArtifactRun(BaseModel):
-    """The run an artifact belongs to."""
+    """The run that an artifact belongs to."""
 
     id: int | None = None
     repository_id: int | None = None
@@ -52,7 +52,7 @@ class ArtifactRun(BaseModel):
 
 
 class Artifact(BaseModel):
-    """A file that a run left. `digest` is `sha256:<hex>` of its zip; older servers have none."""
+    """A file that a run uploaded. `digest` is `sha256:<hex>` of its zip; older servers have none."""
 
     id: int
     name: str
@@ -63,7 +63,7 @@ class Artifact(BaseModel):
 
 
 class Author(BaseModel):
-    """Who wrote a comment."""
+    """The author of a comment."""
 
     login: str
 
@@ -104,7 +104,13 @@ class _Content(BaseModel):
 
 
 class GitHubApi:
-    """GitHub, as far as one repository is concerned.
+    """GitHub's API for one repository.
+
+    Example:
+        >>> session = Session("https://api.github.com")
+        >>> api = GitHubApi(session, graphql_url="https://api.github.com/graphql", repository="acme/shop")
+
+        `api.repository().default_branch` asks GitHub.
 
     Args:
         session: To the API's base address, with the token.
@@ -118,45 +124,45 @@ class GitHubApi:
         self._root = f"/repos/{repository}"
 
     def repository(self) -> Repository:
-        """The repository itself."""
+        """Read the repository itself."""
         return self._api.get(Repository, self._root)
 
     def run(self, run_id: int) -> WorkflowRun:
-        """One workflow run."""
+        """Read one workflow run."""
         return self._api.get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
 
     def runs(self, workflow: str | int, **query: str) -> list[WorkflowRun]:
-        """The newest hundred finished runs of a workflow, narrowed by `query`."""
+        """List the newest hundred finished runs of a workflow, narrowed by `query`."""
         path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
         return self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query}).workflow_runs
 
     def artifacts(self, run_id: int, name: str) -> list[Artifact]:
-        """A run's artifacts of that name; several when attempts each left one."""
+        """List a run's artifacts of that name; there are several when attempts each uploaded one."""
         path = f"{self._root}/actions/runs/{run_id}/artifacts"
         return self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE}).artifacts
 
     def download(self, artifact_id: int, *, max_bytes: int) -> bytes:
-        """The artifact's zip. The redirect to the storage is followed without the token."""
+        """Download the artifact's zip. The redirect to the storage is followed without the token."""
         path = f"{self._root}/actions/artifacts/{artifact_id}/zip"
         return self._api.session.request("GET", path, max_bytes=max_bytes).body
 
     def merge_base(self, base: str, head: str) -> str:
-        """The commit where `head` left `base` (branches or commits)."""
+        """Find the commit where `head` left `base` (branches or commits)."""
         path = f"{self._root}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
         return self._api.get(_Comparison, path, {"per_page": 1}).merge_base_commit.sha
 
     def file(self, path: str, commit: str) -> bytes | None:
-        """A file's bytes at a commit; None where there is none.
+        """Read a file as of a commit; None if it does not exist there.
 
         Raises:
-            RemoteError: It is no file, or larger than the 1 MiB that GitHub answers with.
+            RemoteError: It is not a file, or larger than the 1 MiB that GitHub answers with.
         """
         place = f"{self._root}/contents/{quote(path, safe='')}"
         answer = self._api.session.request("GET", place, params={"ref": commit}, accept=(404,))
         if answer.status == 404:
             return None
-        found = self._api.decode(answer, place)
-        content = self._api.validate(_Content, found if isinstance(found, dict) else {}, place)
+        value = self._api.decode(answer, place)
+        content = self._api.validate(_Content, value if isinstance(value, dict) else {}, place)
         if content.type != "file" or content.encoding != "base64":
             raise RemoteError(
                 f"`{path}` on the base branch is not a regular file of at most 1 MiB.",
@@ -169,16 +175,16 @@ class GitHubApi:
             raise RemoteError(f"GitHub did not answer {place} with base64.", path=path) from error
 
     def pull_head(self, number: int) -> str:
-        """The commit a pull request points to now."""
+        """Find the commit that a pull request points to now."""
         return self._api.get(_Pull, f"{self._root}/pulls/{number}").head.sha
 
     def comments(self, number: int) -> Iterator[IssueComment]:
-        """Every comment of a pull request, over all pages, the oldest first."""
+        """Yield every comment of a pull request, over all pages, the oldest first."""
         path = f"{self._root}/issues/{number}/comments"
         return self._api.rows(IssueComment, path, page=PAGE, max_pages=MAX_COMMENT_PAGES)
 
     def create_comment(self, number: int, body: str) -> IssueComment:
-        """Write a comment; not repeated when it may have been written."""
+        """Write a comment. The request is not repeated when it may have been carried out."""
         path = f"{self._root}/issues/{number}/comments"
         return self._api.send(IssueComment, "POST", path, {"body": body})
 
@@ -188,11 +194,11 @@ class GitHubApi:
         return self._api.send(IssueComment, "PATCH", path, {"body": body})
 
     def delete_comment(self, comment_id: int) -> None:
-        """Remove a comment; one that is gone already is fine."""
+        """Delete a comment; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
 
     def viewer(self) -> str | None:
-        """The login the token stands for, None where GitHub does not say."""
+        """Ask for the login of the token; None where GitHub does not answer."""
         try:
             answer = self._api.session.request(
                 "POST", self._graphql_url, json={"query": _VIEWER}, repeatable=True
@@ -206,6 +212,6 @@ class GitHubApi:
 
 
 def graphql_url(api_url: str) -> str:
-    """Where GraphQL lives beside the REST API: GitHub Enterprise Server has it at `/api/graphql`."""
+    """Derive the address of GraphQL from that of the REST API: Enterprise Server has it at `/api/graphql`."""
     base = api_url.rstrip("/")
     return f"{base.removesuffix('/v3')}/graphql"

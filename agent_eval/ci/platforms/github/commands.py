@@ -11,8 +11,8 @@ _COMMAND = re.compile(r"[a-z][a-z-]*")
 
 def escape_data(text: str) -> str:
     """Encode the message of a command: per cent signs and line breaks; other controls are dropped."""
-    shown = many_lines(text, limit=10_000)
-    return shown.replace("%", "%25").replace("\n", "%0A")
+    visible = many_lines(text, limit=10_000)
+    return visible.replace("%", "%25").replace("\n", "%0A")
 
 
 def escape_property(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What triggered the job, read from the runner's environment and the event's payload."""
+"""Read what triggered the job from the runner's environment and the event's payload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _BRANCH = "refs/heads/"
 
 @dataclass(frozen=True, kw_only=True)
 class GitHubEvent:
-    """The trigger. What an event does not say is None.
+    """The trigger of a workflow run. Fields that an event does not have are None.
+
+    Example:
+        >>> read_event({"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_NAME": "push"}).repository
+        'acme/shop'
 
     Args:
         name: As in `on:` of the workflow.
@@ -32,9 +36,9 @@ class GitHubEvent:
         attempt: Which attempt of that run, from 1.
         run_url: The run's page.
         head_sha: The commit that is evaluated; for a pull request its head, not the trial merge.
-        base_sha: The commit it is meant to go onto.
-        base_branch: The branch it is meant to go into.
-        branch: The branch the job runs on; None for pull requests and tags.
+        base_sha: The commit that the change is to be merged onto.
+        base_branch: The branch that the change goes into.
+        branch: The branch that the job runs on; None for pull requests and tags.
         default_branch: The repository's.
         pull_request: Its number.
         from_fork: Whether the pull request comes from another repository.
@@ -56,12 +60,12 @@ class GitHubEvent:
 
     @property
     def of_pull_request(self) -> bool:
-        """Whether a pull request triggered the job, also where the payload does not say which."""
+        """Whether a pull request triggered the job, even if the payload does not name it."""
         return self.name in _PULL_REQUEST_EVENTS
 
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
-    """The event of this job.
+    """Read the event of this job.
 
     Raises:
         UsageError: `GITHUB_REPOSITORY` is not `owner/name`.
@@ -104,7 +108,7 @@ def _pull_request(payload: Any) -> dict[str, Any]:
         "head_sha": _sha(_text(payload, "pull_request", "head", "sha")),
         "base_sha": _sha(_text(payload, "pull_request", "base", "sha")),
         "base_branch": _text(payload, "pull_request", "base", "ref"),
-        # A head without a repository is a fork that was deleted.
+        # A head without a repository is of a fork that was deleted.
         "from_fork": base is not None and head != base,
     }
 

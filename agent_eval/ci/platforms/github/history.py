@@ -1,6 +1,6 @@
-"""Earlier workflow runs on GitHub that may be the baseline.
+"""Find earlier workflow runs on GitHub that may be the baseline.
 
-Anyone can open a pull request from a fork whose branch is called `main`; its runs then stand under
+Anyone can open a pull request from a fork whose branch is called `main`; GitHub then lists its runs under
 `branch=main` of this repository. So a run counts only when it was triggered by push, schedule or
 workflow_dispatch and its code came from this very repository, compared by number.
 """
@@ -29,7 +29,20 @@ TRUSTED_EVENTS = ("push", "schedule", "workflow_dispatch")
 
 @dataclass(frozen=True, kw_only=True)
 class GitHubHistory:
-    """The search of one job. Empty strings: not given by the user."""
+    """The search of one job for earlier runs.
+
+    Example:
+        `GitHubHistory(api=api, event=event, artifact="agent-eval-evidence").candidates(notes)` yields the
+        runs for the merge base, then the newest on the base branch.
+
+    Args:
+        api: Of the repository.
+        event: That triggered the job.
+        artifact: Name of the artifact with the evidence.
+        workflow: File name or id of the workflow; empty for the job's own.
+        branch: Branch whose runs count; empty for the base branch of the event.
+        run_id: The run that the user named; None for none.
+    """
 
     api: GitHubApi
     event: GitHubEvent
@@ -39,11 +52,11 @@ class GitHubHistory:
     run_id: int | None = None
 
     def candidates(self, notes: list[str]) -> Iterator[Candidate]:
-        """The run the user named; else those for the merge base, then the newest on the base branch.
+        """Yield the run that the user named; else those for the merge base, then those on the base branch.
 
         Raises:
             NoHistory: This job is no workflow run.
-            UsageError: The run the user named does not exist or is not this repository's.
+            UsageError: The run that the user named does not exist or is not this repository's.
             RemoteError: GitHub refuses or cannot be reached.
         """
         repository_id = self.event.repository_id or self.api.repository().id
@@ -119,9 +132,9 @@ class GitHubHistory:
                 remedy="Name a run of this repository in `baseline-run-id`.",
                 field="baseline-run-id",
             )
-        return self._candidate(run, "named run", demanded=True)
+        return self._candidate(run, "named run", named_by_user=True)
 
-    def _candidate(self, run: WorkflowRun, how: str, *, demanded: bool = False) -> Candidate:
+    def _candidate(self, run: WorkflowRun, how: str, *, named_by_user: bool = False) -> Candidate:
         origin = Origin(
             how=how,
             sha=run.head_sha,
@@ -130,7 +143,7 @@ class GitHubHistory:
             run_url=run.html_url,
             created_at=run.created_at,
         )
-        return Candidate(f"run {run.id}", origin, lambda: self._fetch(run), demanded=demanded)
+        return Candidate(f"run {run.id}", origin, lambda: self._fetch(run), named_by_user=named_by_user)
 
     def _fetch(self, run: WorkflowRun) -> bytes:
         artifact = self._usable(run)

@@ -34,7 +34,11 @@ _NOT_NAMED = Published(
 
 @dataclass(frozen=True, kw_only=True)
 class GitHubSettings:
-    """Values of the rows that only GitHub has. Fields are named as the inputs."""
+    """Values of the rows that only GitHub has. Fields are named as the inputs.
+
+    Example:
+        `GitHubSettings(**settings.platform_values(GITHUB.inputs)).comment_author` is one of the inputs.
+    """
 
     github_token: str = field(repr=False)
     github_api_url: str
@@ -45,9 +49,12 @@ class GitHubSettings:
 class GitHub(GitHubStep):
     """One job of GitHub Actions.
 
+    Example:
+        `GitHub(settings, os.environ, sys.stdout).run.run_url` is the page of the workflow run.
+
     Args:
-        settings: What the user asked for.
-        environ: The runner's environment.
+        settings: The checked settings.
+        environ: The environment variables that the runner sets.
         stream: The job's log.
         sleep: Waits that many seconds between attempts.
 
@@ -79,7 +86,7 @@ class GitHub(GitHubStep):
 
     @property
     def workspace(self) -> Path:
-        """Where `actions/checkout` puts the repository."""
+        """The directory in which `actions/checkout` puts the repository."""
         return Path(self._environ.get(GITHUB.workspace_variable, "").strip() or Path.cwd())
 
     @property
@@ -139,7 +146,11 @@ class GitHub(GitHubStep):
 
 
 class PullRequestComments:
-    """The comments of one pull request."""
+    """The comments of one pull request.
+
+    Example:
+        `PullRequestComments(api, 7, author="").listed()` yields the comments of pull request 7.
+    """
 
     def __init__(self, api: GitHubApi, number: int, author: str) -> None:
         self._api, self._number, self._author = api, number, author

@@ -1,4 +1,4 @@
-"""What a step of GitHub Actions tells its runner: summary, outputs, log and annotations."""
+"""Write to the runner of GitHub Actions: summary, outputs, log and annotations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ MAX_SUMMARY_BYTES = 1 << 20
 
 
 class GitHubStep:
-    """One step, of which nothing more is known than where the runner listens.
+    """One step of a workflow. It needs no settings and no event.
+
+    Example:
+        >>> import sys
+        >>> GitHubStep({}, sys.stdout).warn("The baseline is missing.")
+        ::warning title=agent-eval::The baseline is missing.
 
     Args:
-        environ: The runner's environment.
+        environ: The environment variables that the runner sets.
         stream: The job's log.
     """
 
@@ -28,7 +33,7 @@ class GitHubStep:
         self._stream = stream
 
     def write_summary(self, markdown: str) -> None:
-        """Add to the step's summary; what would not fit is left out, since GitHub would drop everything."""
+        """Append to the step's summary. A text that does not fit is left out, or GitHub would drop all."""
         path = self._environ.get("GITHUB_STEP_SUMMARY", "")
         data = markdown.encode("utf-8", "replace") + b"\n"
         if not path:
@@ -39,7 +44,7 @@ class GitHubStep:
         self._append(path, data, "The job summary")
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Set the step's outputs. The delimiter cannot be guessed, so no value can set another one."""
+        """Set the step's outputs. No value can set another one, because the delimiter cannot be guessed."""
         path = self._environ.get("GITHUB_OUTPUT", "")
         delimiter = f"agent-eval-{secrets.token_hex(16)}"
         lines = [f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()]
@@ -47,16 +52,16 @@ class GitHubStep:
             self._append(path, "".join(lines).encode("utf-8", "replace"), "The step's outputs")
 
     def say(self, text: str) -> None:
-        """Print prose while the runner listens to no command."""
+        """Print prose while the runner obeys no command."""
         token = secrets.token_hex(16)
         self._print(f"::stop-commands::{token}\n{text}\n::{token}::")
 
     def warn(self, text: str) -> None:
-        """A warning annotation."""
+        """Print a warning annotation."""
         self._print(command("warning", text, title="agent-eval"))
 
     def fail(self, text: str) -> None:
-        """An error annotation."""
+        """Print an error annotation."""
         self._print(command("error", text, title="agent-eval"))
 
     def _append(self, path: str, data: bytes, what: str) -> None:

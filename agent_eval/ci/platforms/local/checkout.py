@@ -28,9 +28,9 @@ class Checkout:
     """
 
     def __init__(self, start: Path, environ: Mapping[str, str]) -> None:
-        found = next((at for at in (start, *start.parents) if (at / ".git").exists()), None)
-        self.top = found or start
-        self._is_repository = found is not None
+        top = next((at for at in (start, *start.parents) if (at / ".git").exists()), None)
+        self.top = top or start
+        self._is_repository = top is not None
         # Nothing is fetched, asked or written.
         self._environ = {
             **allowed_environment(environ),
@@ -62,9 +62,9 @@ class Checkout:
     def merge_base(self, branch: str) -> str | None:
         """The commit where the checkout left a branch, here or as last fetched; None when unknown."""
         for reference in (f"{_REMOTE}{branch}", f"{_BRANCH}{branch}"):
-            found = self._line("merge-base", "HEAD", reference)
-            if COMMIT.fullmatch(found):
-                return found
+            commit = self._line("merge-base", "HEAD", reference)
+            if COMMIT.fullmatch(commit):
+                return commit
         return None
 
     def file(self, path: str, commit: str) -> bytes | None:
@@ -96,7 +96,7 @@ class Checkout:
         return (self._git(*arguments) or b"").decode("utf-8", "replace").strip()
 
     def _git(self, *arguments: str) -> bytes | None:
-        """What git prints; None where it fails or is not there."""
+        """Run git and return what it prints; None where it fails or does not exist."""
         try:
             done = run_child(
                 ["git", *arguments],

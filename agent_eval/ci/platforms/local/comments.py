@@ -16,7 +16,7 @@ _ONLY = 1
 
 
 class FileComments:
-    """At most one comment, in one file. A file that is no comment of ours is never replaced.
+    """At most one comment, in one file. A file that is not a comment of the evaluation is never replaced.
 
     Example:
         >>> comments = FileComments(Path("comments/topic/default.md"), lambda: None)

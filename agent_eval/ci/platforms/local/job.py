@@ -165,7 +165,7 @@ class LocalDirectory:
                 remedy="Correct `baseline-run-id`, or leave it out.",
                 field="baseline-run-id",
             )
-        return self._candidate(store, run, "named run", demanded=True)
+        return self._candidate(store, run, "named run", named_by_user=True)
 
     def _earlier(self, store: Store, notes: list[str]) -> Iterator[Candidate]:
         branch, base = self._base_branch, self.run.base_sha
@@ -179,7 +179,7 @@ class LocalDirectory:
             if run not in at_base:
                 yield self._candidate(store, run, f"newest on {branch}" if branch else "newest run")
 
-    def _candidate(self, store: Store, run: StoredRun, how: str, *, demanded: bool = False) -> Candidate:
+    def _candidate(self, store: Store, run: StoredRun, how: str, *, named_by_user: bool = False) -> Candidate:
         def fetch() -> bytes:
             wanted = self._settings.baseline_artifact
             if run.artifact != wanted:
@@ -189,7 +189,7 @@ class LocalDirectory:
         origin = Origin(
             how=how, sha=run.commit, branch=run.branch, run_id=run.number, created_at=run.created_at
         )
-        return Candidate(f"run {run.number}", origin, fetch, demanded=demanded)
+        return Candidate(f"run {run.number}", origin, fetch, named_by_user=named_by_user)
 
     def _print_comment(self, body: Callable[[str], str]) -> Published:
         marker = Marker(self._settings.comment_id, None, 0, 0)
