@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ import yaml
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.github.spec import ACTION_INPUTS, GITHUB
 from agent_eval.errors import ExitCode
+from tests.e2e.fork_server import ENTRYPOINT, Command
+from tests.e2e.program import environment, execute
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
@@ -83,17 +83,8 @@ def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():
 
 @pytest.mark.parametrize("row", ACTION_INPUTS, ids=lambda row: row.name)
 def test_every_input_arrives_in_the_real_entrypoint_under_the_name_the_runner_gives_it(row, tmp_path):
-    environ = {name: value for name, value in os.environ.items() if name.startswith(("PATH", "COVERAGE"))}
-    environ[GITHUB.input_variable(row.name)] = "a\abell"
-    done = subprocess.run(
-        [sys.executable, "-P", str(ROOT / "entrypoint")],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == ExitCode.WRONG_REQUEST
-    assert row.name in done.stdout + done.stderr
+    environ = environment({GITHUB.input_variable(row.name): "a\abell"})
+    done = execute(Command(ENTRYPOINT, str(tmp_path), environ), join=True)
+    assert done.code == ExitCode.WRONG_REQUEST
+    assert row.name in done.out
     assert list(tmp_path.iterdir()) == []

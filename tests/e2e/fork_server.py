@@ -36,6 +36,8 @@ import agent_eval
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "agent_eval")
+ENTRYPOINT = (sys.executable, "-P", str(REPOSITORY / "entrypoint"))
+"""What the image runs."""
 IMPORTED_WHEN_USED = ("genai_prices", "jsonschema", "markdown_it", "re2", "referencing", "requests", "yaml")
 """What commands import inside of functions, beside the modules of agent_eval."""
 READ_BY_THE_INTERPRETER = ("PYTHON", "LC_", "LANG")
@@ -64,7 +66,7 @@ def may_fork(command: Command) -> bool:
             if name.startswith(READ_BY_THE_INTERPRETER) and name not in READ_LATER
         }
 
-    return tuple(command.words[:3]) == PROGRAM and early(command.environ) == early(os.environ)
+    return tuple(command.words[:3]) in (PROGRAM, ENTRYPOINT) and early(command.environ) == early(os.environ)
 
 
 class ForkServer:
@@ -188,18 +190,22 @@ def attend(answers_descriptor: int, *streams: int) -> None:
 
 
 def become(command: Command, streams: Sequence[int]) -> NoReturn:
-    """Do what `python -m agent_eval` does from the moment at which it has started."""
+    """Do what the command does from the moment at which its interpreter has started."""
     _set_streams(streams)
     os.environ.clear()
     os.environ.update(command.environ)
     os.chdir(command.cwd)
+    _, option, program, *arguments = command.words
     path = command.environ.get("PYTHONPATH")
-    sys.path[0:1] = [command.cwd, *(path.split(os.pathsep) if path else [])]
+    sys.path[0:1] = [*([] if option == "-P" else [command.cwd]), *(path.split(os.pathsep) if path else [])]
     sys.dont_write_bytecode = bool(command.environ.get("PYTHONDONTWRITEBYTECODE"))
     if command.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
-    sys.argv = ["agent_eval", *command.words[3:]]
-    runpy.run_module("agent_eval", run_name="__main__", alter_sys=True)
+    sys.argv = [program, *arguments]
+    if option == "-P":
+        runpy.run_path(program, run_name="__main__")
+    else:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
     sys.exit(0)
 
 

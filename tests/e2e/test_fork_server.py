@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.fork_server import PROGRAM, REPOSITORY, Command, ForkServer, may_fork
+from tests.e2e.fork_server import ENTRYPOINT, PROGRAM, REPOSITORY, Command, ForkServer, may_fork
 from tests.e2e.program import agent_eval, environment, execute, tree
 
 GOOD = REPOSITORY / "examples" / "suite_good.json"
@@ -58,6 +58,12 @@ def test_it_prints_writes_and_exits_alike(server: ForkServer, tmp_path: Path, wo
     afresh = execute(other, fresh=True)
     assert forked(server, one) == (afresh.code, afresh.out.replace("/afresh", "/forked"), afresh.err)
     assert tree(Path(one.cwd)) == tree(Path(other.cwd))
+
+
+def test_the_entrypoint_does_alike(server: ForkServer, tmp_path: Path) -> None:
+    command = Command((*ENTRYPOINT, "--version"), str(tmp_path), environment())
+    afresh = execute(command, fresh=True)
+    assert forked(server, command) == (afresh.code, afresh.out, afresh.err) == (0, afresh.out, "")
 
 
 def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_path: Path) -> None:
@@ -115,6 +121,7 @@ def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path
         (PROGRAM, {"LC_ALL": "tr_TR.UTF-8"}, False),
         ((sys.executable, "-m", "http.server"), {}, False),
         ((sys.executable, "-P", *PROGRAM[1:]), {}, False),
+        (ENTRYPOINT, {}, True),
     ],
 )
 def test_what_the_interpreter_reads_as_it_starts_is_left_to_a_fresh_one(words, environ, may) -> None:
