@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import HttpError, UncertainOutcome
 
@@ -43,7 +42,7 @@ class Comments(Protocol):
 
     Example:
         `ci.platforms.local.comments.FileComments` keeps them in a directory, and
-        `publish(FileComments(directory), marker, body, spec=LOCAL, from_fork=False)` writes one.
+        `publish(comments, marker, body, words=words)` writes one.
     """
 
     def listed(self) -> Iterable[Comment]:
@@ -90,26 +89,42 @@ class Published:
     warning: str = ""
 
 
-def publish(
-    comments: Comments, marker: Marker, body: str, *, spec: PlatformSpec, from_fork: bool
-) -> Published:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentWords:
+    """The platform's words in warnings about the comment.
+
+    Example:
+        >>> CommentWords(change="change", full_report="full report").refused
+        'The token may not write comments'
+
+    Args:
+        change: What the platform calls the change under review.
+        full_report: Where the job leaves the full report.
+        refused: Why the job may not write comments; a phrase.
+    """
+
+    change: str
+    full_report: str
+    refused: str = "The token may not write comments"
+
+
+def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWords) -> Published:
     """Create or update the comment of this evaluation.
 
     Args:
         comments: Of the change under review.
         marker: Of this evaluation and run.
         body: Markdown that starts with the marker.
-        spec: The platform's words and remedies, for the warning.
-        from_fork: Whether the change comes from a fork.
+        words: The platform's words, for the warning.
 
     Does not raise for a failure of the platform: the decision is valid without the comment.
     """
     try:
         published = _write(comments, marker, body)
     except RemoteError as error:
-        return Published("refused", warning=_explain(error, spec, from_fork))
+        return Published("refused", warning=_explain(error, words))
     if published.action == "kept":
-        warning = f"A newer run has already commented on this {spec.words.change}; its comment stays."
+        warning = f"A newer run has already commented on this {words.change}; its comment stays."
         return replace(published, warning=warning)
     return published
 
@@ -171,8 +186,8 @@ def _must_stay(present: Marker, ours: Marker, comments: Comments) -> bool:
     return comments.current_head() == present.sha
 
 
-def _explain(error: RemoteError, spec: PlatformSpec, from_fork: bool) -> str:
-    report = f"The report is in the {spec.words.full_report}."
+def _explain(error: RemoteError, words: CommentWords) -> str:
+    report = f"The report is in the {words.full_report}."
     status = error.status if isinstance(error, HttpError) else None
     if status == _NOT_KNOWN:
         return (
@@ -185,8 +200,7 @@ def _explain(error: RemoteError, spec: PlatformSpec, from_fork: bool) -> str:
         return f"The platform refused the comment as invalid (HTTP 422): {error.message}"
     if status == 410:
         return "The comment could not be written: the conversation no longer takes comments (HTTP 410)."
-    why = spec.remedies.write_from_fork if from_fork else spec.remedies.write_comment
-    return f"No comment was written (HTTP {status}). {why}. {report}"
+    return f"No comment was written (HTTP {status}). {words.refused}. {report}"
 
 
 _REST = re.compile(r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9}) -->")

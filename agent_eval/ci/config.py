@@ -12,6 +12,7 @@ from typing import Any
 from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS, runner_variables
 from agent_eval.ci.platforms.catalog import platform_specs
+from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
 from agent_eval.config.options import Option, variable
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
@@ -129,9 +130,17 @@ class Settings:
     platform: Mapping[str, Any] = field(repr=False)
     """Values of the rows of every platform, by field; each platform reads its own."""
 
-    def platform_values(self, rows: tuple[Option, ...]) -> dict[str, Any]:
-        """Select the values of one platform's rows, by field."""
-        return {row.field: self.platform[row.field] for row in rows}
+    @property
+    def for_platform(self) -> PlatformSettings:
+        """The settings that the platform reads."""
+        return PlatformSettings(
+            comment_id=self.comment_id,
+            baseline_artifact=self.baseline_artifact,
+            baseline_branch=self.baseline_branch,
+            baseline_run_id=self.baseline_run_id,
+            out=self.out,
+            own=self.platform,
+        )
 
     @property
     def secrets(self) -> tuple[str, ...]:

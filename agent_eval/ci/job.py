@@ -29,6 +29,7 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.local.job import LocalDirectory
 from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.redacting import RedactingPlatform
+from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import TrustedFiles, judging_rules
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
@@ -44,7 +45,7 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import clean, prose
 
-MakePlatform = Callable[[Settings, Mapping[str, str], TextIO], Platform]
+MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(make_platform(settings, environ, stream), redactor),
+        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
     )
     try:
         settings, platform, files = _settle(sources)

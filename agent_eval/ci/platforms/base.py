@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_eval.ci.baseline import Candidate
-from agent_eval.ci.comment import Published
+from agent_eval.ci.comment import CommentWords, Published
 from agent_eval.ci.platforms.spec import PlatformSpec
 
 
@@ -123,3 +123,13 @@ class Platform(Reporter, Protocol):
     def warn(self, text: str) -> None:
         """Point out a sentence that a user should act on."""
         ...
+
+
+def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWords:
+    """Take the words for warnings about the comment from a platform's spec."""
+    remedies = spec.remedies
+    return CommentWords(
+        change=spec.words.change,
+        full_report=spec.words.full_report,
+        refused=remedies.write_from_fork if from_fork else remedies.write_comment,
+    )

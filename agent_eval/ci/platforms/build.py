@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TextIO
 
-from agent_eval.ci.config import Settings
 from agent_eval.ci.platforms.base import Platform, Reporter
 from agent_eval.ci.platforms.catalog import detected_platform, load
+from agent_eval.ci.platforms.settings import PlatformSettings
 
 
-def platform_for(settings: Settings, environ: Mapping[str, str], stream: TextIO) -> Platform:
+def platform_for(settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
     """Build the platform this job runs on."""
     made: Platform = load(detected_platform(environ).platform)(settings, environ, stream)
     return made

@@ -22,7 +22,8 @@ class RedactingPlatform:
         >>> import sys
         >>> from agent_eval.ci.config import gather, settings_from
         >>> from agent_eval.ci.platforms.build import platform_for
-        >>> platform = platform_for(settings_from(gather({"suite": "s.json"}, {}, None)), {}, sys.stdout)
+        >>> settings = settings_from(gather({"suite": "s.json"}, {}, None))
+        >>> platform = platform_for(settings.for_platform, {}, sys.stdout)
         >>> redacting = RedactingPlatform(platform, Redactor(["ghs_0123456789"]))
         >>> redacting.warn("The token ghs_0123456789 was refused.")
         Warning: The token [redacted] was refused.

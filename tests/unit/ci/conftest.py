@@ -9,11 +9,11 @@ from typing import TextIO
 
 import pytest
 
-from agent_eval.ci.config import Settings
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.build import platform_for
 from agent_eval.ci.platforms.github.job import GitHub
+from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.errors import AgentEvalError
 from tests.e2e.runner import Runner
 from tests.fakes.github import FakeGitHub
@@ -34,7 +34,7 @@ class InProcess(Runner):
             return int(error.exit_code), f"{stream.getvalue()}Error: {error.message} {error.details}"
         return code, stream.getvalue()
 
-    def _platform(self, settings: Settings, environ: Mapping[str, str], stream: TextIO) -> Platform:
+    def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
         if environ.get("GITHUB_ACTIONS") == "true":
             return GitHub(settings, environ, stream, sleep=self.waits.append)
         return platform_for(settings, environ, stream)

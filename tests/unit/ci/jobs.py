@@ -31,7 +31,7 @@ def make_job(
     """A job whose rules are those of an empty repository."""
     return JobContext(
         settings=settings,
-        platform=platform or LocalDirectory(settings, environ or {}, io.StringIO()),
+        platform=platform or LocalDirectory(settings.for_platform, environ or {}, io.StringIO()),
         environ=environ or {},
         redactor=Redactor([]),
         rules=JudgingRules(

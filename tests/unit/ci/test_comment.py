@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github.api import GitHubApi, graphql_url
 from agent_eval.ci.platforms.github.job import PullRequestComments
 from agent_eval.ci.platforms.github.spec import GITHUB
@@ -48,7 +49,7 @@ def say(
 ) -> Published:
     marker = Marker(comment_id, sha, run, attempt)
     comments = PullRequestComments(api(github), PULL, author)
-    return publish(comments, marker, f"{marker}\n{text}", spec=GITHUB, from_fork=fork)
+    return publish(comments, marker, f"{marker}\n{text}", words=comment_words(GITHUB, from_fork=fork))
 
 
 def test_first__creates_one(github: FakeGitHub) -> None:

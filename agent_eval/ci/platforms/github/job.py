@@ -10,13 +10,13 @@ from typing import TextIO
 
 from agent_eval.ci.baseline import Candidate, NoHistory
 from agent_eval.ci.comment import Comment, Marker, Published, publish
-from agent_eval.ci.config import Settings
-from agent_eval.ci.platforms.base import CiRun
+from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
 from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
 from agent_eval.ci.platforms.github.history import GitHubHistory
 from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.ci.platforms.github.step import GitHubStep
+from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError, UsageError
 from agent_eval.http.client import HttpError, Session
@@ -37,7 +37,7 @@ class GitHubSettings:
     """Values of the rows that only GitHub has. Fields are named as the inputs.
 
     Example:
-        `GitHubSettings(**settings.platform_values(GITHUB.inputs)).comment_author` is one of the inputs.
+        `GitHubSettings(**settings.values_of(GITHUB.inputs)).comment_author` is one of the inputs.
     """
 
     github_token: str = field(repr=False)
@@ -65,7 +65,7 @@ class GitHub(GitHubStep):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: PlatformSettings,
         environ: Mapping[str, str],
         stream: TextIO,
         *,
@@ -74,7 +74,7 @@ class GitHub(GitHubStep):
         super().__init__(environ, stream)
         self.event = read_event(environ)
         self._settings = settings
-        self._own = GitHubSettings(**settings.platform_values(GITHUB.inputs))
+        self._own = GitHubSettings(**settings.values_of(GITHUB.inputs))
         token = self._own.github_token or environ.get("GITHUB_TOKEN", "").strip()
         base = self._own.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
         self._api = _api(base, token, self.event.repository, sleep) if token else None
@@ -142,7 +142,9 @@ class GitHub(GitHubStep):
             )
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
         comments = PullRequestComments(self._api, event.pull_request, self._own.comment_author)
-        return publish(comments, marker, body(str(marker)), spec=GITHUB, from_fork=event.from_fork)
+        return publish(
+            comments, marker, body(str(marker)), words=comment_words(GITHUB, from_fork=event.from_fork)
+        )
 
 
 class PullRequestComments:

@@ -9,12 +9,12 @@ from typing import TextIO
 
 from agent_eval.ci.baseline import Candidate, NoHistory, Origin, Skipped
 from agent_eval.ci.comment import Marker, Published, publish
-from agent_eval.ci.config import Settings
-from agent_eval.ci.platforms.base import CiRun
+from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.local.checkout import Checkout
 from agent_eval.ci.platforms.local.comments import FileComments
 from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.local.store import Store, StoredRun
+from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.ci.suites import COMMENT_NAME
 from agent_eval.errors import AgentEvalError, StorageError, UsageError
@@ -37,9 +37,9 @@ class LocalDirectory:
         stream: The job's log.
     """
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], stream: TextIO) -> None:
+    def __init__(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> None:
         self._settings, self._environ, self._stream = settings, environ, stream
-        where: Path | None = settings.platform["baseline_store"]
+        where: Path | None = settings.own["baseline_store"]
         self._store = Store(where) if where is not None else None
         self._outputs: dict[str, str] = {}
         self._archive: Path | None = None
@@ -203,7 +203,7 @@ class LocalDirectory:
 
     def _write_comment(self, file: Path, marker: Marker, text: str) -> Published:
         comments = FileComments(file, lambda: self._checkout.commit)
-        return publish(comments, marker, text, spec=LOCAL, from_fork=False)
+        return publish(comments, marker, text, words=comment_words(LOCAL))
 
     def _write(self, what: str, name: str, write: Callable[[Path], None]) -> None:
         try:

@@ -70,7 +70,7 @@ def test_a_job_runs_on_the_platform_that_detects_itself(elsewhere: PlatformSpec)
 
 def test_outside_ci_the_local_directory_is_built_and_the_caller_reports_wrong_settings() -> None:
     stream = io.StringIO()
-    assert isinstance(platform_for(settings_of(), {}, stream), LocalDirectory)
+    assert isinstance(platform_for(settings_of().for_platform, {}, stream), LocalDirectory)
     assert reporter_for({}, stream) is None
     assert reporter_for({"GITHUB_ACTIONS": "true"}, stream) is not None
 

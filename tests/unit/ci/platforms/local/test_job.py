@@ -27,7 +27,7 @@ def printed() -> io.StringIO:
 
 @pytest.fixture
 def local(printed: io.StringIO) -> LocalDirectory:
-    return LocalDirectory(settings_of(), {}, printed)
+    return LocalDirectory(settings_of().for_platform, {}, printed)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_a_file_of_the_base_that_is_no_regular_file_is_an_error_of_the_remote_si
     base = shop.repository.commit()
     shop.repository.branch("topic", base)
     settings = settings_of(baseline_store=str(shop.store))
-    platform = LocalDirectory(settings, shop.repository.environ, io.StringIO())
+    platform = LocalDirectory(settings.for_platform, shop.repository.environ, io.StringIO())
     assert platform.base_file("README") == b"shop\n"
     assert platform.base_file("missing") is None
     for path in ("link", "folder"):
