@@ -26,10 +26,10 @@ def check_function(spec: str, *, what: str) -> None:
     module_name, _, path = spec.partition(":")
     package = module_name.partition(".")[0]
     try:
-        found = bool(path) and importlib.util.find_spec(package) is not None
+        exists = bool(path) and importlib.util.find_spec(package) is not None
     except (ImportError, ValueError) as problem:
         raise _cannot_be_loaded(spec, what, problem) from problem
-    if not found:
+    if not exists:
         raise _cannot_be_loaded(spec, what, ModuleNotFoundError(f"No module named {package!r}"))
 
 
