@@ -1,4 +1,4 @@
-"""An agent behind an address: the same JSON as a command gets, by POST."""
+"""The `http` agent: an address that receives the same JSON as a command does, by POST."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HttpAgent(Agent):
 
     Args:
         url: The agent's address.
-        headers: Sent with each request, and written nowhere; for credentials.
+        headers: Headers of each request, such as credentials; never shown or recorded.
 
     Raises:
         UsageError: `url` is not a usable address.

@@ -1,4 +1,4 @@
-"""Requests to agents and tool servers: one try each, with failures as values. Who asks decides on retries."""
+"""Send requests to agents and tool servers: once each, with failures as values. Callers decide on retries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ _UNLIMITED = 24 * 3600.0
 
 
 class Address:
-    """Where JSON is sent by POST. Safe to use from many threads, which share its connections.
+    """An address that receives JSON by POST. Safe to use from many threads, which share its connections.
 
     Args:
-        url: The address; without encryption too, for agents on a private network.
-        secret_headers: Sent to that origin only, and shown nowhere.
+        url: The address; `http` is allowed, for agents on a private network.
+        secret_headers: Headers that are sent to this origin only, and never shown.
 
     Raises:
-        UsageError: `url` is no address of that kind.
+        UsageError: `url` is malformed.
+
+    Example:
+        >>> Address("http://localhost:1/run").post({}, seconds=5, max_bytes=1024).failure.value
+        'infrastructure'
     """
 
     def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
@@ -36,23 +40,22 @@ class Address:
             self._session = Session(url, secret_headers=secret_headers, patience=patience, plain_http=True)
         except HttpError as error:
             raise UsageError(
-                f"{url!r} is no address that can be used: {error.message}",
+                f"{url!r} cannot be used as an address: {error.message}",
                 remedy="Write it as https://host/path or http://host:port/path, without a user name.",
             ) from None
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the address."""
         self._session.close()
 
     def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Sent[bytes]:
-        """Send JSON and read the answer's bytes.
+        """Send JSON and return the bytes of the answer.
 
-        The failure is `TIMEOUT` when it takes longer than `seconds`, `OUTPUT_LIMIT` when there are more than
+        The failure is `TIMEOUT` if the answer takes longer than `seconds`, `OUTPUT_LIMIT` if it has more than
         `max_bytes`, `INFRASTRUCTURE` for a refused or broken connection, too many requests, or a gateway that
         cannot reach the service, and `AGENT_ERROR` for any other error status.
         """
         began = time.monotonic()
-
         try:
             answer = self._session.request(
                 "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes, seconds=seconds

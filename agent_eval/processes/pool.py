@@ -1,4 +1,8 @@
-"""Supervisors at hand, so that a child costs little more than starting it. See `supervisor`."""
+"""Keep idle supervisors, so that running a child costs little more than starting its program.
+
+`SupervisorLink` is the connection to one supervisor process, whose code is in `supervisor`. `SUPERVISORS` has
+the supervisors of this process.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +24,37 @@ from agent_eval.errors import NotEvaluable
 from agent_eval.processes.supervisor import KILL, LENGTH, PROCESS_ID, REPLY, RUN, SWEEP_SECONDS
 
 _PATIENCE_SECONDS = 15.0
-"""How long a supervisor may take to be born; on a machine that is overloaded this takes a while."""
+"""How long a supervisor may take to start; on an overloaded machine this takes a while."""
 
 
 class SupervisorLost(Exception):
-    """A supervisor was killed or does not answer; its descendants are being ended by the nursery."""
+    """A supervisor was killed or does not answer; the nursery ends its descendants."""
 
 
 class SupervisorLink:
-    """The program's end of a supervisor.
+    """The connection to one supervisor.
 
     Args:
-        control: The socket to it, on which it has yet to say its process id.
+        control: A socket to the supervisor, from which its process id has not been read yet.
+
+    Example:
+        >>> with Supervisors() as supervisors:
+        ...     link = supervisors.take()
+        ...     with open(os.devnull, "r+b") as null:
+        ...         link.start("/bin/sh", ["sh", "-c", "exit 3"], {}, None, [null.fileno()] * 3)
+        ...     errno, exit_code, survivors, seconds = link.answer()
+        ...     supervisors.give_back(link)
+        >>> errno, exit_code, survivors
+        (0, 3, 0)
     """
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         control.settimeout(_PATIENCE_SECONDS)
-        self._pid = PROCESS_ID.unpack(self._exactly(PROCESS_ID.size))[0]
+        self._pid = PROCESS_ID.unpack(self._receive_exactly(PROCESS_ID.size))[0]
 
     def fileno(self) -> int:
-        """Readable when there is an answer."""
+        """Return the socket's descriptor, for `poll`: it is readable once there is an answer."""
         return self._control.fileno()
 
     def start(
@@ -51,12 +65,19 @@ class SupervisorLink:
         cwd: str | None,
         descriptors: Sequence[int],
     ) -> None:
-        """Have a child started. `answer` says what became of it.
+        """Ask the supervisor to start a child, whose result `answer` returns.
+
+        Args:
+            program: Path of the program.
+            argv: Its arguments, from `argv[0]`.
+            env: Its whole environment.
+            cwd: Its working directory; None for `/`.
+            descriptors: Its standard input, output and error.
 
         Raises:
             SupervisorLost: Nothing was started.
         """
-        # JSON escapes the surrogates that stand for bytes which are not UTF-8; the supervisor gets them back.
+        # JSON escapes the surrogates by which Python represents bytes that are not UTF-8, so they survive.
         request = {"program": program, "argv": list(argv), "env": dict(env), "cwd": cwd}
         body = json.dumps(request).encode()
         frame = RUN + LENGTH.pack(len(body)) + body
@@ -67,22 +88,22 @@ class SupervisorLink:
             raise SupervisorLost from error
 
     def kill(self) -> None:
-        """Have the child and its descendants ended."""
+        """Ask the supervisor to end the child and its descendants."""
         with suppress(OSError):
             self._control.sendall(KILL)
             os.kill(self._pid, signal.SIGCONT)  # the child may have stopped it
 
     def answer(self, timeout: float = 2 * SWEEP_SECONDS) -> tuple[int, int, int, float]:
-        """The supervisor's `REPLY`; waits for it.
+        """Wait for the supervisor's `REPLY` and return it.
 
         Raises:
-            SupervisorLost: There is none.
+            SupervisorLost: There is no reply within `timeout` seconds.
         """
         self._control.settimeout(timeout)
-        errno, status, left, seconds = REPLY.unpack(self._exactly(REPLY.size))
-        return errno, status, left, seconds
+        errno, exit_code, survivors, seconds = REPLY.unpack(self._receive_exactly(REPLY.size))
+        return errno, exit_code, survivors, seconds
 
-    def _exactly(self, size: int) -> bytes:
+    def _receive_exactly(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
             try:
@@ -95,18 +116,18 @@ class SupervisorLink:
         return data
 
     def close(self) -> None:
-        """Let it go: it ends whatever it still supervises, and itself."""
+        """Close the connection; the supervisor then ends its child, the descendants, and itself."""
         self._control.close()
 
     def destroy(self) -> None:
-        """Kill a supervisor that does not answer, which hands its descendants to the nursery."""
-        if not self._is_gone():
+        """Kill a supervisor that does not answer; the nursery then ends its descendants."""
+        if not self._has_ended():
             with suppress(OSError):
                 os.kill(self._pid, signal.SIGKILL)
         self.close()
 
-    def _is_gone(self) -> bool:
-        """Whether it has closed its end; its process id may be somebody else's by now."""
+    def _has_ended(self) -> bool:
+        # Its process id may belong to another process by now, so only its socket says whether it runs.
         self._control.setblocking(False)
         try:
             return not self._control.recv(1, socket.MSG_PEEK)
@@ -117,48 +138,58 @@ class SupervisorLink:
 
 
 class Supervisors:
-    """A nursery, and the supervisors that are idle. Safe to use from many threads."""
+    """A nursery with its supervisors. Safe to use from many threads; a context manager.
+
+    Example:
+        >>> with Supervisors() as supervisors:
+        ...     link = supervisors.take()
+        ...     supervisors.give_back(link)
+        ...     next_link = supervisors.take()
+        ...     supervisors.give_back(next_link)
+        >>> next_link is link
+        True
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[SupervisorLink] = []
-        self._taken: weakref.WeakSet[SupervisorLink] = weakref.WeakSet()
+        self._in_use: weakref.WeakSet[SupervisorLink] = weakref.WeakSet()
         self._closing = False
         self._requests: socket.socket | None = None
         self._nursery: subprocess.Popen[bytes] | None = None
 
     def take(self) -> SupervisorLink:
-        """An idle supervisor, or a new one.
+        """Return an idle supervisor, or a new one.
 
         Raises:
-            NotEvaluable: None can be had.
-            OSError: There are no descriptors, processes or memory left.
+            NotEvaluable: No supervisor can be started.
+            OSError: No descriptors, processes or memory are left.
         """
         with self._lock:
             link = self._idle.pop() if self._idle else None
         link = link or self._new()
         with self._lock:
-            self._taken.add(link)
+            self._in_use.add(link)
         return link
 
     def give_back(self, link: SupervisorLink) -> None:
-        """Return one whose child has ended with all its descendants."""
+        """Return a supervisor whose child and all its descendants have ended, for the next child."""
         with self._lock:
-            self._taken.discard(link)
+            self._in_use.discard(link)
             if not self._closing:
                 self._idle.append(link)
                 return
         link.close()
 
     def end_children(self) -> None:
-        """End every child that is running now, with its descendants; `run_child` returns with that."""
+        """End every running child with its descendants, so that `run_child` returns."""
         with self._lock:
-            taken = list(self._taken)
-        for link in taken:
+            links = list(self._in_use)
+        for link in links:
             link.kill()
 
     def close(self) -> None:
-        """End the nursery and every supervisor, and wait until they are gone."""
+        """End the nursery and every supervisor, and wait until they have ended."""
         with self._lock:
             self._closing = True
         self.end_children()
@@ -175,7 +206,7 @@ class Supervisors:
         self._closing = False
 
     def forget(self) -> None:
-        """For a forked copy of this program: the supervisors are its parent's."""
+        """Forget all supervisors without ending them; a forked process calls this, they are its parent's."""
         for link in self._idle:
             link.close()
         if self._requests is not None:
@@ -195,13 +226,13 @@ class Supervisors:
     def _new(self) -> SupervisorLink:
         for _ in range(2):
             nursery, requests = self._ensure_nursery()
-            ours, theirs = socket.socketpair()
+            own_end, supervisor_end = socket.socketpair()
             try:
-                with theirs:
-                    socket.send_fds(requests, [RUN], [theirs.fileno()])
-                return SupervisorLink(ours)
+                with supervisor_end:
+                    socket.send_fds(requests, [RUN], [supervisor_end.fileno()])
+                return SupervisorLink(own_end)
             except (OSError, SupervisorLost):
-                ours.close()
+                own_end.close()
                 self._abandon(nursery)
         raise NotEvaluable(
             "no process can be started: the process that supervises them does not answer",
@@ -215,10 +246,10 @@ class Supervisors:
             return self._nursery, self._requests
 
     def _abandon(self, nursery: subprocess.Popen[bytes]) -> None:
-        """Give up a nursery that does not work; another one takes its place."""
+        """Kill a nursery that does not work; the next supervisor starts another one."""
         with self._lock:
             if self._nursery is not nursery:
-                return  # another thread was quicker
+                return  # another thread has done so already
             assert self._requests is not None
             self._requests.close()
             self._nursery = self._requests = None
@@ -227,31 +258,31 @@ class Supervisors:
 
 
 def _start_nursery() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    ours, theirs = socket.socketpair()
+    own_end, nursery_end = socket.socketpair()
     script = Path(__file__).with_name("supervisor.py")
-    with theirs:
-        # Isolated and without site-packages: a quick start, and nothing of the project can reach into it.
+    with nursery_end:
+        # Isolated and without site-packages: it starts quickly, and no module of a project can affect it.
         nursery = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", str(script), str(nursery_end.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={},
-            pass_fds=[theirs.fileno()],
+            pass_fds=[nursery_end.fileno()],
         )
-    return nursery, ours
+    return nursery, own_end
 
 
 def _wait_for(nursery: subprocess.Popen[bytes]) -> None:
     try:
         nursery.wait(3 * SWEEP_SECONDS)
-    except subprocess.TimeoutExpired:  # pragma: no cover - it is stopped, or the machine is
+    except subprocess.TimeoutExpired:  # pragma: no cover - it was stopped, or the machine is overloaded
         nursery.kill()
         nursery.wait()
 
 
 SUPERVISORS = Supervisors()
-"""Those of this process; started when first needed."""
+"""The supervisors of this process; they start when first needed."""
 
 atexit.register(SUPERVISORS.close)
 os.register_at_fork(after_in_child=SUPERVISORS.forget)

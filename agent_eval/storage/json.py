@@ -1,16 +1,16 @@
-"""Strict, bounded JSON: what comes from outside is read here and nowhere else.
+"""Read and write strict, bounded JSON. No other module parses JSON from outside.
 
-orjson parses; what it lets pass silently is ruled out by comparing the text with the bytes it writes
-back, which costs a fraction of a pairs hook:
+orjson parses. To find what orjson accepts silently, this module compares the text with the bytes that orjson
+writes for the value, which costs a fraction of a pairs hook:
 
-* duplicate keys: orjson keeps the last one, so the text has more colons than the bytes written back.
-  Only an escaped colon inside a string can hide that; texts with `\\u003a` take the slow way.
-* nesting: orjson refuses to write values deeper than a fixed limit; wrapping the value in lists moves
-  that limit to ours.
+* duplicate keys: orjson keeps the last one, so the text has more colons than the bytes. Only an escaped
+  colon inside a string can hide that, so texts with `\\u003a` are checked slowly.
+* nesting: orjson refuses to write values deeper than a fixed limit; wrapping the value in lists lowers that
+  limit to the one in `Limits`.
 * integers beyond 64 bit, which orjson turns into floats, need a run of 20 digits, or 19 after a minus.
 
-What orjson refuses or what looks suspicious goes the slow way, which knows line and column: the standard
-library says where the syntax is broken, and a walk over the tokens finds what it lets pass before that.
+A text that orjson refuses or that looks suspicious is checked slowly, with line and column: the standard
+library finds the syntax error, and a walk over the tokens finds what the library accepts before it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,20 @@ from agent_eval.storage.files import read_bytes
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on a text from outside: bytes, and levels of nested arrays and objects (1 to 200)."""
+    """Limits of a text from outside: its bytes, and levels of nested arrays and objects (1 to 200).
+
+    Example:
+        >>> parse(b"[[[1]]]", source="input.json", limits=Limits(max_depth=2))
+        Traceback (most recent call last):
+        agent_eval.errors.InvalidInput: input.json: line 1, column 3: nested deeper than 2 levels
+    """
 
     max_bytes: int = 1 << 30
     max_depth: int = 64
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_depth <= 200:
-            raise ValueError("max_depth must lie between 1 and 200")
+            raise ValueError("max_depth must be between 1 and 200")
 
 
 DEFAULT_LIMITS = Limits()
@@ -48,10 +54,10 @@ def parse(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_li
     """Parse strict JSON.
 
     Args:
-        data: The whole text, UTF-8.
-        source: What to call it in errors, usually the file's path.
-        limits: Bounds on size and nesting.
-        first_line: Line number of the first byte in `source`, for texts that are a part of a file.
+        data: The whole text, in UTF-8.
+        source: Name of the text in errors, usually the file's path.
+        limits: Limits on size and nesting.
+        first_line: Line number of the first byte in `source`, for a text that is a part of a file.
 
     Raises:
         InvalidInput: Empty, too large, not UTF-8, malformed, nested too deeply; duplicate keys, NaN,
@@ -64,7 +70,7 @@ def parse(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_li
 def parse_and_encode(
     data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_line: int = 1
 ) -> tuple[Any, bytes]:
-    """Like `parse`, and the value's bytes as `dumps` would write them, at no extra cost."""
+    """Parse as `parse` does; also return the bytes that `dumps` would write, which costs nothing extra."""
     value, encoded = _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
     padding = _padding(data, limits)
     return value, encoded[padding : len(encoded) - padding]
@@ -80,7 +86,7 @@ _DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x2D if byte == 0x2D else 0x20
 _LONG_RUN = b"0" * 20
 _BEFORE_A_NUMBER = b"[,: \t\r\n-"
 _SHORT = 4096
-"""Bytes up to which counting brackets is cheaper than wrapping the value."""
+"""Size up to which counting brackets is cheaper than wrapping the value."""
 _LONG_NEGATIVE_RUN = b"-" + b"0" * 19
 
 
@@ -92,18 +98,18 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         _refuse(data, source, limits, first_line, malformed=True)
-        # Nothing was found, so this reader and orjson disagree; orjson has the last word.
+        # The slow check found no problem, so it disagrees with orjson; orjson decides.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
     encoded = _encode_wrapped(value, _padding(data, limits), option)
     if encoded is None or _suspicious(data, encoded):
         _refuse(data, source, limits, first_line, malformed=False)
-        if encoded is None:  # pragma: no cover - every value that is too deep is found
+        if encoded is None:  # pragma: no cover - the slow check refuses every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
     return value, encoded
 
 
 def _padding(data: bytes, limits: Limits) -> int:
-    """How many lists to wrap a value in, so that orjson refuses it where it is too deep."""
+    """Return how many lists to wrap a value in, so that orjson refuses a value that is too deep."""
     if len(data) < _SHORT and data.count(b"[") + data.count(b"{") <= limits.max_depth:
         return 0
     return _ORJSON_DEPTH - limits.max_depth
@@ -119,7 +125,7 @@ def _suspicious(data: bytes, encoded: bytes) -> bool:
 
 
 def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
-    """Whether a run may be a number of its own, rather than a part of a hexadecimal string."""
+    """Whether a run of digits may be a whole number, rather than a part of a hexadecimal string."""
     position = digits.find(run)
     while position >= 0:
         if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
@@ -129,7 +135,7 @@ def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
 
 
 class _Wrappers(threading.local):
-    """Nested one-element lists by depth, built once a thread: `(outermost, innermost)`."""
+    """Nested one-element lists by depth, built once for each thread: `(outermost, innermost)`."""
 
     def __init__(self) -> None:
         self.by_depth: dict[int, tuple[list[Any], list[Any]]] = {}
@@ -148,7 +154,7 @@ _WRAPPERS = _Wrappers()
 
 
 def _encode_wrapped(value: Any, depth: int, option: int) -> bytes | None:
-    """The bytes of `value` inside `depth` lists; None where that is deeper than orjson writes."""
+    """Encode `value` inside `depth` lists; None if that is deeper than orjson writes."""
     if not depth:
         return orjson.dumps(value, option=option)
     outermost, innermost = _WRAPPERS.get(depth)
@@ -162,7 +168,7 @@ def _encode_wrapped(value: Any, depth: int, option: int) -> bytes | None:
 
 
 def _measure_orjson_depth() -> int:
-    """How many nested containers orjson writes: 254 in the versions known, measured to be sure."""
+    """Return how many nested containers orjson writes: 254 in known versions, measured to be sure."""
     depth = 254
     if _encode_wrapped(None, depth, 0) is not None and _encode_wrapped(None, depth + 1, 0) is None:
         return depth
@@ -177,7 +183,7 @@ _ORJSON_DEPTH = _measure_orjson_depth()
 
 MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**64 - 1
-"""The integers that survive a round trip through 64-bit readers; others silently become floats there."""
+"""Smallest and largest integer that 64-bit readers preserve; they silently turn others into floats."""
 
 _LONGEST_INTEGER = 20
 """Characters of the longest integer in range: 18446744073709551615, -9223372036854775808."""
@@ -209,40 +215,40 @@ _SYNTAX = (
     ("Invalid control character", "control character in a string", _FIX_STRING),
     ("Invalid \\", "invalid escape in a string", _FIX_STRING),
 )
-"""How messages of the standard library begin, and what is said instead: these words are written into packs,
-which must not depend on the version of Python."""
+"""Beginnings of the standard library's messages, with message and remedy that replace them. Packs have these
+words, so they must not depend on the version of Python."""
 
 
 class _Problem(NamedTuple):
-    """What is wrong, what to do about it, and the character at which it shows, from 0."""
+    """A problem with its remedy, and the position of the character that shows it, from 0."""
 
-    what: str
+    message: str
     remedy: str
     position: int
 
 
 def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malformed: bool) -> None:
-    """Raise InvalidInput for the first problem in `data`, or return where a strict reader finds none.
+    """Raise InvalidInput for the first problem in `data`; return if a strict reader finds none.
 
-    Strict: RFC 8259 in UTF-8 without byte order mark; no duplicate keys, no NaN or infinity (also not
+    Strict means RFC 8259 in UTF-8 without byte order mark; no duplicate keys, no NaN or infinity (also not
     by overflow, as 1e999), integers within 64 bit, no lone surrogates, nesting up to the limit.
     """
-    found: _Problem | None
+    problem: _Problem | None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         text = data[: error.start].decode("utf-8")
-        found = _Problem("not UTF-8", "Save the file as UTF-8.", len(text))
+        problem = _Problem("not UTF-8", "Save the file as UTF-8.", len(text))
     else:
         syntax_error = _find_syntax_error(text) if malformed else None
-        found = _find_problem(text, syntax_error, limits.max_depth)
-    if found is None:
+        problem = _find_problem(text, syntax_error, limits.max_depth)
+    if problem is None:
         return
-    line = first_line + text.count("\n", 0, found.position)
-    column = found.position - text.rfind("\n", 0, found.position)
+    line = first_line + text.count("\n", 0, problem.position)
+    column = problem.position - text.rfind("\n", 0, problem.position)
     raise InvalidInput(
-        f"{source}: line {line}, column {column}: {found.what}",
-        remedy=found.remedy,
+        f"{source}: line {line}, column {column}: {problem.message}",
+        remedy=problem.remedy,
         file=source,
         line=line,
         column=column,
@@ -250,22 +256,23 @@ def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malfor
 
 
 def _find_syntax_error(text: str) -> _Problem | None:
-    """Where the standard library's parser stops."""
+    """Return the syntax error at which the standard library's parser stops; None if it accepts the text."""
     if text.startswith("\ufeff"):
         return _Problem("starts with a byte order mark", "Save the file as UTF-8 without BOM.", 0)
     if not text.strip(" \t\n\r"):
         return _Problem("empty", "The file has no JSON in it: write it again.", 0)
     try:
-        # Integers of any length; and with a blank, as an escape at the very end counts as broken.
+        # parse_int accepts integers of any length; the blank makes an escape at the very end an error.
         json.loads(text + " ", parse_int=str)
     except json.JSONDecodeError as error:
-        return _in_our_words(text, error.msg, error.pos)
+        return _reword(text, error.msg, error.pos)
     except RecursionError:
         pass  # nested deeper than any limit, which the walk over the tokens finds
     return None
 
 
-def _in_our_words(text: str, message: str, position: int) -> _Problem:
+def _reword(text: str, message: str, position: int) -> _Problem:
+    """Translate a message of the standard library into the words of `_SYNTAX`, with an exact position."""
     if message.startswith("Illegal trailing comma"):  # Python 3.13 points to the comma, not behind it
         message = "Expecting value" if "array" in message else "Expecting property name"
         position = text.index("]" if message == "Expecting value" else "}", position)
@@ -276,13 +283,13 @@ def _in_our_words(text: str, message: str, position: int) -> _Problem:
         return _Problem("the text ends inside a string", _FIX_TRUNCATED, len(text))
     if position >= len(text):
         return _Problem("the text ends before the JSON value does", _FIX_TRUNCATED, len(text))
-    what, remedy = next((what, remedy) for start, what, remedy in _SYNTAX if message.startswith(start))
-    return _Problem(what, remedy, position)
+    words, remedy = next((words, remedy) for start, words, remedy in _SYNTAX if message.startswith(start))
+    return _Problem(words, remedy, position)
 
 
 def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _Problem | None:
-    """The first thing that a strict reader must refuse: the syntax error, or what the library lets pass."""
-    # None for an open array, the keys seen so far for an open object.
+    """Return the first problem: the syntax error, or an earlier one that the standard library accepts."""
+    # None for an open array, the keys so far for an open object.
     opened: list[set[str] | None] = []
     previous = ""
     for token in _TOKEN.finditer(text):
@@ -297,8 +304,8 @@ def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _
         elif lexeme in ("[", "{"):
             opened.append(set() if lexeme == "{" else None)
             if len(opened) > max_depth:
-                what = f"nested deeper than {max_depth} levels"
-                problem = _Problem(what, "Flatten the data; no contract needs such nesting.", start)
+                message = f"nested deeper than {max_depth} levels"
+                problem = _Problem(message, "Flatten the data; no contract needs such nesting.", start)
         elif lexeme != ",":
             opened.pop()
         if problem:
@@ -306,12 +313,12 @@ def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _
         previous = lexeme
     if syntax_error and opened:
         closing = "]" if opened[-1] is None else "}"
-        return syntax_error._replace(what=syntax_error.what.format(closing=closing))
+        return syntax_error._replace(message=syntax_error.message.format(closing=closing))
     return syntax_error
 
 
 def _problem_of_string(token: re.Match[str], keys: set[str] | None) -> _Problem | None:
-    """A lone surrogate; or a key that is among the `keys` of its object, which otherwise joins them."""
+    """Find a lone surrogate, or a key that its object has already; add a new key to `keys`."""
     raw, start = token.group(), token.start()
     value: str = json.loads(raw) if "\\" in raw else raw[1:-1]
     if _LONE_SURROGATE.search(value):
@@ -319,8 +326,8 @@ def _problem_of_string(token: re.Match[str], keys: set[str] | None) -> _Problem 
     if keys is None:
         return None
     if value in keys:
-        shown = value if len(value) <= 80 else value[:80] + "…"
-        return _Problem(f"duplicate key {json.dumps(shown)}", "Keep one of the two.", start)
+        key = value if len(value) <= 80 else value[:80] + "…"
+        return _Problem(f"duplicate key {json.dumps(key)}", "Keep one of the two.", start)
     keys.add(value)
     return None
 
@@ -342,15 +349,19 @@ _INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLI
 
 
 def dumps(value: Any, *, indent: bool = False) -> bytes:
-    """UTF-8 JSON with sorted keys.
+    """Encode a value as JSON in UTF-8, with sorted keys.
 
     Args:
-        value: Plain JSON data (what `Contract.to_json` gives). NaN and infinity become null, so keep
-            them out; integers must fit in 64 bit.
-        indent: For files that people open: two spaces and a newline at the end. Otherwise one line,
-            without a newline, as JSON Lines wants it.
+        value: Plain JSON data, such as from `Contract.to_json`. NaN and infinity become null, so the caller
+            must exclude them; integers must fit in 64 bit.
+        indent: Indent by two spaces and end with a newline, for files that people open. Otherwise one line
+            without a newline, for JSON Lines.
 
     Raises:
         TypeError: `value` is not JSON.
+
+    Example:
+        >>> dumps({"b": 1.5, "a": [None, True]})
+        b'{"a":[null,true],"b":1.5}'
     """
     return orjson.dumps(value, option=_INDENTED if indent else _PLAIN)

@@ -1,8 +1,8 @@
-"""Strict, bounded YAML: the part of YAML 1.2 that says the same as JSON.
+"""Read strict, bounded YAML: the part of YAML 1.2 that corresponds to JSON.
 
-Values are read from libyaml's events, so no Python object is ever constructed.
-Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `yes`,
-`on` and dates are text, `012` is twelve.
+The reader builds values from libyaml's events, so it never constructs a Python object that the file names.
+Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `yes`, `on`
+and dates are text, `012` is twelve.
 """
 
 from __future__ import annotations
@@ -38,18 +38,23 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Read and parse a YAML file into what JSON could hold.
+    """Read a YAML file and return its value as plain JSON data.
 
     Raises:
-        InvalidInput: What `json.read_json` refuses, and anchors, aliases, merge keys, tags,
-            keys that are not text, several documents. Names file, line, column and remedy.
+        InvalidInput: As `json.read_json`; also for anchors, aliases, merge keys, tags, keys that are not
+            text, several documents. Names file, line, column and remedy.
         StorageError: The disk failed.
     """
     return parse_yaml(read_bytes(path, max_bytes=limits.max_bytes), source=str(path), limits=limits)
 
 
 def parse_yaml(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """`read_yaml` for bytes at hand; `source` is what errors call them."""
+    """Parse YAML as `read_yaml` does; `source` is the name of the text in errors.
+
+    Example:
+        >>> parse_yaml(b"judges: [policy]\\nhard: yes", source="config.yml")
+        {'judges': ['policy'], 'hard': 'yes'}
+    """
     if len(data) > limits.max_bytes:
         message = f"{source}: {len(data):,} bytes, more than the {limits.max_bytes:,} that are read"
         raise InvalidInput(message, file=source, remedy="Split the file.")
@@ -76,14 +81,14 @@ def parse_yaml(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS) -> 
 
 
 def _place(text: str, error: yaml.YAMLError) -> tuple[int, int | None]:
-    """Line and column of an error; the reader's own errors know a position only, and no column."""
+    """Return line and column of an error; errors of PyYAML's reader have no column."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return error.problem_mark.line + 1, error.problem_mark.column + 1
     return text.count("\n", 0, getattr(error, "position", 0)) + 1, None
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Sound YAML that says what JSON cannot say."""
+    """Valid YAML that JSON cannot express."""
 
     def __init__(self, event: Any, problem: str, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=event.start_mark)
@@ -91,17 +96,17 @@ class _Refused(yaml.MarkedYAMLError):
 
 
 class _Reader:
-    """Reads values from libyaml's events; recurses no deeper than `max_depth`."""
+    """Builds values from libyaml's events; recurses no deeper than `max_depth`."""
 
     def __init__(self, events: Iterator[Any], max_depth: int) -> None:
         self._events = events
         self._max_depth = max_depth
 
     def document(self) -> Any:
-        """The value of the only document.
+        """Return the value of the only document.
 
         Raises:
-            EOFError: There is none.
+            EOFError: The stream has no document.
         """
         next(self._events)  # the start of the stream
         if isinstance(next(self._events), yaml.StreamEndEvent):
@@ -157,7 +162,7 @@ def _refuse_as_key(event: Any, members: dict[str, Any]) -> None:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar; of one without quotes, under the core schema."""
+    """Return the value of a scalar: text in quotes as it is, plain text by the core schema."""
     text = event.value
     _refuse_tags(event, _STRING_TAGS)
     if event.tag is not None or not event.implicit[0]:

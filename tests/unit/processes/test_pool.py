@@ -102,7 +102,7 @@ def test_closing_ends_what_runs() -> None:
         thread = threading.Thread(target=lambda: ended.append(run_child(["sleep", "3600"], **more)))
         thread.start()
         deadline = time.monotonic() + 60
-        while not supervisors._taken and time.monotonic() < deadline:
+        while not supervisors._in_use and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.2)
         supervisors.close()
