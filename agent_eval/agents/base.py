@@ -354,25 +354,24 @@ class Agent(ABC):
 
 
 class LocalAgent(Agent):
-    """An agent that is Python code of the process that calls it, and so can be run in several of them.
+    """An agent whose code runs in the calling process, so that several worker processes can run it.
 
     Attributes:
-        left_behind: Whether something that the agent began, and that did not end in time, may still go on in
-            this process.
+        left_behind: Whether code of an attempt that did not end in time may still be running in this process.
     """
 
     left_behind: bool = False
 
     @abstractmethod
     def load(self, *, alone: bool = False) -> None:
-        """Import the agent; the first attempt does it otherwise.
+        """Import the agent's code; without this call the first attempt does.
 
         Args:
-            alone: Whether this process is the agent's own, and all attempts come one after the other from its
-                main thread, where a signal can interrupt them.
+            alone: Whether this process runs nothing but the agent, with all attempts one after the other in
+                its main thread, where a signal can interrupt them.
 
         Raises:
-            UsageError: It cannot be imported or is not callable.
+            UsageError: The code cannot be imported or is not callable.
         """
 
 

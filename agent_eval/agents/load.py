@@ -13,16 +13,21 @@ from agent_eval.errors import UsageError
 
 
 def check_function(spec: str, *, what: str) -> None:
-    """Check that there is a module to import a function from, as far as that can be seen without importing.
+    """Check that the package of a function exists, without importing it.
 
     Args:
-        spec: `module:function`.
-        what: What it is for, in a word or two, for messages.
+        spec: The function, as `module:function`.
+        what: Purpose of the function in a word or two, for messages.
 
     Raises:
-        UsageError: It names no function, or a module that is not there.
+        UsageError: `spec` names no function, or its package does not exist.
+
+    Example:
+        >>> check_function("no_such_module:agent", what="agent")
+        Traceback (most recent call last):
+        agent_eval.errors.UsageError: the agent 'no_such_module:agent' cannot be loaded: ...
     """
-    _see_working_directory()
+    _add_working_directory()
     module_name, _, path = spec.partition(":")
     package = module_name.partition(".")[0]
     try:
@@ -47,7 +52,7 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
         >>> load_function("math:sqrt", what="agent")(9)
         3.0
     """
-    _see_working_directory()
+    _add_working_directory()
     module_name, _, path = spec.partition(":")
     try:
         function: Any = importlib.import_module(module_name)
@@ -63,9 +68,9 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _see_working_directory() -> None:
+def _add_working_directory() -> None:
     if os.getcwd() not in sys.path:
-        # Last, so that a file in the working directory never hides an installed module.
+        # Appended, so that a file in the working directory never hides an installed module.
         sys.path.append(os.getcwd())
 
 

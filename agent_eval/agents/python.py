@@ -1,12 +1,12 @@
-"""An agent that is a Python function.
+"""The `python` agent: a Python function.
 
     def agent(task): return {"assistant_output": "Hello " + task["input"], "tool_calls": []}
 
-It is given what a command is given, and answers the same; a string does for an object with that output. A
-function with a second parameter is given one to call tools with while it works:
+The function receives and returns the same objects as a command does; it may return a string instead of an
+object with that output. A function with a second parameter receives a function that calls tools:
 
     def agent(task, call_tool):
-        order = call_tool("lookup", {"id": task["input"]})   # raises RuntimeError when the tool fails
+        order = call_tool("lookup", {"id": task["input"]})   # raises RuntimeError if the tool fails
         return {"assistant_output": f"It is {order['status']}."}
 """
 
@@ -42,17 +42,21 @@ if TYPE_CHECKING:
 
 
 class PythonAgent(LocalAgent):
-    """Calls a function for every attempt; many threads call it at once.
+    """Calls a function for every attempt, from many threads at the same time.
 
-    The attempt of a function that does not return in time is a time-out. Where the process is the agent's
-    own, the function is interrupted and the process replaced; elsewhere its thread is left behind.
-    An `async` function is awaited on one event loop for all attempts, as the clients that it shares expect.
+    An attempt whose function does not return in time is a time-out. In a process of the agent's own the
+    function is interrupted, and the process is replaced; in another process its thread is abandoned. An
+    `async` function runs on one event loop for all attempts, because clients that it shares expect that.
 
     Args:
-        spec: `module:function`. It is imported by `load` or the first attempt, not yet.
+        spec: The function, as `module:function`. `load` or the first attempt imports it.
 
     Raises:
-        UsageError: There is no such module.
+        UsageError: The function's package does not exist.
+
+    Example:
+        >>> PythonAgent("json:loads").describe()
+        {'agent': 'python', 'function': 'json:loads'}
     """
 
     def __init__(self, spec: str) -> None:
@@ -106,21 +110,19 @@ class PythonAgent(LocalAgent):
         finished = self._call(work, task.limits.seconds)
         recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
         if not finished:
-            late = Recorder(task, surroundings)  # a function that was left behind writes to the other one
-            late.events, late.calls, late.seconds = (
-                list(recorder.events),
-                list(recorder.calls),
-                recorder.seconds,
-            )
-            return late.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
+            # An abandoned function may still write to its recorder, so the result gets a copy.
+            copy = Recorder(task, surroundings)
+            copy.events, copy.calls = list(recorder.events), list(recorder.calls)
+            copy.seconds = recorder.seconds
+            return copy.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
         if work.failure is not None:
-            if work.trace:
-                recorder.artifacts["stderr.txt"] = work.trace
+            if work.traceback:
+                recorder.artifacts["stderr.txt"] = work.traceback
             return recorder.result(None, work.failure, work.problem)
         return _record(work.value, recorder, task.limits.output_bytes)
 
     def _call(self, work: _Work, seconds: float | None) -> bool:
-        """Call the function. Returns whether it returned in time."""
+        """Call the function; return whether it returned in time."""
         if seconds is None:
             work.call()
             return True
@@ -142,12 +144,20 @@ class TimeIsUp(BaseException):
 
 
 class Alarm:
-    """Interrupts what the main thread calls, by a signal; again and again, should that be caught.
+    """Interrupts functions that the main thread calls, by a signal.
 
-    Takes SIGALRM over. What a C extension does without looking at signals is not interrupted.
+    A function that catches the interruption is interrupted again. An alarm takes over SIGALRM. Code of a C
+    extension that does not check for signals cannot be interrupted.
+
+    Example:
+        >>> previous = signal.getsignal(signal.SIGALRM)
+        >>> Alarm().call(lambda: threading.Event().wait(9), seconds=0.01)
+        False
+        >>> _ = signal.signal(signal.SIGALRM, previous)
     """
 
     AGAIN_SECONDS = 0.5
+    """Time between two interruptions of the same function."""
 
     def __init__(self) -> None:
         self._armed = self._rang = False
@@ -158,8 +168,8 @@ class Alarm:
             self._rang = True
             raise TimeIsUp
 
-    def call(self, function: Callable[[], None], seconds: float) -> bool:
-        """Call a function. Returns whether it returned in time."""
+    def call(self, function: Callable[[], object], seconds: float) -> bool:
+        """Call a function; return whether it returned in time."""
         self._armed, self._rang = True, False
         try:
             try:
@@ -174,26 +184,36 @@ class Alarm:
 
 
 class EventLoop:
-    """Runs coroutines of many threads on one event loop, in a thread that is started when first needed."""
+    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed.
+
+    Example:
+        >>> async def agent(task):
+        ...     return f"Hello {task}"
+        >>> loop = EventLoop()
+        >>> loop.submit(agent("Ada")).result()
+        ('Hello Ada', None)
+        >>> loop.close()
+    """
 
     PATIENCE_SECONDS = 0.5
+    """How long `responds` waits for the loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[tuple[Any, BaseException | None]]:
-        """Begin a coroutine. The future's result is what it returns and what it raises."""
-        import asyncio  # not needed for most functions
+        """Start a coroutine; the future's result is the coroutine's result, and its exception or None."""
+        import asyncio  # most functions do not need it
 
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_run_loop, args=(self._loop,), daemon=True, name=NAME).start()
-            return asyncio.run_coroutine_threadsafe(_contained(coroutine), self._loop)
+            return asyncio.run_coroutine_threadsafe(_catch_all(coroutine), self._loop)
 
     def responds(self) -> bool:
-        """Whether the loop runs, and nothing blocks it."""
+        """Whether the loop runs and no coroutine blocks it."""
         loop, answered = self._loop, threading.Event()
         if loop is None:
             return True
@@ -201,7 +221,7 @@ class EventLoop:
         return answered.wait(self.PATIENCE_SECONDS)
 
     def close(self) -> None:
-        """End the loop, and what still runs on it."""
+        """Cancel the coroutines that still run, and stop the loop."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
@@ -210,13 +230,13 @@ class EventLoop:
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
-        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(_cancel_tasks())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
 
 
-async def _end_tasks() -> None:
+async def _cancel_tasks() -> None:
     import asyncio
 
     others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -225,16 +245,16 @@ async def _end_tasks() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-async def _contained(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+async def _catch_all(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
     try:
         return await coroutine, None
-    # SystemExit, too, which would end the loop.
+    # Also SystemExit, which would otherwise end the loop.
     except BaseException as error:
         return None, error
 
 
 class _Work:
-    """One call of the function."""
+    """One call of the function, with its result or failure."""
 
     def __init__(
         self,
@@ -246,52 +266,52 @@ class _Work:
     ) -> None:
         self._function, self._calls_tools, self._loop = function, calls_tools, loop
         self._payload, self._recorder = in_order(task.payload()), recorder
-        self._awaited: Future[tuple[Any, BaseException | None]] | None = None
+        self._future: Future[tuple[Any, BaseException | None]] | None = None
         self.value: Any = None
         self.failure: FailureKind | None = None
         self.problem = ""
-        self.trace = b""
+        self.traceback = b""
 
     def call(self) -> None:
         try:
             tools = (self._call_tool,) if self._calls_tools else ()
             value = self._function(self._payload, *tools)
-            self.value = self._result_of(value) if inspect.iscoroutine(value) else value
+            self.value = self._await(value) if inspect.iscoroutine(value) else value
         except TimeIsUp:
             raise
-        # An agent may raise anything, sys.exit() included. What ended the attempt is noted already.
+        # An agent may raise anything, also SystemExit.
         except BaseException as error:
             if self.failure is not None:
-                return
+                return  # `_call_tool` has recorded why the attempt ended
             self.failure = FailureKind.AGENT_ERROR
             self.problem = (
                 f"raised {type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
             )
-            self.trace = traceback.format_exc().encode("utf-8", "replace")
+            self.traceback = traceback.format_exc().encode("utf-8", "replace")
 
-    def _result_of(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        self._awaited = self._loop.submit(coroutine)
-        value, error = self._awaited.result()
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        self._future = self._loop.submit(coroutine)
+        value, error = self._future.result()
         if error is not None:
             raise error
         return value
 
     def cancel(self) -> bool:
-        """End what time is up for, if that can be done: a coroutine on a loop that nothing blocks."""
-        if self._awaited is None:
+        """Cancel the call, which only works for a coroutine, on a loop that no coroutine blocks."""
+        if self._future is None:
             return False
-        self._awaited.cancel()
+        self._future.cancel()
         return self._loop.responds()
 
     def _call_tool(self, tool: str, arguments: Any = None) -> Any:
         if self.failure is not None:
             raise RuntimeError("the attempt is over: no further tools are called")
-        given = storable({} if arguments is None else arguments)
+        recorded_arguments = storable({} if arguments is None else arguments)
         try:
-            call_id = self._recorder.record_call(str(tool), given)
-            answer = self._recorder.call_tool(str(tool), given, call_id)
+            call_id = self._recorder.record_call(str(tool), recorded_arguments)
+            answer = self._recorder.call_tool(str(tool), recorded_arguments, call_id)
         except (ToolFault, LimitReached) as problem:
-            # Noted here: the function may catch what it does not know and answer all the same.
+            # Recorded here, because the function may catch the exception and answer nevertheless.
             self.failure, self.problem = problem.failure, problem.problem
             raise
         if answer.error is not None:
@@ -299,15 +319,15 @@ class _Work:
         return in_order(answer.output)
 
 
-def _record(value: Any, recorder: Recorder, most: int) -> AttemptResult:
+def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
     answer = {"assistant_output": value} if isinstance(value, str) else value
     try:
         size = len(canonical_json(answer))
     except TypeError as error:
         problem = f"returned something that is not JSON: {error}"
         return recorder.result(None, FailureKind.TYPE_ERROR, problem)
-    if size > most:
-        return recorder.result(None, FailureKind.OUTPUT_LIMIT, f"returned more than {most} bytes")
+    if size > max_bytes:
+        return recorder.result(None, FailureKind.OUTPUT_LIMIT, f"returned more than {max_bytes} bytes")
     try:
         checked = checked_answer(answer)
     except UnusableAnswer as unusable:

@@ -14,7 +14,6 @@ from agent_eval.storage.files import read_bytes, sha256_bytes, sha256_file
 from agent_eval.storage.json import DEFAULT_LIMITS, parse
 from agent_eval.suites.document import (
     Document,
-    JsonLinesDocument,
     Place,
     RawCase,
     Shard,
@@ -23,6 +22,7 @@ from agent_eval.suites.document import (
     parse_case,
     parse_header,
 )
+from agent_eval.suites.json_lines import JsonLinesDocument
 
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 

@@ -1,4 +1,8 @@
-"""A part of a suite, as a suite, without holding it in memory."""
+"""Select a part of a suite, as a suite, without reading it into memory.
+
+`choose` selects cases by their ids (`select_cases`) and by a share such as 3/8 (`take_share`).
+`encode_positions` records in a pack which cases a share had. `refuse_duplicates` finds duplicate case ids.
+"""
 
 from __future__ import annotations
 
@@ -12,168 +16,42 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 
+from typing_extensions import override
+
 from agent_eval.contracts import SHARD_CASES, SuiteShard
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.suites.document import Document, RawCase, Shard, WholeDocument, duplicate_problem
+from agent_eval.suites.document import (
+    Document,
+    RawCase,
+    Shard,
+    WholeDocument,
+    duplicate_problem,
+    whole_shards,
+)
 from agent_eval.suites.reader import SuiteSource
-
-
-class Selection(Document):
-    """Some cases of another document, in its order; path, digest and header stay those of the file.
-
-    Args:
-        whole: Where the cases are.
-        positions: Positions of the selected ones in `whole`, rising.
-    """
-
-    def __init__(self, whole: Document, positions: Iterable[int]) -> None:
-        self.whole = whole
-        self.path, self.digest = whole.path, whole.digest
-        self.raw_header, self.header_line, self.problems = whole.raw_header, whole.header_line, whole.problems
-        self.positions = array("Q", positions)
-        count = len(self.positions)
-        self.shards = [
-            Shard(index, first, min(SHARD_CASES, count - first))
-            for index, first in enumerate(range(0, count, SHARD_CASES))
-        ]
-
-    def read(self, shard: Shard) -> Iterator[RawCase]:
-        """The selected cases of a shard, each with its place in the file. Raises like `Document.read`."""
-        wanted = self.positions[shard.first : shard.first + shard.count]
-        number = 0
-        while number < len(wanted):
-            source = self.whole.shards[wanted[number] // SHARD_CASES]
-            for position, found in enumerate(self.whole.read(source), start=source.first):
-                if position == wanted[number]:
-                    yield found
-                    number += 1
-                    if number == len(wanted):
-                        return
-
-    def case_at(self, position: int) -> RawCase:
-        """The selected case at a position among the selected ones. Raises like `Document.read`."""
-        return self.whole.case_at(self.positions[position])
-
-
-def select(suite: SuiteSource, positions: Iterable[int]) -> SuiteSource:
-    """The suite with the cases at these positions only, which rise."""
-    return SuiteSource(Selection(suite.document, positions), suite.header)
-
 
 MOST_SHARES = 10_000
 _MOST_CASES = 1 << 32
-
-_FORM = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One of `count` parts of a suite, `number` counting from 1."""
-
-    number: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-    def holds(self, case_id: str) -> bool:
-        """Whether a case belongs to this part. Every case belongs to exactly one of the parts."""
-        return share_of(case_id, self.count) == self.number
-
-
-def share_of(case_id: str, count: int) -> int:
-    """The part a case belongs to, from 1 to `count`: its id's hash, evenly spread and never changing."""
-    hashed = int.from_bytes(hashlib.sha256(case_id.encode("utf-8", "surrogatepass")).digest()[:8], "big")
-    return hashed % count + 1
-
-
-def parse_share(text: str) -> Share:
-    """Read `3/8`.
-
-    Raises:
-        InvalidInput: It is not a number from 1 to the count, a slash and the count.
-    """
-    match = _FORM.fullmatch(text.strip())
-    share = Share(int(match[1]), int(match[2])) if match else Share(0, 0)
-    if not 1 <= share.number <= share.count <= MOST_SHARES:
-        raise InvalidInput(
-            f"there is no shard {text[:40]!r}",
-            remedy="Write the number of the shard and how many there are, such as 3/8; the first is 1.",
-            field="shard",
-        )
-    return share
-
-
-def take_share(suite: SuiteSource, share: Share) -> SuiteSource:
-    """The part of a suite.
-
-    Raises:
-        InvalidInput: A case is not what it must be, or an id stands twice.
-        NothingMeasured: No case falls into this part.
-    """
-    chosen = select(suite, _positions(suite, share))
-    if not chosen.case_count:
-        raise NothingMeasured(
-            f"{suite.path}: no case falls into shard {share} of its {suite.case_count} cases",
-            remedy="Divide a small suite into fewer shards.",
-            file=str(suite.path),
-        )
-    return chosen
-
-
-def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
-    for position, (_, case) in enumerate(suite.cases()):
-        if share.holds(case.case_id):
-            yield position
-
-
-def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteShard:
-    """What the pack of a share records of it."""
-    assert isinstance(part.document, Selection)
-    positions = encode_positions(part.document.positions, whole.case_count)
-    return SuiteShard(number=share.number, count=share.count, total=whole.case_count, positions=positions)
-
-
-def encode_positions(positions: Iterable[int], total: int) -> str:
-    """Positions below `total` as text: a bit each, compressed, in base64."""
-    bits = bytearray((total + 7) // 8)
-    for position in positions:
-        bits[position // 8] |= 1 << position % 8
-    return base64.b64encode(zlib.compress(bytes(bits), 9)).decode()
-
-
-def decode_positions(text: str, total: int) -> list[int]:
-    """What `encode_positions` encoded.
-
-    Raises:
-        ValueError: It is not that.
-    """
-    size = (total + 7) // 8
-    if not 0 <= total < _MOST_CASES:
-        raise ValueError("too many cases")
-    inflate = zlib.decompressobj()
-    try:
-        bits = inflate.decompress(base64.b64decode(text, validate=True), size + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-    if len(bits) != size:
-        raise ValueError("another number of cases")
-    found = [
-        place * 8 + bit for place, byte in enumerate(bits) if byte for bit in range(8) if byte >> bit & 1
-    ]
-    if found and found[-1] >= total:
-        raise ValueError("a position beyond the last")
-    return found
+_SHARE = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
 
 @dataclass(frozen=True)
 class ChosenCases:
-    """The part of a suite that a run judges, and what its pack records of the choice.
+    """The part of a suite that a run judges, with the record of the choice for its pack.
 
     Attributes:
-        suite: The cases that were chosen.
-        case_ids: The ids that were asked for, sorted; None where all cases were.
-        shard: The part of these; None for all of them.
+        suite: The chosen cases.
+        case_ids: The requested ids, sorted; None if all cases were requested.
+        shard: The requested share of these; None for all of them.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agent_eval.suites.reader import open_suite
+        >>> cases = '{"case_id": "refund"}, {"case_id": "order"}'
+        >>> _ = Path("suite.json").write_text(f'{{"dataset_id": "orders", "cases": [{cases}]}}')
+        >>> chosen = choose(open_suite(Path("suite.json")), ["order"], shard=None)
+        >>> chosen.suite.case_count, chosen.case_ids
+        (1, ['order'])
     """
 
     suite: SuiteSource
@@ -182,16 +60,16 @@ class ChosenCases:
 
 
 def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> ChosenCases:
-    """Choose the cases of a suite that were asked for.
+    """Choose the requested cases of a suite.
 
     Args:
         source: The suite.
-        cases: Ids; all when empty.
-        shard: One of several parts of these, such as `3/8`; None for all.
+        cases: Case ids; all cases if empty.
+        shard: Share of these cases, such as `3/8`; None for all.
 
     Raises:
-        NothingMeasured: There is no such case, or none in this shard.
-        InvalidInput: The suite is not what it must be, or `shard` is no shard.
+        NothingMeasured: The suite has no such case, or the share has no cases.
+        InvalidInput: Malformed suite or `shard`.
     """
     case_ids = None
     if cases:
@@ -203,21 +81,21 @@ def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> Ch
     return ChosenCases(part, case_ids, shard_config(share, source, part))
 
 
-def select_cases(source: SuiteSource, wanted: Collection[str]) -> SuiteSource:
-    """The suite with the wanted cases only, in suite order; path and digest stay those of the file.
+def select_cases(source: SuiteSource, case_ids: Collection[str]) -> SuiteSource:
+    """Select cases by their ids, in suite order; path and digest are those of the file.
 
     Raises:
-        NothingMeasured: The suite has no case of one of these names: leaving it out quietly would
-            report on less than was asked for.
-        InvalidInput: The suite is not what it must be.
+        NothingMeasured: The suite has no case with one of these ids. Ignoring that would report on fewer
+            cases than requested.
+        InvalidInput: Malformed suite.
     """
     known: list[str] = []
     selected = []
     for raw, case in source.cases():
         known.append(case.case_id)
-        if case.case_id in wanted:
+        if case.case_id in case_ids:
             selected.append(raw)
-    missing = sorted(set(wanted) - set(known))
+    missing = sorted(set(case_ids) - set(known))
     if missing:
         nearest = get_close_matches(missing[0], known, n=1)
         hint = f"Did you mean {nearest[0]!r}?" if nearest else "Take the case_id from the suite."
@@ -232,35 +110,187 @@ def select_cases(source: SuiteSource, wanted: Collection[str]) -> SuiteSource:
     return SuiteSource(WholeDocument(source.path, source.digest, payload), source.header)
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of `count` parts of a suite; `number` counts from 1.
+
+    Example:
+        >>> share_of("refund", 8), parse_share("3/8").holds("refund"), parse_share("4/8").holds("refund")
+        (3, True, False)
+    """
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def holds(self, case_id: str) -> bool:
+        """Whether a case belongs to this part. Every case belongs to exactly one of the parts."""
+        return share_of(case_id, self.count) == self.number
+
+
+def parse_share(text: str) -> Share:
+    """Parse a share such as `3/8`.
+
+    Raises:
+        InvalidInput: `text` is not a number from 1 to the count, a slash, and the count.
+    """
+    match = _SHARE.fullmatch(text.strip())
+    share = Share(int(match[1]), int(match[2])) if match else Share(0, 0)
+    if not 1 <= share.number <= share.count <= MOST_SHARES:
+        raise InvalidInput(
+            f"there is no shard {text[:40]!r}",
+            remedy="Write the number of the shard and how many there are, such as 3/8; the first is 1.",
+            field="shard",
+        )
+    return share
+
+
+def share_of(case_id: str, count: int) -> int:
+    """Return the part that a case belongs to, from 1 to `count`, by the hash of its id.
+
+    The parts are about equal in size, and a case never changes its part.
+    """
+    hashed = int.from_bytes(hashlib.sha256(case_id.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    return hashed % count + 1
+
+
+def take_share(suite: SuiteSource, share: Share) -> SuiteSource:
+    """Select the cases of a suite that belong to a share.
+
+    Raises:
+        InvalidInput: Malformed case, or duplicate case id.
+        NothingMeasured: No case belongs to this share.
+    """
+    part = select(suite, _positions(suite, share))
+    if not part.case_count:
+        raise NothingMeasured(
+            f"{suite.path}: no case falls into shard {share} of its {suite.case_count} cases",
+            remedy="Divide a small suite into fewer shards.",
+            file=str(suite.path),
+        )
+    return part
+
+
+def select(suite: SuiteSource, positions: Iterable[int]) -> SuiteSource:
+    """Select the cases at the given positions, which rise."""
+    return SuiteSource(Selection(suite.document, positions), suite.header)
+
+
+class Selection(Document):
+    """Some cases of another document, in its order, each with its place in the file.
+
+    Path, digest and header are those of the file.
+
+    Args:
+        whole: The document that has the cases.
+        positions: Rising positions of the selected cases in `whole`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> payload = {"dataset_id": "orders", "cases": [{"case_id": case_id} for case_id in "abc"]}
+        >>> selection = Selection(WholeDocument(Path("suite.json"), "0" * 64, payload), [0, 2])
+        >>> [raw_case.raw["case_id"] for raw_case in selection.read_all()]
+        ['a', 'c']
+        >>> selection.case_at(1).place.position
+        2
+    """
+
+    def __init__(self, whole: Document, positions: Iterable[int]) -> None:
+        self.whole = whole
+        self.path, self.digest = whole.path, whole.digest
+        self.raw_header, self.header_line, self.problems = whole.raw_header, whole.header_line, whole.problems
+        self.positions = array("Q", positions)
+        self.shards = whole_shards(len(self.positions))
+
+    @override
+    def read(self, shard: Shard) -> Iterator[RawCase]:
+        positions = self.positions[shard.first : shard.first + shard.count]
+        number = 0
+        while number < len(positions):
+            source = self.whole.shards[positions[number] // SHARD_CASES]
+            for position, raw_case in enumerate(self.whole.read(source), start=source.first):
+                if position == positions[number]:
+                    yield raw_case
+                    number += 1
+                    if number == len(positions):
+                        return
+
+    @override
+    def case_at(self, position: int) -> RawCase:
+        return self.whole.case_at(self.positions[position])
+
+
+def encode_positions(positions: Iterable[int], total: int) -> str:
+    """Encode positions below `total` as text: one bit for each, compressed, in base64."""
+    bits = bytearray((total + 7) // 8)
+    for position in positions:
+        bits[position // 8] |= 1 << position % 8
+    return base64.b64encode(zlib.compress(bytes(bits), 9)).decode()
+
+
+def decode_positions(text: str, total: int) -> list[int]:
+    """Decode the positions that `encode_positions` encoded.
+
+    Raises:
+        ValueError: Malformed text, or another `total`.
+    """
+    size = (total + 7) // 8
+    if not 0 <= total < _MOST_CASES:
+        raise ValueError("too many cases")
+    inflate = zlib.decompressobj()
+    try:
+        bits = inflate.decompress(base64.b64decode(text, validate=True), size + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if len(bits) != size:
+        raise ValueError("another number of cases")
+    positions = [
+        index * 8 + bit for index, byte in enumerate(bits) if byte for bit in range(8) if byte >> bit & 1
+    ]
+    if positions and positions[-1] >= total:
+        raise ValueError("a position beyond the last")
+    return positions
+
+
+def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteShard:
+    """Build the record of a share for its pack."""
+    assert isinstance(part.document, Selection)
+    positions = encode_positions(part.document.positions, whole.case_count)
+    return SuiteShard(number=share.number, count=share.count, total=whole.case_count, positions=positions)
+
+
 def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
-    """Refuse the first case whose id stood before.
+    """Refuse the first case whose id an earlier case has.
 
     Args:
         suite: The suite.
-        ids: `id_hash` of its cases in suite order, from the first one on.
+        ids: Hashes of the cases' ids, in suite order from the first case.
 
     Raises:
-        InvalidInput: Names both places.
+        InvalidInput: Duplicate id; names both places.
     """
     ordered = sorted(ids)
-    if all(one != other for one, other in pairwise(ordered)):
+    if all(hashed != following for hashed, following in pairwise(ordered)):
         return
-    seen: dict[int, list[int]] = {}
+    positions_by_hash: dict[int, list[int]] = {}
     for position, hashed in enumerate(ids):
-        alike = seen.setdefault(hashed, [])
-        for first in alike:
-            _refuse_if_equal(suite, first, position)
-        alike.append(position)
+        earlier_positions = positions_by_hash.setdefault(hashed, [])
+        for earlier in earlier_positions:
+            _refuse_if_equal(suite, earlier, position)
+        earlier_positions.append(position)
+
+
+def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
+    for position, (_, case) in enumerate(suite.cases()):
+        if share.holds(case.case_id):
+            yield position
 
 
 def _refuse_if_equal(suite: SuiteSource, first: int, second: int) -> None:
-    """Hashes may collide by accident; ids decide."""
-    one, other = _case_at(suite, first), _case_at(suite, second)
-    case_id = other.raw["case_id"]
-    if one.raw["case_id"] == case_id:
-        raise duplicate_problem(case_id, one.place, other.place).to_error(str(suite.path))
-
-
-def _case_at(suite: SuiteSource, position: int) -> RawCase:
-    shard = suite.shards[position // SHARD_CASES]
-    return next(found for found in suite.document.read(shard) if found.place.position == position)
+    # Different ids may have the same hash, so the ids themselves decide.
+    first_case, second_case = suite.document.case_at(first), suite.document.case_at(second)
+    case_id = second_case.raw["case_id"]
+    if first_case.raw["case_id"] == case_id:
+        raise duplicate_problem(case_id, first_case.place, second_case.place).to_error(str(suite.path))

@@ -15,7 +15,7 @@ from agent_eval.suites.document import (
     case_problems,
     duplicate_problem,
     header_problems,
-    stated_id,
+    raw_case_id,
 )
 from agent_eval.suites.migrate import old_names
 from agent_eval.suites.problems import Problem, short_json
@@ -157,7 +157,7 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
         case, problems = case_problems(raw_case)
         for problem in problems:
             report.add_error(problem)
-        case_id = stated_id(raw_case.raw)
+        case_id = raw_case_id(raw_case.raw)
         if case_id is not None:
             first = places.setdefault(case_id, raw_case.place)
             if first is not raw_case.place:

@@ -213,7 +213,7 @@ def test_stability__nothing_measured_is_no_report(here: Path, capsys: pytest.Cap
         found = printed(capsys, "stability-check", "--suite", suite, "--judge", "regex", code=2)
         assert "nothing" in found
     doubled = write(MIXED[0], MIXED[0])
-    assert "stands twice" in printed(capsys, "stability-check", "--suite", doubled, code=2)
+    assert "occurs twice" in printed(capsys, "stability-check", "--suite", doubled, code=2)
 
 
 def test_secrets_stand_in_no_trial(

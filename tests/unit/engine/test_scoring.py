@@ -156,7 +156,7 @@ def test_defect_in_a_worker_shows_in_the_parent(
 BROKEN: list[tuple[dict[int, Any], str]] = [
     ({5: '{"case_id": "x"'}, "line 7, "),
     ({400: {"case_id": 3}, 900: "garbage"}, "line 402: cases[400]: case_id must be a string, not 3"),
-    ({900: {"case_id": "c0"}}, 'case_id "c0" stands twice: lines 2 and 902'),
+    ({900: {"case_id": "c0"}}, 'case_id "c0" occurs twice: lines 2 and 902'),
     ({300: {"case_id": "c0"}, 700: "garbage"}, "lines 2 and 302"),
     ({300: "garbage", 700: {"case_id": "c0"}}, "line 302, column 1"),
     ({300: {"case_id": "c299"}, 301: {}}, "lines 301 and 302"),
@@ -199,7 +199,7 @@ def test_ids_that_only_look_alike_are_different_cases(
     # All ids collide: what is equal is decided by the ids themselves.
     monkeypatch.setattr("agent_eval.engine.shard.id_hash", lambda case_id: 7)
     assert score_suite(make_suite(3), POLICY, config, out).total_cases == 3
-    with pytest.raises(InvalidInput, match=r'"c1" stands twice: cases\[1\] and cases\[2\]'):
+    with pytest.raises(InvalidInput, match=r'"c1" occurs twice: cases\[1\] and cases\[2\]'):
         score_suite(make_suite([case("c0"), case("c1"), case("c1")], "s.json"), POLICY, config, out)
 
 

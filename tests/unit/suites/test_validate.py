@@ -113,7 +113,7 @@ def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
         ("$.cases[2].trace[0].idx", "trace[0].idx is missing"),
         ("$.cases[2].trace[0].actor", "trace[0].actor is missing"),
         ("$.cases[2].trace[0].type", "trace[0].type is missing"),
-        ("$.cases[4].case_id", 'case_id "c" stands twice: cases[3] and cases[4]'),
+        ("$.cases[4].case_id", 'case_id "c" occurs twice: cases[3] and cases[4]'),
     ]
 
 
