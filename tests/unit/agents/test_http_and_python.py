@@ -367,12 +367,14 @@ def test_failures_of_an_async_function(name: str, problem: str) -> None:
 @pytest.mark.parametrize(("name", "left_behind"), [("never", False), ("blocks_the_loop", True)])
 def test_an_async_function_whose_time_is_up_is_cancelled(name: str, left_behind: bool) -> None:
     agent = PythonAgent(f"agent_functions_b:{name}")
+    agent.load()
+    import agent_functions_b
+
+    agent_functions_b.free.clear()
     task = make_task("hi", limits=AttemptLimits(seconds=0.2))
     result = agent.attempt(task, around(task))
     assert result.failure is FailureKind.TIMEOUT
     assert agent.left_behind is left_behind
-    import agent_functions_b
-
     agent_functions_b.free.set()
     assert name != "never" or agent_functions_b.ended.wait(60)
     agent.close()
