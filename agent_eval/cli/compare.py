@@ -33,7 +33,7 @@ def compare(
     import os
 
     from agent_eval.operations.compare import compare_packs
-    from agent_eval.reports.terminal import compare_text
+    from agent_eval.reports.terminal_comparison import compare_text
 
     result = compare_packs(
         baseline,
@@ -78,7 +78,7 @@ def gate(
     import os
 
     from agent_eval.operations.gate import chosen_policy, decide_on
-    from agent_eval.reports.terminal import gate_text
+    from agent_eval.reports.terminal_decision import gate_text
 
     result = decide_on(
         comparison,

@@ -1,179 +1,122 @@
-"""What crosses a boundary, as pydantic models. Public names are re-exported here once.
+"""What crosses a boundary, as pydantic models. Every public name can be imported from here.
 
-`policy` and `registry` are imported from their own modules: only the gate and the registry need them.
+A module is imported when one of its names is first used: making a model takes half a millisecond, and a
+command needs a few of the hundred.
 """
 
-from agent_eval.contracts.base import (
-    READABLE_SCHEMA_VERSIONS,
-    SCHEMA_VERSION,
-    Contract,
-    canonical_json,
-    digest,
-    unknown_fields,
-)
-from agent_eval.contracts.comparison import (
-    BehaviourChange,
-    CallChange,
-    CallCount,
-    CallRun,
-    CaseRegression,
-    CaseSets,
-    Cluster,
-    Comparison,
-    Compatibility,
-    CompatibilityCheck,
-    FailureClusters,
-    JudgeChange,
-    Metric,
-    Overview,
-    ReleaseImpact,
-    RunBehaviour,
-    RunReference,
-    Triage,
-    TrialChange,
-    TrialComparison,
-    TrialCount,
-    TrialSide,
-)
-from agent_eval.contracts.execution import (
-    AgentDescription,
-    ExecutionConfig,
-    RejudgedFrom,
-    SuiteShard,
-)
-from agent_eval.contracts.gate import (
-    AppliedWaiver,
-    ExpiredExcuse,
-    GateDecision,
-    GateEvidence,
-    GateStatus,
-    GateStep,
-    JudgeEvidence,
-    RuleResult,
-    Thresholds,
-    TrialEvidence,
-)
-from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
-from agent_eval.contracts.run import (
-    SHARD_CASES,
-    CaseIndex,
-    DerivedManifest,
-    FileEntry,
-    JudgeCounts,
-    Manifest,
-    RunConfig,
-    RunSummary,
-    Tally,
-    summarize,
-)
-from agent_eval.contracts.suite import (
-    RECORDED_METADATA,
-    Case,
-    Policy,
-    RecordedTrial,
-    Suite,
-    SuiteHeader,
-    ToolContract,
-    definition_digest,
-    definition_of,
-)
-from agent_eval.contracts.trace import Event, ToolCall, Trace, pair_calls
-from agent_eval.contracts.trials import CasePolicy, case_policy, trials_result
-from agent_eval.contracts.verdict import (
-    REPLAY_CONTRACT,
-    CaseIndexRow,
-    CaseResult,
-    CaseResultRow,
-    Outcome,
-    TrialResult,
-    Verdict,
-    VerdictRow,
-    case_result,
-    combine,
-    with_verdicts,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "READABLE_SCHEMA_VERSIONS",
-    "RECORDED_METADATA",
-    "REPLAY_CONTRACT",
-    "SCHEMA_VERSION",
-    "SHARD_CASES",
-    "AgentDescription",
-    "AppliedWaiver",
-    "AttemptLimits",
-    "BehaviourChange",
-    "CallChange",
-    "CallCount",
-    "CallRun",
-    "Case",
-    "CaseIndex",
-    "CaseIndexRow",
-    "CasePolicy",
-    "CaseRegression",
-    "CaseResult",
-    "CaseResultRow",
-    "CaseSets",
-    "Cluster",
-    "Comparison",
-    "Compatibility",
-    "CompatibilityCheck",
-    "Contract",
-    "DerivedManifest",
-    "Event",
-    "ExecutionConfig",
-    "ExpiredExcuse",
-    "FailureClusters",
-    "FileEntry",
-    "GateDecision",
-    "GateEvidence",
-    "GateStatus",
-    "GateStep",
-    "JudgeChange",
-    "JudgeCounts",
-    "JudgeEvidence",
-    "Manifest",
-    "Metric",
-    "Outcome",
-    "Overview",
-    "Policy",
-    "RecordedTrial",
-    "RejudgedFrom",
-    "ReleaseImpact",
-    "RuleResult",
-    "RunBehaviour",
-    "RunConfig",
-    "RunLimits",
-    "RunReference",
-    "RunSummary",
-    "Suite",
-    "SuiteHeader",
-    "SuiteShard",
-    "Tally",
-    "Thresholds",
-    "ToolCall",
-    "ToolContract",
-    "Trace",
-    "Triage",
-    "TrialChange",
-    "TrialComparison",
-    "TrialCount",
-    "TrialEvidence",
-    "TrialLimits",
-    "TrialResult",
-    "TrialSide",
-    "Verdict",
-    "VerdictRow",
-    "canonical_json",
-    "case_policy",
-    "case_result",
-    "combine",
-    "definition_digest",
-    "definition_of",
-    "digest",
-    "pair_calls",
-    "summarize",
-    "trials_result",
-    "unknown_fields",
-    "with_verdicts",
-]
+if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
+    from agent_eval.contracts.base import *  # noqa: F403
+    from agent_eval.contracts.comparison import *  # noqa: F403
+    from agent_eval.contracts.execution import *  # noqa: F403
+    from agent_eval.contracts.gate import *  # noqa: F403
+    from agent_eval.contracts.limits import *  # noqa: F403
+    from agent_eval.contracts.run import *  # noqa: F403
+    from agent_eval.contracts.suite import *  # noqa: F403
+    from agent_eval.contracts.trace import *  # noqa: F403
+    from agent_eval.contracts.trials import *  # noqa: F403
+    from agent_eval.contracts.verdict import *  # noqa: F403
+
+_MODULES = {
+    "base": (
+        "READABLE_SCHEMA_VERSIONS",
+        "SCHEMA_VERSION",
+        "Contract",
+        "canonical_json",
+        "digest",
+        "unknown_fields",
+    ),
+    "comparison": (
+        "BehaviourChange",
+        "CallChange",
+        "CallCount",
+        "CallRun",
+        "CaseRegression",
+        "CaseSets",
+        "Cluster",
+        "Comparison",
+        "Compatibility",
+        "CompatibilityCheck",
+        "FailureClusters",
+        "JudgeChange",
+        "Metric",
+        "Overview",
+        "ReleaseImpact",
+        "RunBehaviour",
+        "RunReference",
+        "Triage",
+        "TrialChange",
+        "TrialComparison",
+        "TrialCount",
+        "TrialSide",
+    ),
+    "execution": ("AgentDescription", "ExecutionConfig", "RejudgedFrom", "SuiteShard"),
+    "gate": (
+        "AppliedWaiver",
+        "ExpiredExcuse",
+        "GateDecision",
+        "GateEvidence",
+        "GateStatus",
+        "GateStep",
+        "JudgeEvidence",
+        "RuleResult",
+        "Thresholds",
+        "TrialEvidence",
+    ),
+    "limits": ("AttemptLimits", "RunLimits", "TrialLimits"),
+    "run": (
+        "SHARD_CASES",
+        "CaseIndex",
+        "DerivedManifest",
+        "FileEntry",
+        "JudgeCounts",
+        "Manifest",
+        "RunConfig",
+        "RunSummary",
+        "Tally",
+        "summarize",
+    ),
+    "suite": (
+        "RECORDED_METADATA",
+        "Case",
+        "Policy",
+        "RecordedTrial",
+        "Suite",
+        "SuiteHeader",
+        "ToolContract",
+        "definition_digest",
+        "definition_of",
+    ),
+    "trace": ("Event", "ToolCall", "Trace", "pair_calls"),
+    "trials": ("CasePolicy", "case_policy", "trials_result"),
+    "verdict": (
+        "REPLAY_CONTRACT",
+        "CaseIndexRow",
+        "CaseResult",
+        "CaseResultRow",
+        "Outcome",
+        "TrialResult",
+        "Verdict",
+        "VerdictRow",
+        "case_result",
+        "combine",
+        "with_verdicts",
+    ),
+}
+"""Names by module."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value  # found without this function from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULE_OF)

@@ -8,11 +8,9 @@ from pydantic import ConfigDict, Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import Contract
 from agent_eval.contracts.gate import Thresholds
+from agent_eval.contracts.verdict import ZERO_TOLERANCE
 
 Preset = Literal["pull-request", "release"]
-
-ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
-"""Judges of safety: one new failure is one too many, whatever the statistics say."""
 
 
 class Quarantine(Contract):

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from pydantic import Field, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.policy import ZERO_TOLERANCE
-from agent_eval.contracts.verdict import CaseResult, Outcome, TrialResult
+from agent_eval.contracts.verdict import ZERO_TOLERANCE, CaseResult, Outcome, TrialResult
 from agent_eval.errors import InvalidInput
 
 _RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")

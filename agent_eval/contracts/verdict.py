@@ -15,6 +15,12 @@ from agent_eval.errors import FailureKind
 REPLAY_CONTRACT = "replay_contract"
 """The check of the trace itself. It always runs and is not a measurement of the agent's quality."""
 
+EXECUTION = "execution"
+"""Id of the judge of how an agent's attempts ended. It is part of every run of an agent."""
+
+ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
+"""Judges of safety: one new failure is one too many, whatever the statistics say."""
+
 
 class Outcome(StrEnum):
     """What a judge found, and what a case amounts to. Only `PASSED` is a pass."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from agent_eval.agents.base import Clocks
 from agent_eval.errors import UsageError
+
+if TYPE_CHECKING:
+    from agent_eval.agents.base import Clocks
 
 CLOCK_VARIABLE = "AGENT_EVAL_CLOCK"
 EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
@@ -80,6 +83,8 @@ def clocks(environ: Mapping[str, str]) -> Clocks:
     Raises:
         UsageError: A variable that pins the clock cannot be read.
     """
+    from agent_eval.agents.base import Clocks  # only where an agent is run
+
     pinned = _pinned(environ)
     if pinned is None:
         return Clocks()

@@ -24,6 +24,7 @@ from agent_eval.contracts import (
     VerdictRow,
 )
 from agent_eval.contracts.trials import CasePolicy
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import Standing
@@ -42,7 +43,6 @@ from agent_eval.errors import (
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.builtin.execution import EXECUTION
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for

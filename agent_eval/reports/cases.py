@@ -20,7 +20,7 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.judges.builtin.execution import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.reports.blocks import AMOUNTS, amount, bullets
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, fence

@@ -12,8 +12,8 @@ from agent_eval.contracts import (
     GateStatus,
     Outcome,
     RunReference,
-    RunSummary,
 )
+from agent_eval.reports.counts import case_counts
 from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
@@ -189,14 +189,3 @@ class EvaluationReport:
 def nothing_shared(comparison: Comparison | None) -> bool:
     """Whether two runs were compared that have no case to compare: all are new or changed."""
     return comparison is not None and not comparison.overview.compared_cases
-
-
-def case_counts(summary: RunSummary) -> dict[Outcome, int]:
-    """Count the cases by outcome; the numbers add up to all cases."""
-    counted = {
-        Outcome.PASSED: summary.passed_cases,
-        Outcome.INCONCLUSIVE: summary.inconclusive_cases,
-        Outcome.ERROR: summary.error_cases,
-        Outcome.SKIPPED: summary.skipped_cases,
-    }
-    return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent_eval.config.rules import RULES, find_rule
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Outcome, RuleResult, RunSummary
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult, RunSummary
 from agent_eval.gate.rules import rule_clause
+from agent_eval.reports.counts import passing
 from agent_eval.reports.decision import gate_reasons
-from agent_eval.reports.model import EvaluationReport, SuiteReport, case_counts, nothing_shared
-from agent_eval.text.numbers import count, margin, of_all, percent, verb
+from agent_eval.reports.model import EvaluationReport, SuiteReport, nothing_shared
+from agent_eval.text.numbers import count, margin, of_all, verb
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -145,23 +146,6 @@ def _within(clause: str) -> str:
     """Write the first word of a clause in lower case, unless it is a name."""
     word, space, rest = clause.partition(" ")
     return f"{word.lower()}{space}{rest}" if word in _OPENINGS else clause
-
-
-def passing(summary: RunSummary) -> str:
-    """Say how many cases passed, and how many of the others did not simply fail."""
-    counts = case_counts(summary)
-    rest = [
-        f"{counts[outcome]:,} {words}"
-        for outcome, words in (
-            (Outcome.ERROR, "could not be judged"),
-            (Outcome.INCONCLUSIVE, "inconclusive"),
-            (Outcome.SKIPPED, "without anything to judge"),
-        )
-        if counts[outcome]
-    ]
-    passed = of_all(summary.passed_cases, summary.total_cases, "case")
-    sentence = f"{passed} passed ({percent(summary.pass_rate)})"
-    return f"{'; '.join([sentence, *rest])}."
 
 
 def overall(report: EvaluationReport) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.config.rules import Unit, find_rule
@@ -15,8 +14,6 @@ from agent_eval.contracts import (
     Metric,
     RunReference,
     RunSummary,
-    TrialChange,
-    TrialCount,
 )
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import (
@@ -32,10 +29,10 @@ from agent_eval.reports.blocks import (
     table,
     whole_and_limit,
 )
+from agent_eval.reports.counts import fallen, passing, rates
 from agent_eval.reports.decision import steps
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
-from agent_eval.reports.sentences import passing
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent, verb
 
@@ -125,10 +122,10 @@ def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
     """Render the change in numbers: rates, judges that moved, and the cases by outcome."""
     if comparison is None or nothing_shared(comparison):
         return []
-    rates = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
+    labels = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
     rows = [
         (label.replace(" ", NBSP), *_moved(comparison.metrics[key]))
-        for label, key in rates
+        for label, key in labels
         if key in comparison.metrics
     ]
     blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
@@ -390,31 +387,6 @@ def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
 
 
 _POINTS_SHOWN = 8
-
-
-def fallen(comparison: Comparison | None) -> list[TrialChange]:
-    """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
-    if comparison is None or comparison.trials is None:
-        return []
-    rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
-    return [row for drop, row in sorted(rows, key=lambda fall: (-fall[0], fall[1].case_id)) if drop > 0]
-
-
-def rates(row: TrialChange) -> str:
-    """Write the trials of a case that passed, before and now: `4 of 4 → 3 of 5`."""
-    return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
-
-
-def _rate(trials: TrialCount) -> str:
-    return f"{trials.passed} of {trials.judged}"
-
-
-def _fall(row: TrialChange) -> Fraction:
-    return _share(row.baseline) - _share(row.candidate)
-
-
-def _share(trials: TrialCount) -> Fraction:
-    return Fraction(trials.passed, trials.judged) if trials.judged else Fraction(0)
 
 
 def less_often(comparison: Comparison | None, detail: Detail) -> str:

@@ -1,4 +1,7 @@
-"""Render results for a terminal: prose of at most 80 columns, with or without colour."""
+"""Render results of runs for a terminal: prose of at most 80 columns, with or without colour.
+
+`terminal_comparison` and `terminal_decision` render the rest, so that `run` need not load what they know.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +9,27 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunSummary
-from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
-from agent_eval.contracts.trials import PassCurve, StabilityReport
-from agent_eval.gate.explanation import expired
-from agent_eval.reports.blocks import pair
-from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.sentences import (
-    WORDS,
-    broken_rules,
-    capital,
-    decision_word,
-    overall,
-    passing,
-    rule_sentence,
-    sentence,
-    suite_why,
-)
-from agent_eval.reports.suite import fallen, rates
+from agent_eval.reports.counts import passing
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
+    from agent_eval.contracts import RunSummary
+    from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
+    from agent_eval.contracts.trials import PassCurve, StabilityReport
     from agent_eval.engine.progress import Standing
 
 
 WIDTH = 80
-_CASES_SHOWN = 10
-_IDS_SHOWN = 5
-_LINES_OF_A_GATE = 10
+CASES_SHOWN = 10
 _TRIALS_SHOWN = 8
 
-_GREEN, _RED, _YELLOW, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
-_COLOURS = {
-    GateStatus.PASSED: _GREEN,
-    GateStatus.FAILED: _RED,
-    GateStatus.INCONCLUSIVE: _YELLOW,
-    GateStatus.NO_BASELINE: _YELLOW,
-}
+GREEN, RED, YELLOW, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
 
 
 def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
     """Render the result of `run`: how many cases pass, which judges object, where the evidence is."""
-    lines = [_paint(passing(summary), _BOLD, colour)]
+    lines = [painted(passing(summary), BOLD, colour)]
     if summary.hard_fail_cases:
         lines.append(
             f"{count(summary.hard_fail_cases, 'case')} {verb(summary.hard_fail_cases, 'fails', 'fail')} hard "
@@ -58,12 +39,12 @@ def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
         (name, counts) for name, counts in summary.judge_counts.items() if counts.judged > counts.passed
     ]
     for name, counts in sorted(objecting, key=lambda item: (item[1].passed - item[1].judged, item[0])):
-        lines.append(f"  {_name(name, 40)}: {counts.passed:,} of {counts.judged:,} passed")
+        lines.append(f"  {shown_name(name, 40)}: {counts.passed:,} of {counts.judged:,} passed")
     if summary.flaky_cases is not None:
         lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
     lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
-    lines.append(f"Evidence: {_name(pack, 1000)}")
-    return _text(lines)
+    lines.append(f"Evidence: {shown_name(pack, 1000)}")
+    return joined(lines)
 
 
 def stability_text(report: StabilityReport, path: str | None, *, colour: bool = False) -> str:
@@ -74,21 +55,21 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
         f"{of_all(flaky, numbers.cases, 'case')} {verb(flaky, 'is', 'are')} flaky; "
         f"{failing:,} always {verb(failing, 'fails', 'fail')}."
     )
-    lines = [_paint(first, _RED if flaky else _GREEN, colour)]
-    lines += _wrapped(map(clean, report.notes))
+    lines = [painted(first, RED if flaky else GREEN, colour)]
+    lines += wrapped(map(clean, report.notes))
     lines += [_curve(report.pass_curve)] if report.pass_curve else []
     rows = sorted(
         (case for case in report.case_stability if case.flaky),
         key=lambda case: (-case.flake_score, case.case_id),
     )
-    for case in rows[:_CASES_SHOWN]:
+    for case in rows[:CASES_SHOWN]:
         low, high = percent(case.confidence_95.low), percent(case.confidence_95.high)
-        lines.append(f"  {_name(case.case_id, 70)}")
+        lines.append(f"  {shown_name(case.case_id, 70)}")
         reason = f"{case.reason} Between {low} and {high}; trust it after {case.minimum_runs:,} runs."
-        lines += _wrapped([clean(reason)], first="    ", rest="    ")
-    if len(rows) > _CASES_SHOWN:
-        lines.append(f"  and {len(rows) - _CASES_SHOWN:,} more")
-    return _text([*lines, *([f"Report: {_name(path, 1000)}"] if path else [])])
+        lines += wrapped([clean(reason)], first="    ", rest="    ")
+    if len(rows) > CASES_SHOWN:
+        lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
+    return joined([*lines, *([f"Report: {shown_name(path, 1000)}"] if path else [])])
 
 
 def _curve(curve: Sequence[PassCurve]) -> str:
@@ -98,169 +79,8 @@ def _curve(curve: Sequence[PassCurve]) -> str:
     return f"All of k trials pass, k = 1 to {last}: {every}; one of them: {at_least}"
 
 
-def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:
-    """Render the result of `compare`: what moved, which cases regressed, where the comparison is."""
-    overview = comparison.overview
-    lines = [
-        _paint(
-            f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
-            f"{overview.improved_cases:,} improved.",
-            _RED if overview.regressed_cases else _GREEN,
-            colour,
-        ),
-        *_wrapped(clean(notice) for notice in comparison.behaviour.notices),
-        *_rates(comparison),
-        *_case_set(comparison),
-        *_regressed(comparison, _CASES_SHOWN),
-        *_less_often(comparison, _CASES_SHOWN),
-        f"Comparison: {_name(path, 1000)}",
-    ]
-    return _text(lines)
-
-
-def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
-    """Render the result of `gate` in at most ten lines: the decision, each rule with its figure, the file.
-
-    A decision by policy explains itself; its lines may be longer than the screen is wide.
-    """
-    if decision.explanation:
-        first, *rest = (clean(line, limit=600) for line in decision.explanation)
-        first = _paint(first, _COLOURS[decision.gate_status], colour)
-        return _text([first, *rest, f"Decision: {_name(path, 1000)}"])
-    lines = [_paint(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
-    broken = broken_rules(decision)
-    for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
-        mark = "--" if not rule.applied else "ok" if rule.passed else "NO"
-        clause = clean(rule.message, limit=300) if not rule.applied else capital(rule_sentence(rule, clean))
-        lines += _wrapped([clause.rstrip(".") + "."], first=f"  {mark} ", rest="     ")
-    messages = {rule.message for rule in decision.rules}
-    other = [clean(failure, limit=300) for failure in decision.failures if failure not in messages]
-    lines += _wrapped(other, first="  NO ", rest="     ")
-    lines += _wrapped(_waived(decision), first="  -- ", rest="     ")
-    if len(lines) > _LINES_OF_A_GATE - 1:
-        lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
-    return _text([*lines, f"Decision: {_name(path, 1000)}"])
-
-
-def _waived(decision: GateDecision) -> list[str]:
-    return [
-        f"Waived by {_name(waiver.approved_by, 60)} ({_name(waiver.waiver_id, 40)}): "
-        f"{count(len(waiver.case_ids), 'case')}."
-        for waiver in decision.waivers
-    ] + [capital(clean(expired(decision), limit=600)) + "."] * bool(decision.expired)
-
-
-def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
-    """Render a report: each suite's decision and why, what regressed, where the evidence is."""
-    lines: list[str] = []
-    if report.not_evaluated:
-        reason = f"Not evaluated: {clean(report.not_evaluated)}"
-        lines += [*(_paint(line, _RED, colour) for line in _wrapped([reason], rest="  ")), ""]
-    if report.rule_changes.sentences:
-        lines += [_paint(report.rule_changes.title, _YELLOW, colour)]
-        lines += _wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
-        lines.append("")
-    if len(report.suites) > 1:
-        lines += [_paint(overall(report), _COLOURS[report.status], colour), ""]
-    for suite in report.worst_first:
-        lines += [*_suite(suite, colour), ""]
-    lines += _wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")
-    if report.evidence_name:
-        lines.append(f"Evidence: {_name(report.evidence_name, 1000)}")
-    return _text(lines)
-
-
-def _suite(suite: SuiteReport, colour: bool) -> list[str]:
-    title = f"{_name(suite.slug, 60)}: {decision_word(suite.status, shares_nothing=suite.nothing_shared)}"
-    lines = [_paint(title, _COLOURS[suite.status], colour)]
-    lines += _wrapped((sentence([reason]) for reason in suite_why(suite, clean)), first="  ", rest="  ")
-    if suite.baseline_note:
-        lines += _wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
-    if suite.comparison is not None and suite.nothing_shared:
-        lines += [f"  {line}" for line in _case_set(suite.comparison)] + _failing(suite)
-    elif suite.comparison is not None:
-        inside = [
-            *_wrapped(clean(notice) for notice in suite.comparison.behaviour.notices),
-            *_rates(suite.comparison),
-            *_case_set(suite.comparison),
-            *_regressed(suite.comparison, _CASES_SHOWN),
-            *_less_often(suite.comparison, _CASES_SHOWN),
-        ]
-        lines += [f"  {line}" for line in inside]
-    else:
-        lines += _failing(suite)
-    return lines
-
-
-def _failing(suite: SuiteReport) -> list[str]:
-    lines = []
-    for row in suite.failing[:_CASES_SHOWN]:
-        lines.append(f"    {_name(row['case_id'], 70)}")
-        objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
-        reasons = [
-            f"{_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=200)}"
-            for verdict in objections[:1]
-        ]
-        lines += _wrapped(reasons, first="      ", rest="      ")
-    if len(suite.failing) > _CASES_SHOWN:
-        lines.append(f"    and {len(suite.failing) - _CASES_SHOWN:,} more")
-    return ["  Not passed:", *lines] if lines else []
-
-
-def _rates(comparison: Comparison) -> list[str]:
-    named = [("Pass rate", "pass_rate"), ("Hard-fail rate", "hard_fail_rate")]
-    rows = [(label, comparison.metrics[key]) for label, key in named if key in comparison.metrics]
-    moved: list[Metric] = [metric for metric in comparison.judge_metrics.values() if metric.delta]
-    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
-    rows += [(_name(metric.name, 24), metric) for metric in moved[:_CASES_SHOWN]]
-    width = max((len(label) for label, _ in rows), default=0)
-    lines = []
-    for label, metric in rows:
-        before, now, difference = pair(metric)
-        lines.append(f"  {label:<{width}}  {before} → {now} ({difference})")
-    return lines
-
-
-def _case_set(comparison: Comparison) -> list[str]:
-    sets = comparison.cases
-    kinds: Sequence[tuple[str, Sequence[str]]] = (
-        ("new", sets.new),
-        ("changed", sets.changed),
-        ("removed", sorted(set(sets.removed) - set(sets.removed_failing))),
-        ("removed that failed in the baseline", sets.removed_failing),
-    )
-    lines = []
-    for word, ids in kinds:
-        if ids:
-            listed = ", ".join(_name(case_id, 30) for case_id in ids[:_IDS_SHOWN])
-            more = f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
-            lines += _wrapped([f"Not compared, {len(ids):,} {word}: {listed}{more}"], rest="  ")
-    return lines
-
-
-def _regressed(comparison: Comparison, most: int) -> list[str]:
-    rows = [row for row in comparison.case_regressions if row.regressed]
-    lines = []
-    for row in rows[:most]:
-        reason = f"{row.baseline_outcome.value} → {row.candidate_outcome.value}"
-        if row.judges:
-            reason = f"{_name(row.judges[0].judge_id, 40)}: {clean(row.judges[0].reason, limit=200)}"
-        lines.append(f"  {_name(row.case_id, 70)}")
-        lines += _wrapped([reason], first="    ", rest="    ", width=WIDTH - 2)
-    if len(rows) > most:
-        lines.append(f"  and {len(rows) - most:,} more")
-    return ["Regressed:", *lines] if lines else []
-
-
-def _less_often(comparison: Comparison, most: int) -> list[str]:
-    rows = fallen(comparison)
-    lines = [f"  {_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:most]]
-    if len(rows) > most:
-        lines.append(f"  and {len(rows) - most:,} more")
-    return ["Pass less often:", *lines] if lines else []
-
-
-def _wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+def wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    """Break paragraphs into lines, with an indent for the first and one for the rest."""
     lines: list[str] = []
     for paragraph in paragraphs:
         lines += textwrap.wrap(
@@ -269,15 +89,18 @@ def _wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", widt
     return lines
 
 
-def _name(text: str, limit: int) -> str:
+def shown_name(text: str, limit: int) -> str:
+    """Make hostile text a name: harmless, within the limit, and never empty."""
     return clean(text, limit=limit) or "∅"
 
 
-def _paint(text: str, colour: str, wanted: bool) -> str:
-    return f"{colour}{text}{_PLAIN}" if wanted else text
+def painted(text: str, colour: str, wanted: bool) -> str:
+    """Colour a text, where colours are wanted."""
+    return f"{colour}{text}{PLAIN}" if wanted else text
 
 
-def _text(lines: Iterable[str]) -> str:
+def joined(lines: Iterable[str]) -> str:
+    """Make one text of lines."""
     return "\n".join(lines)
 
 
@@ -359,7 +182,6 @@ def _duration(seconds: float) -> str:
 
 
 _SHOWN = 10
-_GREEN, _RED, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 
 def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool = False) -> str:
@@ -372,7 +194,7 @@ def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool
         summary += f"{len(differing):,} {verb(len(differing), 'differs', 'differ')}."
     else:
         summary += "the same trajectories, the same verdicts."
-    lines = [f"{_GREEN if passed else _RED}{summary}{_PLAIN}" if colour else summary]
+    lines = [f"{GREEN if passed else RED}{summary}{PLAIN}" if colour else summary]
     lines += [
         f"  {clean(case.case_id, limit=70)}: {clean(case.difference, limit=300)}"
         for case in report.trace_mismatches[:_SHOWN]

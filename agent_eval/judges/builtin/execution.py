@@ -10,12 +10,10 @@ from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJudgeConfig
 from agent_eval.text.numbers import count
-
-EXECUTION = "execution"
-"""Id of `ExecutionJudge`, which is part of every run of an agent."""
 
 
 class ExecutionJudge(BaseJudge[JudgeConfig]):

@@ -11,7 +11,7 @@ from agent_eval.comparison.behaviour import ABSENT, behaviour_change
 from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
-from agent_eval.reports.terminal import gate_text
+from agent_eval.reports.terminal_decision import gate_text
 from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios

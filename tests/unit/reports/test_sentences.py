@@ -4,7 +4,8 @@ import pytest
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports.blocks import amount, difference_and_limit, pair, points, share_and_limit
-from agent_eval.reports.sentences import broken_rules, passing, rule_sentence, sentence, why
+from agent_eval.reports.counts import passing
+from agent_eval.reports.sentences import broken_rules, rule_sentence, sentence, why
 from agent_eval.text.numbers import allowed, count, percent
 from tests.unit.reports.scenarios import decision, metric, rule, run, unchanged_suite
 

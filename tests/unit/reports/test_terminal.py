@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from agent_eval.contracts import GateStatus
-from agent_eval.reports.terminal import compare_text, evaluation_text, gate_text, run_text
+from agent_eval.reports.terminal import run_text
+from agent_eval.reports.terminal_comparison import compare_text
+from agent_eval.reports.terminal_decision import evaluation_text, gate_text
 from tests.unit.reports import scenarios
 
 

@@ -1,0 +1,65 @@
+"""How the cases of a run did, as numbers and in words."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from agent_eval.contracts import Outcome
+from agent_eval.text.numbers import of_all, percent
+
+if TYPE_CHECKING:
+    from agent_eval.contracts import Comparison, RunSummary, TrialChange, TrialCount
+
+
+def case_counts(summary: RunSummary) -> dict[Outcome, int]:
+    """Count the cases by outcome; the numbers add up to all cases."""
+    counted = {
+        Outcome.PASSED: summary.passed_cases,
+        Outcome.INCONCLUSIVE: summary.inconclusive_cases,
+        Outcome.ERROR: summary.error_cases,
+        Outcome.SKIPPED: summary.skipped_cases,
+    }
+    return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
+
+
+def passing(summary: RunSummary) -> str:
+    """Say how many cases passed, and how many of the others did not simply fail."""
+    counts = case_counts(summary)
+    rest = [
+        f"{counts[outcome]:,} {words}"
+        for outcome, words in (
+            (Outcome.ERROR, "could not be judged"),
+            (Outcome.INCONCLUSIVE, "inconclusive"),
+            (Outcome.SKIPPED, "without anything to judge"),
+        )
+        if counts[outcome]
+    ]
+    passed = of_all(summary.passed_cases, summary.total_cases, "case")
+    sentence = f"{passed} passed ({percent(summary.pass_rate)})"
+    return f"{'; '.join([sentence, *rest])}."
+
+
+def fallen(comparison: Comparison | None) -> list[TrialChange]:
+    """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
+    if comparison is None or comparison.trials is None:
+        return []
+    rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
+    return [row for drop, row in sorted(rows, key=lambda fall: (-fall[0], fall[1].case_id)) if drop > 0]
+
+
+def rates(row: TrialChange) -> str:
+    """Write the trials of a case that passed, before and now: `4 of 4 → 3 of 5`."""
+    return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
+
+
+def _rate(trials: TrialCount) -> str:
+    return f"{trials.passed} of {trials.judged}"
+
+
+def _fall(row: TrialChange) -> Fraction:
+    return _share(row.baseline) - _share(row.candidate)
+
+
+def _share(trials: TrialCount) -> Fraction:
+    return Fraction(trials.passed, trials.judged) if trials.judged else Fraction(0)

@@ -1,0 +1,120 @@
+"""Render the gate's decisions for a terminal, and what a whole evaluation came to."""
+
+from __future__ import annotations
+
+from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.gate.explanation import expired
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.sentences import (
+    WORDS,
+    broken_rules,
+    capital,
+    decision_word,
+    overall,
+    rule_sentence,
+    sentence,
+    suite_why,
+)
+from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
+from agent_eval.reports.terminal_comparison import case_set, less_often, moved_rates, regressed
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count
+
+_LINES_OF_A_GATE = 10
+_COLOURS = {
+    GateStatus.PASSED: GREEN,
+    GateStatus.FAILED: RED,
+    GateStatus.INCONCLUSIVE: YELLOW,
+    GateStatus.NO_BASELINE: YELLOW,
+}
+
+
+def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
+    """Render the result of `gate` in at most ten lines: the decision, each rule with its figure, the file.
+
+    A decision by policy explains itself; its lines may be longer than the screen is wide.
+    """
+    if decision.explanation:
+        first, *rest = (clean(line, limit=600) for line in decision.explanation)
+        first = painted(first, _COLOURS[decision.gate_status], colour)
+        return joined([first, *rest, f"Decision: {shown_name(path, 1000)}"])
+    lines = [painted(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
+    broken = broken_rules(decision)
+    for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
+        mark = "--" if not rule.applied else "ok" if rule.passed else "NO"
+        clause = clean(rule.message, limit=300) if not rule.applied else capital(rule_sentence(rule, clean))
+        lines += wrapped([clause.rstrip(".") + "."], first=f"  {mark} ", rest="     ")
+    messages = {rule.message for rule in decision.rules}
+    other = [clean(failure, limit=300) for failure in decision.failures if failure not in messages]
+    lines += wrapped(other, first="  NO ", rest="     ")
+    lines += wrapped(_waived(decision), first="  -- ", rest="     ")
+    if len(lines) > _LINES_OF_A_GATE - 1:
+        lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
+    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
+
+
+def _waived(decision: GateDecision) -> list[str]:
+    return [
+        f"Waived by {shown_name(waiver.approved_by, 60)} ({shown_name(waiver.waiver_id, 40)}): "
+        f"{count(len(waiver.case_ids), 'case')}."
+        for waiver in decision.waivers
+    ] + [capital(clean(expired(decision), limit=600)) + "."] * bool(decision.expired)
+
+
+def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
+    """Render a report: each suite's decision and why, what regressed, where the evidence is."""
+    lines: list[str] = []
+    if report.not_evaluated:
+        reason = f"Not evaluated: {clean(report.not_evaluated)}"
+        lines += [*(painted(line, RED, colour) for line in wrapped([reason], rest="  ")), ""]
+    if report.rule_changes.sentences:
+        lines += [painted(report.rule_changes.title, YELLOW, colour)]
+        lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
+        lines.append("")
+    if len(report.suites) > 1:
+        lines += [painted(overall(report), _COLOURS[report.status], colour), ""]
+    for suite in report.worst_first:
+        lines += [*_suite(suite, colour), ""]
+    lines += wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")
+    if report.evidence_name:
+        lines.append(f"Evidence: {shown_name(report.evidence_name, 1000)}")
+    return joined(lines)
+
+
+def _suite(suite: SuiteReport, colour: bool) -> list[str]:
+    title = (
+        f"{shown_name(suite.slug, 60)}: {decision_word(suite.status, shares_nothing=suite.nothing_shared)}"
+    )
+    lines = [painted(title, _COLOURS[suite.status], colour)]
+    lines += wrapped((sentence([reason]) for reason in suite_why(suite, clean)), first="  ", rest="  ")
+    if suite.baseline_note:
+        lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
+    if suite.comparison is not None and suite.nothing_shared:
+        lines += [f"  {line}" for line in case_set(suite.comparison)] + _failing(suite)
+    elif suite.comparison is not None:
+        inside = [
+            *wrapped(clean(notice) for notice in suite.comparison.behaviour.notices),
+            *moved_rates(suite.comparison),
+            *case_set(suite.comparison),
+            *regressed(suite.comparison, CASES_SHOWN),
+            *less_often(suite.comparison, CASES_SHOWN),
+        ]
+        lines += [f"  {line}" for line in inside]
+    else:
+        lines += _failing(suite)
+    return lines
+
+
+def _failing(suite: SuiteReport) -> list[str]:
+    lines = []
+    for row in suite.failing[:CASES_SHOWN]:
+        lines.append(f"    {shown_name(row['case_id'], 70)}")
+        objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
+        reasons = [
+            f"{shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=200)}"
+            for verdict in objections[:1]
+        ]
+        lines += wrapped(reasons, first="      ", rest="      ")
+    if len(suite.failing) > CASES_SHOWN:
+        lines.append(f"    and {len(suite.failing) - CASES_SHOWN:,} more")
+    return ["  Not passed:", *lines] if lines else []
