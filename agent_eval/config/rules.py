@@ -23,7 +23,7 @@ class Rule:
         ...     "max_error_rate",
         ...     "at most",
         ...     unit="share",
-        ...     measure="errors",
+        ...     measure="error_cases",
         ...     label="Error rate",
         ...     finding="{cases} could not be judged ({share})",
         ...     clause="{share} of cases could not be judged",
@@ -37,8 +37,9 @@ class Rule:
         field: Its name in `Thresholds`, in `gate.yml` and in a decision.
         bound: Whether the limit is a least or a most.
         unit: What its figures count; decides how they are worked out and shown.
-        measure: The field of `gate.rules.Measured` that it is held against. For `share` and `cases` a number
-            of cases; for `points` the pair of baseline and candidate.
+        measure: What it is held against. For `share` the number of cases in a field of `RunSummary`; for
+            `cases` that in a field of `gate.rules.Measured`; for `points` the pair of baseline and candidate
+            in a field of `Measured`.
         label: Its name in a table.
         finding: Beginning of its sentence in a decision. `{cases}` is the number of cases in words, `{share}`
             the rate, `{moved}` says which way and how far the rate moved, and over which cases.
@@ -90,7 +91,7 @@ RULES: tuple[Rule, ...] = (
         "min_pass_rate",
         "at least",
         unit="share",
-        measure="passed",
+        measure="passed_cases",
         label="Pass rate",
         finding="{cases} passed ({share})",
         clause="the pass rate is {share}",
@@ -103,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         "max_hard_fail_rate",
         "at most",
         unit="share",
-        measure="hard_failed",
+        measure="hard_fail_cases",
         label="Hard-fail rate",
         finding="{cases} hard-failed ({share})",
         clause="{share} of cases fail hard",

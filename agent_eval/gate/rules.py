@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from agent_eval.config.rules import RULES, Rule, Unit, find_rule
-from agent_eval.contracts import Comparison, Metric, RuleResult, RunReference, Thresholds
+from agent_eval.contracts import Comparison, Metric, RuleResult, RunReference, RunSummary, Thresholds
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.text.numbers import allowed, apart, count, distance, of_all, percent, verb
 
@@ -21,19 +21,25 @@ from agent_eval.text.numbers import allowed, apart, count, distance, of_all, per
 class Measured:
     """What the rules are held against, as numbers of cases.
 
-    `total`, `passed`, `hard_failed` and `skipped` are of the candidate's whole run. The pairs
-    `(baseline, candidate)` are over the `compared` cases. A rule names the field that it is held against.
+    `summary` is of the candidate's whole run, the pairs `(baseline, candidate)` are over the `compared` cases.
+    A rule names the field that it is held against.
 
     Example:
-        >>> measured = Measured(total=20, passed=18, hard_failed=1)
-        >>> apply_rules(Thresholds(min_pass_rate=0.9), measured)[0].message
+        >>> summary = RunSummary(
+        ...     run_id="candidate",
+        ...     dataset_id="shop",
+        ...     total_cases=20,
+        ...     passed_cases=18,
+        ...     failed_cases=2,
+        ...     hard_fail_cases=1,
+        ...     pass_rate=0.9,
+        ...     hard_fail_rate=0.05,
+        ... )
+        >>> apply_rules(Thresholds(min_pass_rate=0.9), Measured(summary=summary))[0].message
         '18 of 20 cases passed (90.0%), not below min_pass_rate 90%.'
     """
 
-    total: int
-    passed: int
-    hard_failed: int
-    skipped: int = 0
+    summary: RunSummary
     has_baseline: bool = False
     compared: int = 0
     pair_passed: tuple[int, int] = (0, 0)
@@ -75,12 +81,7 @@ def measure_run(run: RunReference) -> Measured:
     ):
         if rate != number / summary.total_cases:
             raise _contradiction(f"candidate.summary.{name}")
-    return Measured(
-        total=summary.total_cases,
-        passed=summary.passed_cases,
-        hard_failed=summary.hard_fail_cases,
-        skipped=summary.skipped_cases,
-    )
+    return Measured(summary=summary)
 
 
 def measure(comparison: Comparison) -> Measured:
@@ -150,8 +151,8 @@ def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
         for rule in RULES
         if (limit := getattr(thresholds, rule.field)) is not None
     ]
-    if measured.skipped == measured.total:
-        results.append(_nothing_measured(measured.total))
+    if measured.summary.skipped_cases == measured.summary.total_cases:
+        results.append(_nothing_measured(measured.summary.total_cases))
     return results
 
 
@@ -209,10 +210,10 @@ Finding = tuple[Fraction, dict[str, str]]
 
 
 def _share(rule: Rule, measured: Measured, limit: float) -> Finding:
-    number: int = getattr(measured, rule.measure)
-    share = Fraction(number, measured.total)
+    number: int = getattr(measured.summary, rule.measure)
+    share = Fraction(number, measured.summary.total_cases)
     shown = percent(float(share), decimals=apart(float(share), limit))
-    return share, {"cases": of_all(number, measured.total, "case"), "share": shown}
+    return share, {"cases": of_all(number, measured.summary.total_cases, "case"), "share": shown}
 
 
 def _points(rule: Rule, measured: Measured, limit: float) -> Finding:

@@ -14,7 +14,7 @@ import agent_eval
 from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.comparison.compare import compare
 from agent_eval.config.rules import RULES, Rule, find_rule
-from agent_eval.contracts import GateStatus, Thresholds
+from agent_eval.contracts import GateStatus, RunSummary, Thresholds
 from agent_eval.gate.decide import decide, parse_thresholds
 from agent_eval.gate.rules import Measured, apply_rules, rule_clause
 from agent_eval.reports.detail import COMMENT
@@ -27,17 +27,20 @@ NOW = "2026-01-14T10:00:00+00:00"
 STARTER = Path(agent_eval.__file__).parent / "demo" / "starter"
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.field)
 
-MEASURED = Measured(
-    total=40,
-    passed=30,
-    hard_failed=4,
-    has_baseline=True,
-    compared=20,
-    pair_passed=(18, 15),
-    pair_hard_failed=(1, 3),
-    regressed=3,
-    new_hard_fails=2,
+COUNTS = {name: 4 for name in RunSummary.model_fields if name.endswith("_cases")}
+SUMMARY = RunSummary(
+    run_id="candidate",
+    dataset_id="shop",
+    pass_rate=0.1,
+    hard_fail_rate=0.1,
+    **{**COUNTS, "total_cases": 40},  # type: ignore[arg-type]
 )
+PAIRS = {
+    rule.measure: (18, 15) if rule.worse == "fell" else (1, 3) for rule in RULES if rule.unit == "points"
+}
+NUMBERS = {rule.measure: 3 for rule in RULES if rule.unit == "cases"}
+MEASURED = Measured(summary=SUMMARY, has_baseline=True, compared=20, **PAIRS, **NUMBERS)  # type: ignore[arg-type]
+"""A run in which everything that a rule limits has happened."""
 
 
 def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
@@ -47,9 +50,10 @@ def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
 
 @EACH
 def test_a_rule_is_held_against_a_number_that_is_measured(rule: Rule) -> None:
-    assert rule.measure in {field.name for field in fields(Measured)}
-    pair = rule.unit == "points"
-    assert isinstance(getattr(MEASURED, rule.measure), tuple) == pair
+    of_the_run = rule.unit == "share"
+    assert rule.measure in (
+        RunSummary.model_fields if of_the_run else {field.name for field in fields(Measured)}
+    )
     [result] = apply_rules(Thresholds(**{rule.field: rule.example}), MEASURED)
     assert result.applied
     assert result.value is not None
@@ -68,8 +72,7 @@ def test_a_rule_takes_the_limits_that_its_words_promise(rule: Rule) -> None:
 
 @EACH
 def test_a_rule_without_a_comparison_is_applied_only_when_it_is_absolute(rule: Rule) -> None:
-    alone = Measured(total=40, passed=30, hard_failed=4)
-    [result] = apply_rules(Thresholds(**{rule.field: rule.example}), alone)
+    [result] = apply_rules(Thresholds(**{rule.field: rule.example}), Measured(summary=SUMMARY))
     assert result.applied == rule.is_absolute
 
 
