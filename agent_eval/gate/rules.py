@@ -21,8 +21,8 @@ from agent_eval.text.numbers import allowed, apart, count, distance, of_all, per
 class Measured:
     """What the rules are held against, as numbers of cases.
 
-    `summary` is of the candidate's whole run, the pairs `(baseline, candidate)` are over the `compared` cases.
-    A rule names the field that it is held against.
+    `summary` is of the whole run of the candidate. The pairs `(baseline, candidate)` are over the `compared`
+    cases. A rule names the field that it is held against.
 
     Example:
         >>> summary = RunSummary(
