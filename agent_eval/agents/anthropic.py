@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Sent, ToolAnswer
+from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive
 from agent_eval.errors import FailureKind
@@ -38,7 +38,7 @@ class AnthropicAgent(HostedModel):
         return anthropic, anthropic.Anthropic(base_url=base_url, api_key=api_key, max_retries=0)
 
     @override
-    def ask(self, question: Question) -> Sent[Turn]:
+    def ask(self, question: Question) -> Reply[Turn]:
         system = [self._system] if self._system else []
         system += [str(message["content"]) for message in question.messages if message["role"] == "system"]
         body: dict[str, Any] = {
@@ -54,15 +54,15 @@ class AnthropicAgent(HostedModel):
                 for tool in question.tools
             ]
         messages: Any = self._client.messages.with_streaming_response
-        sent = receive(
+        reply = receive(
             self._sdk,
             lambda seconds: messages.create(**body, extra_body=self._parameters, timeout=seconds),
             seconds=question.seconds,
             max_bytes=question.max_bytes,
         )
-        if sent.value is None:
-            return sent.without_value()
-        return _turn(sent.value)
+        if reply.value is None:
+            return reply.without_value()
+        return _turn(reply.value)
 
     @override
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ class AnthropicAgent(HostedModel):
         return [{"role": "user", "content": blocks}]
 
 
-def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
+def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
     """Parse a message of the API."""
     try:
         blocks = body["content"]
@@ -91,9 +91,9 @@ def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
         text = "".join(texts) or None
     except (KeyError, TypeError) as error:
         problem = f"gave no message: {type(error).__name__} at {error}"[:300]
-        return Sent(failure=FailureKind.TYPE_ERROR, problem=problem)
+        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
     message = {"role": "assistant", "content": blocks}
-    return Sent(Turn(text, calls, message, _attributes(body), str(body.get("stop_reason") or "")))
+    return Reply(Turn(text, calls, message, _attributes(body), str(body.get("stop_reason") or "")))
 
 
 def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:

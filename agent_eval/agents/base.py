@@ -152,7 +152,7 @@ class ToolFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent(Generic[T]):
+class Reply(Generic[T]):
     """Result of one request to an agent or a model: its answer, or why there is none.
 
     Attributes:
@@ -164,7 +164,7 @@ class Sent(Generic[T]):
             sends fewer requests at a time.
 
     Example:
-        >>> Sent(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
+        >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
         True
     """
 
@@ -174,7 +174,7 @@ class Sent(Generic[T]):
     asked_wait: float | None = None
     rate_limited: bool = False
 
-    def without_value(self) -> Sent[Any]:
+    def without_value(self) -> Reply[Any]:
         """Return the same failure, typed for another kind of answer."""
         return replace(self, value=None)
 
@@ -187,12 +187,12 @@ class Sent(Generic[T]):
 class Retry(Protocol):
     """Repeats a request while the infrastructure fails, up to a limit."""
 
-    def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         """Send the request; return the last result, and the number of repetitions."""
         ...
 
 
-def once(send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+def send_once(send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
     """Send the request once; the `Retry` that repeats nothing."""
     return send(), 0
 
@@ -214,7 +214,7 @@ class Surroundings:
     """
 
     tools: Tools
-    retry: Retry = once
+    retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
 
 

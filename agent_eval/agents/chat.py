@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agent_eval.agents.base import AttemptResult, Sent, Surroundings, Task, ToolAnswer, ToolFault
+from agent_eval.agents.base import AttemptResult, Reply, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
 from agent_eval.errors import FailureKind, UsageError
@@ -90,7 +90,7 @@ class Question:
 class ChatModel(Protocol):
     """A model in the form of one provider's API."""
 
-    def ask(self, question: Question) -> Sent[Turn]:
+    def ask(self, question: Question) -> Reply[Turn]:
         """Send one request, without retries."""
         ...
 
@@ -120,10 +120,10 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
     try:
         while True:
             recorder.begin_step()
-            sent, seconds = _ask(model, name, task, surroundings, recorder, (messages, tools))
-            if sent.value is None:
-                return recorder.result(None, sent.failure, sent.problem)
-            turn = sent.value
+            reply, seconds = _ask(model, name, task, surroundings, recorder, (messages, tools))
+            if reply.value is None:
+                return recorder.result(None, reply.failure, reply.problem)
+            turn = reply.value
             _record(recorder, turn, seconds)
             recorder.count_step(turn.tokens)
             if not turn.calls:
@@ -152,26 +152,26 @@ def _ask(
     surroundings: Surroundings,
     recorder: Recorder,
     conversation: tuple[list[Message], list[dict[str, Any]]],
-) -> tuple[Sent[Turn], float]:
+) -> tuple[Reply[Turn], float]:
     """Return one answer, with the seconds that its last request took; waiting for retries does not count."""
     limits, clocks = task.limits, surroundings.clocks
     remaining = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
     question = Question(name, *conversation, seconds=remaining, max_bytes=limits.output_bytes)
     seconds = 0.0
 
-    def send() -> Sent[Turn]:
+    def send() -> Reply[Turn]:
         nonlocal seconds
         began = clocks.monotonic()
-        sent = model.ask(question)
+        reply = model.ask(question)
         seconds = clocks.monotonic() - began
-        return sent
+        return reply
 
-    sent, retries = surroundings.retry(send)
+    reply, retries = surroundings.retry(send)
     recorder.retries += retries
     recorder.seconds += seconds
-    if sent.failure is FailureKind.TIMEOUT:
-        return Sent(failure=sent.failure, problem=f"did not end within {limits.seconds:g} s"), seconds
-    return sent, seconds
+    if reply.failure is FailureKind.TIMEOUT:
+        return Reply(failure=reply.failure, problem=f"did not end within {limits.seconds:g} s"), seconds
+    return reply, seconds
 
 
 def _record(recorder: Recorder, turn: Turn, seconds: float) -> None:

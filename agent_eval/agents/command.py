@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Sent, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Reply, Surroundings, Task
 from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -101,15 +101,15 @@ class CommandAgent(Agent):
         )
         stdin = dumps(task.payload())
 
-        def send() -> Sent[ChildResult]:
+        def send() -> Reply[ChildResult]:
             began = surroundings.clocks.monotonic()
             result = run_child(argv, stdin=stdin, env=self._env, limits=limits, cwd=self._cwd)
             recorder.seconds = surroundings.clocks.monotonic() - began
-            return Sent(result, result.failure, result.problem)
+            return Reply(result, result.failure, result.problem)
 
-        sent, recorder.retries = surroundings.retry(send)
-        assert sent.value is not None
-        return _record(recorder, sent.value)
+        reply, recorder.retries = surroundings.retry(send)
+        assert reply.value is not None
+        return _record(recorder, reply.value)
 
 
 def _record(recorder: Recorder, result: ChildResult) -> AttemptResult:

@@ -21,7 +21,7 @@ from agent_eval.agents.base import (
     Agent,
     AgentOptions,
     AttemptResult,
-    Sent,
+    Reply,
     Surroundings,
     Task,
     account_name,
@@ -168,7 +168,7 @@ def receive(
     *,
     seconds: float | None,
     max_bytes: int,
-) -> Sent[dict[str, Any]]:
+) -> Reply[dict[str, Any]]:
     """Send a request and parse the JSON object in its answer.
 
     Args:
@@ -192,15 +192,15 @@ def receive(
         # SDKs check time limits only between two reads, also while they read headers.
         data = _helper_thread.call(send, None if seconds is None else seconds + GRACE_SECONDS)
     except _AnswerTooLong:
-        return Sent(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
+        return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
     except sdk.APIStatusError as error:
         return _refusal(error)
     # Every other error is one of the connection: the SDK's own, or its HTTP library's.
     except Exception as error:
         if time.monotonic() >= deadline or "Timeout" in type(error).__name__:
-            return Sent(failure=FailureKind.TIMEOUT, problem="did not answer in time")
+            return Reply(failure=FailureKind.TIMEOUT, problem="did not answer in time")
         problem = f"could not be reached: {type(error).__name__}"
-        return Sent(failure=FailureKind.INFRASTRUCTURE, problem=problem)
+        return Reply(failure=FailureKind.INFRASTRUCTURE, problem=problem)
     return _parse(data)
 
 
@@ -215,17 +215,17 @@ def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
     return bytes(data)
 
 
-def _parse(data: bytes) -> Sent[dict[str, Any]]:
+def _parse(data: bytes) -> Reply[dict[str, Any]]:
     try:
         value = parse(data, source="the model's answer")
     except InvalidInput as error:
-        return Sent(failure=FailureKind.PARSE_ERROR, problem=f"gave no JSON: {error.message}")
+        return Reply(failure=FailureKind.PARSE_ERROR, problem=f"gave no JSON: {error.message}")
     if not isinstance(value, dict):
-        return Sent(failure=FailureKind.TYPE_ERROR, problem="answered with something else than an object")
-    return Sent(value)
+        return Reply(failure=FailureKind.TYPE_ERROR, problem="answered with something else than an object")
+    return Reply(value)
 
 
-def _refusal(error: Any) -> Sent[dict[str, Any]]:
+def _refusal(error: Any) -> Reply[dict[str, Any]]:
     status = int(error.status_code)
     words = f"answered with HTTP {status}: {_message(error)}"
     if status in _REFUSALS:
@@ -235,13 +235,13 @@ def _refusal(error: Any) -> Sent[dict[str, Any]]:
         wait = _retry_after_ms(headers)
         if wait is None:
             wait = asked_wait(status, headers, now=time.time())
-        return Sent(
+        return Reply(
             failure=FailureKind.INFRASTRUCTURE,
             problem=words,
             asked_wait=wait,
             rate_limited=status in _RATE_LIMITED,
         )
-    return Sent(failure=FailureKind.AGENT_ERROR, problem=words)
+    return Reply(failure=FailureKind.AGENT_ERROR, problem=words)
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Sent, Surroundings, Task, account_name
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Reply, Surroundings, Task, account_name
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
 
@@ -57,18 +57,18 @@ class HttpAgent(Agent):
         recorder.record_input()
         payload, limits = task.payload(), task.limits
 
-        def send() -> Sent[bytes]:
+        def send() -> Reply[bytes]:
             began = surroundings.clocks.monotonic()
-            sent = self._address.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
+            reply = self._address.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
             recorder.seconds = surroundings.clocks.monotonic() - began
-            return sent
+            return reply
 
-        sent, recorder.retries = surroundings.retry(send)
-        if sent.value is None:
-            return recorder.result(None, sent.failure, sent.problem)
+        reply, recorder.retries = surroundings.retry(send)
+        if reply.value is None:
+            return recorder.result(None, reply.failure, reply.problem)
         try:
-            answer = read_answer(sent.value, what="its answer")
+            answer = read_answer(reply.value, what="its answer")
         except UnusableAnswer as unusable:
-            recorder.artifacts["answer.txt"] = sent.value
+            recorder.artifacts["answer.txt"] = reply.value
             return recorder.result(None, unusable.failure, unusable.problem)
         return record_answer(recorder, answer, recorder.seconds)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.agents.base import Sent
+from agent_eval.agents.base import Reply
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import AnswerTooLarge, HttpError, Session
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
@@ -48,7 +48,7 @@ class Address:
         """Close the connections to the address."""
         self._session.close()
 
-    def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Sent[bytes]:
+    def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Reply[bytes]:
         """Send JSON and return the bytes of the answer.
 
         The failure is `TIMEOUT` if the answer takes longer than `seconds`, `OUTPUT_LIMIT` if it has more than
@@ -61,20 +61,20 @@ class Address:
                 "POST", self.url, json=body, accept=_ERRORS, max_bytes=max_bytes, seconds=seconds
             )
         except AnswerTooLarge:
-            return Sent(
+            return Reply(
                 failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"
             )
         except HttpError as error:
             if seconds is not None and time.monotonic() - began >= seconds:
-                return Sent(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
-            return Sent(failure=FailureKind.INFRASTRUCTURE, problem=f"could not be reached: {error.message}")
+                return Reply(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
+            return Reply(failure=FailureKind.INFRASTRUCTURE, problem=f"could not be reached: {error.message}")
         if answer.status < 400:
-            return Sent(answer.body)
+            return Reply(answer.body)
         problem = f"answered with HTTP {answer.status}: {answer.excerpt}"
         wait = asked_wait(answer.status, answer.headers, now=time.time())
         limited = is_rate_limit(answer.status, answer.headers, answer.body)
         if limited or answer.status in (502, 503, 504):
-            return Sent(
+            return Reply(
                 failure=FailureKind.INFRASTRUCTURE, problem=problem, asked_wait=wait, rate_limited=limited
             )
-        return Sent(failure=FailureKind.AGENT_ERROR, problem=problem)
+        return Reply(failure=FailureKind.AGENT_ERROR, problem=problem)

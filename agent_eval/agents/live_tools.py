@@ -16,7 +16,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Retry, Sent, ToolAnswer, ToolFault, once
+from agent_eval.agents.base import Reply, Retry, ToolAnswer, ToolFault, send_once
 from agent_eval.agents.cassette import LiveTools
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.load import load_function
@@ -80,7 +80,7 @@ class HttpTools(LiveTools):
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        retry: Retry = once,
+        retry: Retry = send_once,
         seconds: float = 60.0,
     ) -> None:
         self._address = Address(url, secret_headers=headers)
@@ -90,20 +90,20 @@ class HttpTools(LiveTools):
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
         body = {"case_id": case_id, "tool": tool, "arguments": arguments}
         first_sent = last_sent = time.monotonic()
-        sent: Sent[bytes] = Sent()
+        reply: Reply[bytes] = Reply()
 
-        def send() -> Sent[bytes]:
-            nonlocal last_sent, sent
+        def send() -> Reply[bytes]:
+            nonlocal last_sent, reply
             last_sent = time.monotonic()
-            sent = self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
+            reply = self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
             # A call without an answer may have been carried out, so only a refused call is repeated.
-            return sent if sent.rate_limited else Sent()
+            return reply if reply.rate_limited else Reply()
 
         _, retries = self._retry(send)
-        if sent.value is None:
-            raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {sent.problem}")
+        if reply.value is None:
+            raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {reply.problem}")
         waited = last_sent - first_sent if retries else 0.0
-        return replace(_read(sent.value, tool), retries=retries, waited=waited)
+        return replace(_read(reply.value, tool), retries=retries, waited=waited)
 
 
 def _read(data: bytes, tool: str) -> ToolAnswer:
@@ -124,7 +124,7 @@ def _read(data: bytes, tool: str) -> ToolAnswer:
 
 
 def open_tool_server(
-    spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = once
+    spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = send_once
 ) -> LiveTools:
     """Open the tools behind an address, or those that a function implements.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Sent, ToolAnswer
+from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive
 from agent_eval.agents.recorder import storable
@@ -35,21 +35,21 @@ class OpenAiCompatibleAgent(HostedModel):
         return openai, openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0)
 
     @override
-    def ask(self, question: Question) -> Sent[Turn]:
+    def ask(self, question: Question) -> Reply[Turn]:
         system = [{"role": "system", "content": self._system}] if self._system else []
         body: dict[str, Any] = {"model": question.model, "messages": [*system, *question.messages]}
         if question.tools:
             body["tools"] = [{"type": "function", "function": tool} for tool in question.tools]
         completions: Any = self._client.chat.completions.with_streaming_response
-        sent = receive(
+        reply = receive(
             self._sdk,
             lambda seconds: completions.create(**body, extra_body=self._parameters, timeout=seconds),
             seconds=question.seconds,
             max_bytes=question.max_bytes,
         )
-        if sent.value is None:
-            return sent.without_value()
-        return _turn(sent.value)
+        if reply.value is None:
+            return reply.without_value()
+        return _turn(reply.value)
 
     @override
     def results(self, answers: Sequence[tuple[ModelCall, ToolAnswer]]) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ class OpenAiCompatibleAgent(HostedModel):
         ]
 
 
-def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
+def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
     """Parse a chat completion."""
     try:
         choice = body["choices"][0]
@@ -69,12 +69,12 @@ def _turn(body: Mapping[str, Any]) -> Sent[Turn]:
         text = text if text is None or isinstance(text, str) else json.dumps(text)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         problem = f"gave no chat completion: {type(error).__name__} at {error}"[:300]
-        return Sent(failure=FailureKind.TYPE_ERROR, problem=problem)
+        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
     # The conversation repeats the model's message as it was; some endpoints require `content`, be it null.
     answer = {"role": "assistant", "content": message.get("content")}
     if calls:
         answer["tool_calls"] = message["tool_calls"]
-    return Sent(Turn(text, calls, answer, _attributes(body, choice), str(choice.get("finish_reason") or "")))
+    return Reply(Turn(text, calls, answer, _attributes(body, choice), str(choice.get("finish_reason") or "")))
 
 
 def _call(call: Mapping[str, Any], number: int) -> ModelCall:

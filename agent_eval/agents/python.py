@@ -28,9 +28,9 @@ from agent_eval.agents.recorder import (
     LimitReached,
     Recorder,
     UnusableAnswer,
-    checked_answer,
-    in_order,
+    check_answer,
     record_answer,
+    sort_keys,
     storable,
 )
 from agent_eval.contracts import canonical_json
@@ -265,7 +265,7 @@ class _Work:
         loop: EventLoop,
     ) -> None:
         self._function, self._calls_tools, self._loop = function, calls_tools, loop
-        self._payload, self._recorder = in_order(task.payload()), recorder
+        self._payload, self._recorder = sort_keys(task.payload()), recorder
         self._future: Future[tuple[Any, BaseException | None]] | None = None
         self.value: Any = None
         self.failure: FailureKind | None = None
@@ -316,7 +316,7 @@ class _Work:
             raise
         if answer.error is not None:
             raise RuntimeError(f"the tool {tool} failed: {answer.error}")
-        return in_order(answer.output)
+        return sort_keys(answer.output)
 
 
 def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
@@ -329,7 +329,7 @@ def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
     if size > max_bytes:
         return recorder.result(None, FailureKind.OUTPUT_LIMIT, f"returned more than {max_bytes} bytes")
     try:
-        checked = checked_answer(answer)
+        checked = check_answer(answer)
     except UnusableAnswer as unusable:
         return recorder.result(None, unusable.failure, unusable.problem)
     return record_answer(recorder, checked, recorder.seconds)

@@ -273,10 +273,10 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
         value = parse(data, source=what, limits=Limits(max_bytes=len(data)))
     except InvalidInput as error:
         raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}") from None
-    return checked_answer(value)
+    return check_answer(value)
 
 
-def checked_answer(value: Any) -> dict[str, Any]:
+def check_answer(value: Any) -> dict[str, Any]:
     """Check that a value has the form of an agent's answer, and return it.
 
     Raises:
@@ -305,7 +305,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
 
     Args:
         recorder: Recorder of the attempt; has the user's message already.
-        answer: The answer, from `read_answer` or `checked_answer`.
+        answer: The answer, from `read_answer` or `check_answer`.
         seconds: Time that the agent took.
     """
     try:
@@ -362,14 +362,14 @@ def storable(value: Any) -> Any:
     return value
 
 
-def in_order(value: Any) -> Any:
+def sort_keys(value: Any) -> Any:
     """Sort the keys of all objects in a JSON value, as a pack or a cassette has them.
 
     An agent that prints its input then prints the same for a suite as for the pack made of it.
     """
     if isinstance(value, dict):
-        return {key: in_order(value[key]) for key in sorted(value)}
-    return [in_order(item) for item in value] if isinstance(value, list) else value
+        return {key: sort_keys(value[key]) for key in sorted(value)}
+    return [sort_keys(item) for item in value] if isinstance(value, list) else value
 
 
 _USAGE_ATTRIBUTES = {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from agent_eval.agents.base import Sent
+from agent_eval.agents.base import Reply
 from agent_eval.http.retry import Patience, backoff
 
 T = TypeVar("T")
@@ -306,7 +306,7 @@ class Retries:
     count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         """Send until the infrastructure lets it through, or patience ends.
 
         Returns:

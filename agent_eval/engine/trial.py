@@ -20,7 +20,7 @@ from agent_eval.agents.base import (
     Surroundings,
     Task,
     Tools,
-    once,
+    send_once,
 )
 from agent_eval.agents.cassette import Recording
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE, Recorder
@@ -154,7 +154,7 @@ class TrialPlan:
     attempt_limits: AttemptLimits = field(default_factory=AttemptLimits)
     limits: TrialLimits = field(default_factory=TrialLimits)
     share_expected_output: bool = False
-    retry: Retry = once
+    retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
     watch: TrialWatch = field(default_factory=TrialWatch)
     interrupted: Callable[[], bool] = lambda: False

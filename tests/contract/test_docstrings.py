@@ -23,9 +23,6 @@ PLAIN_ROOMS = (
 )
 """Rooms and modules whose prose and names have been read against the rules below. Add yours."""
 
-NOT_YET: set[str] = set()
-"""Modules of these rooms that have not. Remove yours."""
-
 DIALECT = re.compile(
     r"\b(nobody|somebody|whoever|stands|lies|anew|lets? go|became of|(is|are|was|were) told|of ours)\b", re.I
 )
@@ -39,8 +36,7 @@ VAGUE_CLASSES = {"Run", "Both", "Joined", "Found", "Open", "Shown"}
 
 
 def plain_sources() -> list[str]:
-    rooms = {name: name.removesuffix(".py").split("/")[0] for name in SOURCES}
-    return [name for name, room in rooms.items() if room in PLAIN_ROOMS and name not in NOT_YET]
+    return [name for name in SOURCES if name.removesuffix(".py").split("/")[0] in PLAIN_ROOMS]
 
 
 def module_of(source: str) -> ModuleType:
@@ -108,13 +104,17 @@ def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
 
 
 def test_dialect_and_vague_names_are_recognized() -> None:
     assert DIALECT.search("A file that nobody reads.")
     assert DIALECT.search("What became of a shard.")
     assert not DIALECT.search("The text that a file has, and its rules.")
-    tree = ast.parse("def look(given):\n    for told in given: said = told\n    class _Run: pass")
+    tree = ast.parse(
+        "def look(given):\n    for told in given: said = given._kept = told\n    class _Run: pass"
+    )
     names = {name.strip("_") for _, name in names_in(tree)}
-    assert names == {"look", "given", "told", "said", "Run"}
+    assert names == {"look", "given", "told", "said", "kept", "Run"}
     assert names <= VAGUE_NAMES | VAGUE_CLASSES

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_eval.agents.base import Clocks, Sent, Surroundings, T, Task
+from agent_eval.agents.base import Clocks, Reply, Surroundings, T, Task
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 
@@ -46,7 +46,7 @@ class Retries:
         self.asked: list[float | None] = []
         self.limited: list[bool] = []
 
-    def __call__(self, send: Callable[[], Sent[T]]) -> tuple[Sent[T], int]:
+    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         for attempt in range(self.most + 1):
             sent = send()
             if not sent.is_infrastructure or attempt == self.most:

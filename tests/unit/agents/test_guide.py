@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import AGENTS
-from agent_eval.agents.recorder import attributes_of, checked_answer
+from agent_eval.agents.recorder import attributes_of, check_answer
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 from tests.unit.agents.tasks import make_task
@@ -24,7 +24,7 @@ def test_payload_and_answer_are_those_of_the_protocol() -> None:
         policy={"required_tools": ["refund"]},
     ).payload()
     assert BLOCKS[0] == {**payload, "case_id": "refund-1"}
-    assert checked_answer(BLOCKS[1]) == BLOCKS[1]
+    assert check_answer(BLOCKS[1]) == BLOCKS[1]
     assert len(attributes_of(BLOCKS[1])) == 4
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_eval.agents.base import AttemptResult, Clocks, Sent, Surroundings, Task
+from agent_eval.agents.base import AttemptResult, Clocks, Reply, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.errors import FailureKind
 
@@ -54,10 +54,10 @@ class FakeAgent:
         recorder = Recorder(task, surroundings)
         recorder.record_input()
 
-        def send() -> Sent[Answer]:
+        def send() -> Reply[Answer]:
             answer = self._behaviour(task)
             failure = answer.failure if answer.failure is FailureKind.INFRASTRUCTURE else None
-            return Sent(answer, failure, "broke", answer.asked_wait, answer.rate_limited)
+            return Reply(answer, failure, "broke", answer.asked_wait, answer.rate_limited)
 
         sent, recorder.retries = surroundings.retry(send)
         answer = sent.value
