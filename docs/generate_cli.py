@@ -64,11 +64,12 @@ def _sections(command: click.Command, path: str) -> Iterator[str]:
         for name, inner in command.commands.items():
             yield from _sections(inner, f"{path} {name}")
         return
+    context = click.Context(command, info_name=path, help_option_names=[])
     # Bars inside a cell would end it.
     rows = [
         tuple(text.replace("|", "\\|") for text in record)
-        for option in command.params
-        if (record := option.get_help_record(click.Context(command, info_name=path))) is not None
+        for option in command.get_params(context)
+        if (record := option.get_help_record(context)) is not None
     ]
     table = "\n".join(f"| `{flag}` | {text} |" for flag, text in rows)
     help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())

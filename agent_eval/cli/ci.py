@@ -6,25 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.options import flags, job_flags
+from agent_eval.cli.options import Flag, TableCommand, metavar
 from agent_eval.cli.output import emit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class _Job(click.Command):
-    """Makes its flags from the one table of inputs, when the command is used."""
+class _Job(TableCommand):
+    """The CI job reads the text of its flags itself: it may come from several other places."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if not self.params:
-            from agent_eval.ci.inputs import INPUTS
+    def flags(self) -> list[click.Parameter]:
+        """Make a flag for every input, those of the platforms among them."""
+        from agent_eval.ci.inputs import INPUTS
 
-            self.params = job_flags(INPUTS)
-        return super().get_params(ctx)
+        return [
+            Flag(
+                [*(f"--{name}" for name in row.names), row.field],
+                multiple=row.is_listed,
+                metavar=metavar(row),
+                default=None,
+                help=row.documentation,
+                is_flag=False,
+                # A switch that is given without a word is on.
+                flag_value="true" if row.kind == "switch" else None,
+            )
+            for row in INPUTS
+        ]
 
 
-@click.command(cls=_Job)
+@click.command(cls=_Job, path="ci")
 def ci(**values: Any) -> int:
     """Score, compare with an earlier run's evidence, comment, and set the job's status.
 
@@ -47,8 +58,7 @@ def ci(**values: Any) -> int:
     return int(run_job(given, os.environ, sys.stdout))
 
 
-@click.command()
-@flags("demo")
+@click.command(cls=TableCommand, path="demo")
 def demo(out: Path) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
@@ -64,8 +74,7 @@ def demo(out: Path) -> int:
     return int(run_demonstration(out, os.environ, sys.stdout))
 
 
-@click.command()
-@flags("init")
+@click.command(cls=TableCommand, path="init")
 def init(out: Path, platforms: tuple[str, ...], force: bool, output_format: str) -> None:
     """Write a starter suite, judge configuration, a gate policy and thresholds, and a CI platform's file.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agent_eval.cli.options import flags
+from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from agent_eval.operations.gate import WaiverSource
 
 
-@click.command()
-@flags("compare")
+@click.command(cls=TableCommand, path="compare")
 def compare(
     baseline: str,
     candidate: Path,
@@ -55,8 +54,7 @@ def compare(
     emit(output_format, payload, lambda colour: compare_text(comparison, str(result.path), colour=colour))
 
 
-@click.command()
-@flags("gate")
+@click.command(cls=TableCommand, path="gate")
 def gate(
     comparison: Path,
     policy: Path | None,
@@ -110,8 +108,7 @@ def report() -> None:
     """Write a report of a comparison for people."""
 
 
-@report.command()
-@flags("report markdown")
+@report.command(cls=TableCommand, path="report markdown")
 def markdown(
     comparison: Path,
     decision: Path | None,

@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
-
-from agent_eval.config.table import options_of
-from agent_eval.config.values import WrongValue, parse
 
 if TYPE_CHECKING:
     from agent_eval.config.options import Command, Option
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
+class TableCommand(click.Command):
+    """A command whose flags are its rows of the table of options, made when the command is used.
 
-def flags(command: Command) -> Callable[[Function], Function]:
-    """Decorate the function of a command: it gets the value of every option under its `goes_to`.
-
-    Dots in `goes_to` become two underscores. A value that is not given and has no default is None, or an
-    empty tuple where there may be several.
+    Its function gets the value of every option under `parameter(option)`. A value that is not given and has
+    no default is None, or an empty tuple where there may be several.
 
     Example:
-        >>> @click.command()
-        ... @flags("pack verify")
-        ... def verify(pack: Path, output_format: str) -> int: ...
+        >>> @click.command(cls=TableCommand, path="pack verify")
+        ... def verify(pack, output_format):
+        ...     click.echo(f"Verifying {pack}")
+        >>> verify.main(["--run", "runs/candidate"], standalone_mode=False)
+        Verifying runs/candidate
     """
 
-    def declare(function: Function) -> Function:
-        for option in reversed(options_of(command)):
-            function = click.option(
-                *(f"--{name}" for name in option.names), parameter(option), cls=Flag, **_declaration(option)
-            )(function)
-        return function
+    def __init__(self, *arguments: Any, path: Command, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.path: Command = path
+        self._has_flags = False
 
-    return declare
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Declare the flags first."""
+        if not self._has_flags:
+            self._has_flags = True
+            self.params = [*self.params, *self.flags()]
+        return super().get_params(ctx)
+
+    def flags(self) -> list[click.Parameter]:
+        """Make the flags."""
+        from agent_eval.config.table import options_of
+
+        return [
+            Flag([*(f"--{name}" for name in option.names), parameter(option)], **_declaration(option))
+            for option in options_of(self.path)
+        ]
 
 
 def parameter(option: Option) -> str:
-    """The keyword under which a command's function gets the value."""
+    """The keyword under which a function gets the value: `goes_to`, with two underscores for a dot."""
     return option.goes_to.replace(".", "__")
 
 
@@ -84,6 +93,8 @@ class _Text(click.ParamType):  # type: ignore[type-arg]  # generic only in new v
             self.fail("it is empty.", param, ctx)
         if self._option.kind == "lines":
             return (value,)
+        from agent_eval.config.values import WrongValue, parse
+
         try:
             return parse(self._option, value)
         except WrongValue as wrong:
@@ -124,39 +135,22 @@ def metavar(option: Option) -> str:
     return known or _METAVARS.get(option.kind, option.kind.upper())
 
 
-def job_flags(inputs: Iterable[Option]) -> list[click.Parameter]:
-    """Flags of the CI job, which reads their text itself: it may come from several other places."""
-    return [
-        Flag(
-            [*(f"--{name}" for name in option.names), option.field],
-            multiple=option.is_listed,
-            metavar=metavar(option),
-            default=None,
-            help=option.documentation,
-            is_flag=False,
-            # A switch that is given without a word is on.
-            flag_value="true" if option.kind == "switch" else None,
-        )
-        for option in inputs
-    ]
-
-
-def specified(command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the parts of a specification from what a command's function got.
+def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dict[str, Any]:
+    """Build the parts of a specification from what the function of the running command got.
 
     Args:
-        command: The command that is run.
-        values: By parameter, as `flags` hands them over.
+        values: By parameter.
+        agent_is_known: Whether options of the agent are fine without naming it.
 
     Returns:
-        The fields of the specification. There is no `agent` among them where none is named.
+        The fields of the specification. Unless the agent is known, there is no `agent` where none is named.
 
     Raises:
         UsageError: Options of the agent contradict each other, or are given without an agent.
     """
     from agent_eval.config.assembly import assemble, check_agent, refuse_without_agent
 
-    given = list(_given(command))
+    given = list(_given(click.get_current_context()))
     check_agent(given, spell=_flag)
     fields = assemble(
         {
@@ -165,16 +159,20 @@ def specified(command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
             if value is not None and value != ()
         }
     )
-    if "agent" in fields and not fields["agent"].is_named and command != "replay-exec":
+    names_no_agent = "agent" in fields and not fields["agent"].is_named
+    if names_no_agent and not agent_is_known:
         refuse_without_agent(given, spell=_flag)
         del fields["agent"]
     return fields
 
 
-def _given(command: Command) -> Iterator[Option]:
+def _given(context: click.Context) -> Iterator[Option]:
     """The options that the command line names, without those that hold by default."""
-    context = click.get_current_context()
-    for option in options_of(command):
+    from agent_eval.config.table import options_of
+
+    if not isinstance(context.command, TableCommand):
+        raise TypeError(f"{context.command_path} has no options of the table")
+    for option in options_of(context.command.path):
         if context.get_parameter_source(parameter(option)) is click.core.ParameterSource.COMMANDLINE:
             yield option
 

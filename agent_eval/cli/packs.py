@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from agent_eval.cli.options import flags
+from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
@@ -24,8 +24,7 @@ def pack() -> None:
     """Verify evidence packs and convert their layout."""
 
 
-@pack.command()
-@flags("pack verify")
+@pack.command(cls=TableCommand, path="pack verify")
 def verify(pack: Path, output_format: str) -> None:
     """Check every file of a pack against its manifests: exit 0 when it is whole, 2 when it is not."""
     from agent_eval.operations.packs import pack_facts
@@ -59,15 +58,13 @@ def _listed(paths: tuple[str, ...]) -> str:
     return ", ".join(clean(path) for path in paths[:10]) + more
 
 
-@pack.command()
-@flags("pack expand")
+@pack.command(cls=TableCommand, path="pack expand")
 def expand(pack: Path, out: Path, output_format: str) -> None:
     """Write a pack with a folder a case."""
     _convert(pack, out, "files", output_format)
 
 
-@pack.command()
-@flags("pack compact")
+@pack.command(cls=TableCommand, path="pack compact")
 def compact(pack: Path, out: Path, output_format: str) -> None:
     """Write a pack with its cases in shards."""
     _convert(pack, out, "compact", output_format)
@@ -85,8 +82,7 @@ def schema() -> None:
     """Validate suites and migrate old ones."""
 
 
-@schema.command()
-@flags("schema validate")
+@schema.command(cls=TableCommand, path="schema validate")
 def validate(suite: Path, strict: bool, require_version: str | None, output_format: str) -> int:
     """Check a suite: exit 0 when it is valid, 1 when it is not, 2 when it cannot be read."""
     from agent_eval.suites.validate import validate_suite
@@ -96,8 +92,7 @@ def validate(suite: Path, strict: bool, require_version: str | None, output_form
     return int(ExitCode.OK if found.passed else ExitCode.NO)
 
 
-@schema.command()
-@flags("schema migrate")
+@schema.command(cls=TableCommand, path="schema migrate")
 def migrate(suite: Path, target: Path, output_format: str) -> int:
     """Write a suite of any readable version in the current one.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.options import flags
+from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
 
@@ -23,8 +23,7 @@ def registry() -> None:
     """Keep datasets, baselines, approvals and waivers by name."""
 
 
-@registry.command("dataset-add")
-@flags("registry dataset-add")
+@registry.command("dataset-add", cls=TableCommand, path="registry dataset-add")
 def dataset_add(
     suite: Path,
     dataset_id: str | None,
@@ -47,8 +46,7 @@ def dataset_add(
     _tell(output_format, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}")
 
 
-@registry.command("dataset-list")
-@flags("registry dataset-list")
+@registry.command("dataset-list", cls=TableCommand, path="registry dataset-list")
 def dataset_list(registry_path: Path, output_format: str) -> None:
     """List registered suites."""
     from agent_eval.registry.baselines import list_datasets
@@ -63,8 +61,7 @@ def dataset_list(registry_path: Path, output_format: str) -> None:
     )
 
 
-@registry.command("baseline-set")
-@flags("registry baseline-set")
+@registry.command("baseline-set", cls=TableCommand, path="registry baseline-set")
 def baseline_set(
     name: str, run: Path, dataset_id: str | None, notes: str | None, registry_path: Path, output_format: str
 ) -> None:
@@ -79,8 +76,7 @@ def baseline_set(
     )
 
 
-@registry.command("baseline-list")
-@flags("registry baseline-list")
+@registry.command("baseline-list", cls=TableCommand, path="registry baseline-list")
 def baseline_list(registry_path: Path, output_format: str) -> None:
     """List baselines."""
     from agent_eval.registry.baselines import list_baselines
@@ -96,8 +92,7 @@ def baseline_list(registry_path: Path, output_format: str) -> None:
     )
 
 
-@registry.command("baseline-show")
-@flags("registry baseline-show")
+@registry.command("baseline-show", cls=TableCommand, path="registry baseline-show")
 def baseline_show(name: str, registry_path: Path, output_format: str) -> None:
     """Show one baseline."""
     from agent_eval.registry.baselines import show_baseline
@@ -106,8 +101,7 @@ def baseline_show(name: str, registry_path: Path, output_format: str) -> None:
     _tell(output_format, registry_path, "baseline", entry, lambda: _lines(entry))
 
 
-@registry.command("baseline-promote")
-@flags("registry baseline-promote")
+@registry.command("baseline-promote", cls=TableCommand, path="registry baseline-promote")
 def baseline_promote(
     name: str,
     run: Path,
@@ -142,8 +136,7 @@ def baseline_promote(
     )
 
 
-@registry.command("approval-list")
-@flags("registry approval-list")
+@registry.command("approval-list", cls=TableCommand, path="registry approval-list")
 def approval_list(name: str | None, registry_path: Path, output_format: str) -> None:
     """List promotions with who approved them, the newest first."""
     from agent_eval.registry.baselines import list_approvals
@@ -162,8 +155,7 @@ def approval_list(name: str | None, registry_path: Path, output_format: str) -> 
     )
 
 
-@registry.command("waiver-add")
-@flags("registry waiver-add")
+@registry.command("waiver-add", cls=TableCommand, path="registry waiver-add")
 def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     """Accept a known regression; every scope that is given must match."""
     from agent_eval.registry.waivers import add_waiver
@@ -172,8 +164,7 @@ def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     _tell(output_format, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
 
 
-@registry.command("waiver-list")
-@flags("registry waiver-list")
+@registry.command("waiver-list", cls=TableCommand, path="registry waiver-list")
 def waiver_list(
     baseline_name: str | None, active_only: bool, registry_path: Path, output_format: str
 ) -> None:
@@ -187,8 +178,7 @@ def waiver_list(
     _list(output_format, registry_path, "waivers", rows, *shown)
 
 
-@registry.command("waiver-revoke")
-@flags("registry waiver-revoke")
+@registry.command("waiver-revoke", cls=TableCommand, path="registry waiver-revoke")
 def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_format: str) -> None:
     """End a waiver now; it stays listed."""
     from agent_eval.registry.waivers import revoke_waiver
@@ -197,8 +187,7 @@ def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_f
     _tell(output_format, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
 
 
-@registry.command("audit-log")
-@flags("registry audit-log")
+@registry.command("audit-log", cls=TableCommand, path="registry audit-log")
 def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
     """List changes of the registry, the newest first."""
     from agent_eval.registry.store import audit_log
@@ -207,8 +196,7 @@ def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
     _list(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
 
 
-@registry.command()
-@flags("registry verify")
+@registry.command(cls=TableCommand, path="registry verify")
 def verify(registry_path: Path, output_format: str) -> int:
     """Check the log's chain and everything pinned: exit 0 when whole, 1 when not."""
     from dataclasses import asdict

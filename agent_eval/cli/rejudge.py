@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.options import flags, specified
+from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from agent_eval.operations.stability import StabilityRequest, StabilityResult
 
 
-@click.command()
-@flags("rejudge")
+@click.command(cls=TableCommand, path="rejudge")
 def rejudge(output_format: str, **values: Any) -> None:
     """Judge the stored trajectories of a pack with other judges, without running the agent.
 
@@ -31,7 +30,7 @@ def rejudge(output_format: str, **values: Any) -> None:
     from agent_eval.reports.terminal import run_text
 
     hide_environment()
-    request = RejudgeRequest(**specified("rejudge", values))
+    request = RejudgeRequest(**specified(values))
     result = judge_anew(request, environ=os.environ)
     payload = {
         "run_id": result.run_id,
@@ -42,9 +41,8 @@ def rejudge(output_format: str, **values: Any) -> None:
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
 
 
-@click.command()
+@click.command(cls=TableCommand, path="merge")
 @click.argument("packs", metavar="PACK...", nargs=-1, required=True)
-@flags("merge")
 def merge(packs: tuple[str, ...], out: Path, run_id: str | None, layout: Layout, output_format: str) -> None:
     """Join the packs of a divided run into one, as if it had not been divided.
 
@@ -63,8 +61,7 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, layout: Layout,
 RECORDED, AGENT = "trace_score", "propose_execute_repair"
 
 
-@click.command("stability-check")
-@flags("stability-check")
+@click.command("stability-check", cls=TableCommand, path="stability-check")
 def stability_check(execution_mode: str | None, output_format: str, **values: Any) -> int:
     """Find the cases that pass at one time and fail at another: exit 1 when there are some.
 
@@ -75,7 +72,7 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
     from agent_eval.reports.terminal import stability_text
 
     hide_environment()
-    request = StabilityRequest(**specified("stability-check", values))
+    request = StabilityRequest(**specified(values))
     if execution_mode == AGENT and request.agent is None:
         raise click.UsageError(f"--execution-mode {AGENT} needs --agent-command or --agent.")
     if execution_mode == RECORDED and request.agent is not None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from agent_eval.cli.options import flags, specified
+from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
 
 
-@click.command("replay-exec")
-@flags("replay-exec")
+@click.command("replay-exec", cls=TableCommand, path="replay-exec")
 def replay_exec(output_format: str, **values: Any) -> int:
     """Run the agent of a pack again: exit 0 only when it does the same and is judged the same.
 
@@ -28,7 +27,7 @@ def replay_exec(output_format: str, **values: Any) -> int:
     from agent_eval.reports.terminal import replay_exec_text
 
     hide_environment()
-    request = ReplayExecRequest(**specified("replay-exec", values))
+    request = ReplayExecRequest(**specified(values, agent_is_known=True))
     with ProgressPrinter() as progress:
         result = run_again(request, environ=os.environ, on_progress=progress)
     path = str(result.path) if result.path else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.errors import INTERRUPTED, TERMINATED
-from agent_eval.cli.options import flags, specified
+from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode, NotEvaluable
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from agent_eval.operations.run_agent import RunLoopResult
 
 
-@click.command()
-@flags("run")
+@click.command(cls=TableCommand, path="run")
 def run(output_format: str, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
@@ -37,7 +36,7 @@ def run(output_format: str, **values: Any) -> int:
     from agent_eval.reports.terminal import run_text
 
     hide_environment()
-    spec = _with_stated_commit(RunSpec(**specified("run", values)))
+    spec = _with_stated_commit(RunSpec(**specified(values)))
     _check_executor(spec)
     if spec.agent is not None:
         return run_and_report(spec, output_format)
@@ -69,8 +68,7 @@ def _check_executor(spec: RunSpec) -> None:
         raise click.UsageError("--executor dask is for recorded traces; --parallel is for an agent.")
 
 
-@click.command("run-loop")
-@flags("run-loop")
+@click.command("run-loop", cls=TableCommand, path="run-loop")
 def run_loop(output_format: str, **values: Any) -> int:
     """Run an agent over a suite: propose, judge, and repair until it passes.
 
@@ -81,7 +79,7 @@ def run_loop(output_format: str, **values: Any) -> int:
     from agent_eval.processes.child import hide_environment
 
     hide_environment()
-    spec = _with_stated_commit(RunSpec(**specified("run-loop", values)))
+    spec = _with_stated_commit(RunSpec(**specified(values)))
     if spec.agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
     return run_and_report(spec, output_format)

@@ -17,8 +17,6 @@ Example:
     '--max-steps'
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Kind = Literal[

@@ -5,17 +5,13 @@ A new rule is one row here, and its field in `contracts.gate.Thresholds`. The in
 because `agent-eval COMMAND --help` imports this.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Unit = Literal["share", "points", "cases"]
 """`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, or `cases`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):  # as every command imports it: half the start-up time of a dataclass
     """One rule of the gate.
 
     Example:

@@ -59,7 +59,7 @@ def test_every_option_has_a_help_text(name: str) -> None:
     commands = command.commands.values() if isinstance(command, click.Group) else [command]
     for one in commands:
         assert one.help
-        for option in one.params:
+        for option in one.get_params(click.Context(one)):
             if isinstance(option, click.Argument):
                 continue
             assert isinstance(option, click.Option)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from agent_eval.ci.config import Settings, Setup, gather, settings_from
 from agent_eval.ci.inputs import INPUTS
 from agent_eval.cli.main import COMMANDS, agent_eval
-from agent_eval.cli.options import flags, parameter, specified
+from agent_eval.cli.options import TableCommand, parameter, specified
 from agent_eval.config.assembly import PARTS, assemble, recorded_fields, values_from_record
 from agent_eval.config.options import Command, Option
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
@@ -162,11 +162,10 @@ def specification(command: Command, words: list[str]) -> Any:
     """What the real flags and the real assembly make of a command line."""
     made: dict[str, Any] = {}
 
-    @click.command()
-    @flags(command)
+    @click.command(cls=TableCommand, path=command)
     def probe(**values: Any) -> None:
         kept = {name: value for name, value in values.items() if name not in NOT_OF_THE_SPECIFICATION}
-        made.update(specified(command, kept))
+        made.update(specified(kept, agent_is_known=command == "replay-exec"))
 
     done = CliRunner().invoke(probe, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
