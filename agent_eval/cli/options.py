@@ -130,7 +130,7 @@ _METAVARS = {
 
 
 def metavar(option: Option) -> str:
-    """How help shows the value."""
+    """Name the value of an option as help shows it."""
     known = option.metavar or "|".join(option.choices) or option.unit.upper()
     return known or _METAVARS.get(option.kind, option.kind.upper())
 

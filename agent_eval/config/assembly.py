@@ -67,18 +67,18 @@ def is_for_an_agent(option: Option) -> bool:
     return option.part.partition(".")[0] in _OF_AN_AGENT
 
 
-def check_agent(given: Iterable[Option], *, spell: Callable[[Option], str]) -> None:
+def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> None:
     """Refuse options of an agent that contradict each other.
 
     Args:
-        given: The options that the user gave, without those that hold by default.
+        asked: The options that the user gave, without those that hold by default.
         spell: How the user writes an option: as a flag, or as an input.
 
     Raises:
         UsageError: Several agents are named; repairs are given for an agent that is not a program; answers
             of tools come from several files.
     """
-    places = {option.goes_to: option for option in given}
+    places = {option.goes_to: option for option in asked}
     named = [places[place] for place in NAMING if place in places]
     hosted = places.get("agent.base_url")
     if hosted is not None and {"agent.command", "agent.url"} & places.keys():
@@ -106,7 +106,7 @@ def check_agent(given: Iterable[Option], *, spell: Callable[[Option], str]) -> N
 
 
 def refuse_without_agent(
-    given: Iterable[Option],
+    asked: Iterable[Option],
     *,
     spell: Callable[[Option], str],
     origin: Callable[[Option], str] = lambda _: "",
@@ -114,14 +114,14 @@ def refuse_without_agent(
     """Refuse options that are for running an agent, where none is named.
 
     Args:
-        given: As for `check_agent`.
+        asked: As for `check_agent`.
         spell: As for `check_agent`.
         origin: Where an option comes from, in brackets, for the message.
 
     Raises:
         UsageError: There is such an option.
     """
-    stray = next((option for option in given if is_for_an_agent(option)), None)
+    stray = next((option for option in asked if is_for_an_agent(option)), None)
     if stray is not None:
         raise UsageError(
             f"{spell(stray)} is for running an agent, and none is named{origin(stray)}.",
@@ -140,7 +140,7 @@ class _Defaults(NamedTuple):
 
 
 def command_line(command: Command, parts: Any) -> list[str]:
-    """The flags with which a command does what the parts of a specification say.
+    """Write the flags with which a command does what the parts of a specification say.
 
     Args:
         command: The command.
@@ -177,7 +177,7 @@ _RECORDED = {option.recorded: option for option in OPTIONS if option.recorded}
 
 
 def recorded_fields(spec: RunSpec) -> dict[str, Any]:
-    """The fields of `execution_config` that the table names, with the values of a specification."""
+    """Collect the fields of `execution_config` that the table names, with the values of a specification."""
     recorded: dict[str, Any] = {}
     for field, option in _RECORDED.items():
         part, _, name = field.rpartition(".")

@@ -4,17 +4,6 @@ The flags of a command, the inputs of the CI job (flags, `action.yml`, environme
 `agent-eval.yml`), what a pack records of a run, and the reference are made from rows of this type, which
 `agent_eval.config.table` lists. A platform contributes rows of its own to the job. Only the standard library
 may be imported here, because `agent-eval COMMAND --help` imports this.
-
-Example:
-    >>> Option(
-    ...     "max-steps",
-    ...     "integer",
-    ...     "Answers of a model in an attempt.",
-    ...     goes_to="limits.attempt.steps",
-    ...     commands=("run", "ci"),
-    ...     unit="steps",
-    ... ).flag
-    '--max-steps'
 """
 
 from typing import Literal, NamedTuple
@@ -102,6 +91,18 @@ SECONDS_BOUNDS = (0.001, A_WEEK)
 class Option(NamedTuple):  # half the start-up time of a dataclass
     """One thing that can be asked of one or several commands.
 
+    Example:
+        >>> Option(
+        ...     "max-steps",
+        ...     "integer",
+        ...     "Answers of a model in an attempt.",
+        ...     goes_to="limits.attempt.steps",
+        ...     commands=("run", "ci"),
+        ...     unit="steps",
+        ...     recorded="attempt_limits.steps",
+        ... ).flag
+        '--max-steps'
+
     Args:
         name: With hyphens. The same on every command, in `action.yml` and in `agent-eval.yml`.
         kind: How its text is read.
@@ -176,5 +177,5 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
 
 
 def variable(name: str) -> str:
-    """The environment variable in which any place can pass an input to the job."""
+    """Name the environment variable in which any place can pass an input to the job."""
     return f"AGENT_EVAL_{name.replace('-', '_').upper()}"

@@ -27,12 +27,16 @@ Layout = Literal["auto", "files", "compact"]
 CassetteMode = Literal["record", "replay", "update"]
 
 UNKNOWN = "unknown"
-"""Version or model that nothing says."""
+"""Version or model that was not stated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSpec:
     """Which agent is run, and how. One of `command`, `url`, `base_url` and `name` says which.
+
+    Example:
+        >>> AgentSpec(base_url="http://localhost:8000/v1").called("small")
+        'openai:small'
 
     Attributes:
         command: A program that reads a task as JSON and writes its answer as JSON.
@@ -85,7 +89,7 @@ class AgentSpec:
         return self.names_one or bool(self.base_url)
 
     def called(self, model: str) -> str:
-        """The agent as `agents.catalog.open_agent` takes it; a `base_url` alone is asked for `model`.
+        """Name the agent as `agents.catalog.open_agent` takes it; a `base_url` alone is asked for `model`.
 
         Raises:
             UsageError: Nothing names an agent.
@@ -112,6 +116,10 @@ class AgentSpec:
 class Judging:
     """How cases are judged.
 
+    Example:
+        >>> Judging(judges=("policy", "regex"), case_policy="majority").workers is None
+        True
+
     Attributes:
         judges: Names of judges; the default ones when empty.
         judge_config: File with their configuration.
@@ -131,7 +139,12 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What each attempt, all attempts at a case, and the whole run may use."""
+    """What each attempt, all attempts at a case, and the whole run may use.
+
+    Example:
+        >>> Limits(run=RunLimits(cost_usd=5.0)).attempt.steps
+        50
+    """
 
     attempt: AttemptLimits = field(default_factory=AttemptLimits)
     trial: TrialLimits = field(default_factory=TrialLimits)
@@ -140,7 +153,12 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a pack says of who was tested, and with which inputs. Digests are those of the caller."""
+    """What a pack says of the agent that was tested, and of its inputs. Digests are those of the caller.
+
+    Example:
+        >>> Identity(model="small", seed=7).agent_version
+        'unknown'
+    """
 
     run_id: str | None = None
     agent_version: str = UNKNOWN
@@ -157,6 +175,10 @@ class Identity:
 class Output:
     """Where the evidence is written, and how.
 
+    Example:
+        >>> Output(pack=Path("runs/orders")).layout
+        'auto'
+
     Attributes:
         pack: The evidence pack.
         layout: A folder a case, or shards.
@@ -171,6 +193,10 @@ class Output:
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """What to run, how, and what to record of it.
+
+    Example:
+        >>> RunSpec(suite=Path("orders.json"), output=Output(pack=Path("runs/orders"))).agent is None
+        True
 
     Attributes:
         suite: The suite.

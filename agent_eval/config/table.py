@@ -19,5 +19,5 @@ OPTIONS: tuple[Option, ...] = (*RUN, *AGENT, *LIMITS, *GATE, *JOB, *PACKS, *REGI
 
 @cache
 def options_of(command: Command) -> tuple[Option, ...]:
-    """The rows that a command has; `ci` is the CI job, whose platforms add rows of their own."""
+    """Select the rows of a command; `ci` is the CI job, whose platforms add rows of their own."""
     return tuple(option for option in OPTIONS if command in option.commands)

@@ -53,7 +53,7 @@ def parse(option: Option, text: str) -> Any:
 
 
 def default_of(option: Option) -> Any:
-    """The value that holds when the option is not given; None, or no values, where it has no default."""
+    """Read the value that holds when the option is not given; None, or no values, without a default."""
     if option.default:
         return parse(option, option.default)
     return () if option.is_listed else None

@@ -90,7 +90,7 @@ def run_suite(
 
 
 def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
-    """The judges of these names, with their configuration, and when a case passes.
+    """Read the configuration of the judges with these names, and when a case passes.
 
     Raises:
         InvalidInput: The configuration or the case policy is wrong.

@@ -89,7 +89,8 @@ def run_agent(
 ) -> RunLoopResult:
     """Run an agent over a suite and write the pack, sealed.
 
-    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete.
+    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete. There
+    are more than six parameters because a caller may have read or opened four of them already.
 
     More than six parameters: request and agent are needed; each of the others replaces one default.
 
@@ -142,7 +143,7 @@ def run_agent(
 
 
 def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
-    """Settings of an agent, with the texts and secrets that its specification names.
+    """Read the texts and secrets that an agent's specification names.
 
     Raises:
         UsageError: A header's variable is not set.

@@ -19,7 +19,19 @@ PACKAGE = Path(__file__).parents[2] / "agent_eval"
 SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 PLAIN_ROOMS = (
-    *("agents", "ci", "demo", "errors", "judges", "processes", "reports", "storage", "suites", "text"),
+    *(
+        "agents",
+        "ci",
+        "config",
+        "demo",
+        "errors",
+        "judges",
+        "processes",
+        "reports",
+        "storage",
+        "suites",
+        "text",
+    ),
 )
 """Rooms and modules whose prose and names have been read against the rules below. Add yours."""
 

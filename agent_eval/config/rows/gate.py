@@ -24,8 +24,8 @@ GATE: tuple[Option, ...] = (
     Option(
         "preset",
         "choice",
-        "How much worse is too much, and what follows when nobody can tell: `pull-request` has a margin "
-        "of 5 points and warns, `release` has 2 and blocks. Default: what `policy` says, else "
+        "How much worse is too much, and what follows when the evidence does not decide: `pull-request` "
+        "has a margin of 5 points and warns, `release` has 2 and blocks. Default: what `policy` says, else "
         "`pull-request`. Thresholds are added to it.",
         goes_to="preset",
         commands=_DECIDES,

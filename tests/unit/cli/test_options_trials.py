@@ -196,6 +196,7 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
         (("--execution-mode", "propose_execute_repair"), "needs --agent-command"),
         (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
         (("--agent", "python:a:b", "--propose-command", "x"), "by --agent-command and --agent"),
+        (("--max-steps", "3"), "--max-steps is for running an agent, and none is named"),
         (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "not resumed"),
         (("--propose-command", "true", "--record", "tools.json"), "one recording"),
