@@ -21,8 +21,8 @@ class RestApi:
     Example:
         >>> class Project(BaseModel):
         ...     id: int
-        >>> session = Session("https://gitlab.com/api/v4")
-        >>> api = RestApi(session, name="GitLab", remedy="Check the API address.")
+        >>> session = Session("https://ci.example.org/api")
+        >>> api = RestApi(session, name="The service", remedy="Check the API address.")
         >>> api.validate(Project, {"id": 278964}, "/projects/278964").id
         278964
 

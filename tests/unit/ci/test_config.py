@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.config import Settings, gather, settings_from
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, THRESHOLDS
+from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS, THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -50,8 +50,10 @@ def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file()
         "setup-env",
     }
     kept_out = {row.name for row in INPUTS if not row.in_file}
-    of_platforms = {"github-token", "github-api-url", "baseline-store"}
-    assert kept_out == of_platforms | who_and_what_it_sees
+    of_platforms = {row.name for row in PLATFORM_INPUTS}
+    assert kept_out - of_platforms == who_and_what_it_sees
+    assert {row.name for row in PLATFORM_INPUTS if row.kind in ("secret", "url")} <= kept_out
+    assert "baseline-store" in kept_out
 
 
 def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
