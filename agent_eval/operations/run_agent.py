@@ -89,10 +89,9 @@ def run_agent(
 ) -> RunLoopResult:
     """Run an agent over a suite and write the pack, sealed.
 
-    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete. There
-    are more than six parameters because a caller may have read or opened four of them already.
+    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete.
 
-    More than six parameters: request and agent are needed; each of the others replaces one default.
+    More than six parameters: specification and environment are needed, each of the others replaces a default.
 
     Args:
         spec: What to run, the agent among it, and what to record of it.
