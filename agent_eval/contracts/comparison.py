@@ -36,8 +36,8 @@ class RunReference(Contract):
 class CompatibilityCheck(Contract):
     """One condition under which two runs may be compared, and the values that broke it.
 
-    What is not `enforced` (another set of judges, another configuration) is worth knowing but does not
-    stop a comparison.
+    A condition that is not `enforced` (the same judges, the same configuration) is reported and does not stop
+    a comparison.
     """
 
     name: StrictStr
@@ -78,7 +78,7 @@ class CallChange(Contract):
 
 
 class CallRun(Contract):
-    """Calls of one tool in a row, whatever their arguments."""
+    """Consecutive calls of one tool, with any arguments."""
 
     tool: StrictStr
     times: int
@@ -124,10 +124,10 @@ class BehaviourChange(Contract):
 
 
 class RunBehaviour(Contract):
-    """Behaviour over the whole run, said once.
+    """How the behaviour changed over the whole run.
 
     `shifts` holds totals of tokens, cost and latency over the cases where both runs know them;
-    `notices` are sentences for the top of a report, empty when nothing moved enough to say.
+    `notices` are sentences for the top of a report, empty when nothing moved enough to be reported.
     """
 
     cases_with_changed_calls: int = 0
@@ -142,8 +142,8 @@ class RunBehaviour(Contract):
 class JudgeChange(Contract):
     """A judge's outcome in both runs on one case, with the candidate's reason.
 
-    `regression_key` names this very regression: the same case, judge, kind of failure and reason (its
-    particulars left out) give the same key. Empty where the judge passes now.
+    `regression_key` identifies the regression: the same case, judge, kind of failure and reason (without
+    numbers, ids and quoted parts) give the same key. Empty where the judge passes now.
     """
 
     judge_id: StrictStr
@@ -178,7 +178,7 @@ class CaseRegression(Contract):
 
 
 class Cluster(Contract):
-    """Failures with the same judge and the same reason, numbers and quoted parts left out."""
+    """Failures with the same judge and the same reason, apart from numbers and quoted parts."""
 
     cluster: StrictStr
     judge_id: StrictStr
@@ -187,7 +187,7 @@ class Cluster(Contract):
     candidate_count: int
     delta: int
     case_ids: list[StrictStr] = Field(default_factory=list)
-    """Up to ten of the candidate's cases in it."""
+    """Ids of up to ten of the candidate's cases."""
     suggested_fix: StrictStr | None = None
 
 
@@ -200,14 +200,14 @@ class FailureClusters(Contract):
 
 
 class Triage(Contract):
-    """What to look at first, each with a hint."""
+    """The clusters to examine first, each with a hint."""
 
     top_clusters: list[Cluster] = Field(default_factory=list)
     suggested_fixes_count: int = 0
 
 
 class ReleaseImpact(Contract):
-    """A score from 0 to 100 for orientation; the gate decides, not this."""
+    """A score from 0 to 100 for orientation. The gate does not use it."""
 
     impact_score: float
     impact_level: Literal["low", "medium", "high", "critical"]
@@ -228,10 +228,10 @@ class Overview(Contract):
 
 
 class TrialCount(Contract):
-    """What became of the trials of a case, or of a judge's verdicts on them.
+    """Counts of the trials of a case by their results, or of a judge's verdicts on them.
 
-    `judged` of them count: all trials of a case, and for a judge those it did not skip. `failed` says how
-    many failed or could not be judged; what is neither passed nor failed is inconclusive or skipped.
+    `judged` is the number that counts: all trials of a case, and for a judge those that it did not skip.
+    `failed` have failed or could not be judged; the others that did not pass are inconclusive or skipped.
     """
 
     passed: int = Field(ge=0)
@@ -246,7 +246,7 @@ class TrialCount(Contract):
 
 
 class TrialChange(Contract):
-    """A case whose trials went otherwise than before, or a judge's verdicts on them."""
+    """A case whose trials had other results than in the baseline, or a judge's verdicts on them."""
 
     case_id: StrictStr
     judge_id: StrictStr | None = None
@@ -265,11 +265,11 @@ class TrialSide(Contract):
     total: int
     pass_rate: float = Field(ge=0, le=1, allow_inf_nan=False)
     case_policies: list[StrictStr] = Field(default_factory=list)
-    """When a case with several trials passed; sorted."""
+    """The case policies by which cases with several trials passed; sorted."""
 
 
 class TrialComparison(Contract):
-    """How the trials of the compared cases went in both runs; `changes` are in order of case and judge."""
+    """Results of the trials of the compared cases in both runs; `changes` are sorted by case and judge."""
 
     baseline: TrialSide
     candidate: TrialSide

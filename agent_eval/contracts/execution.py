@@ -1,7 +1,7 @@
 """How a run was made: the part of the suite that was judged, and the agent with everything that bounds it.
 
 A value that a run does not have is absent from `run/config.json`, and one that a pack does not have stays
-absent when the pack is merged, judged again or converted by a later version.
+absent when a later version merges the pack, judges it again or converts it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RejudgedFrom(SparseContract):
 
 
 class ExecutionConfig(SparseContract):
-    """`execution_config` in `run/config.json`: how the run was made, beside what it was made of.
+    """`execution_config` in `run/config.json`: which cases were run, and how.
 
     A run of recorded traces has at most `selected_cases`, `shard` and `case_policy`. Limits of the whole run
     and the number of cases at once are not recorded: they change no verdict.
@@ -96,13 +96,13 @@ class ExecutionConfig(SparseContract):
     redacted_cases: StrictInt | None = Field(default=None, ge=0)
 
     def with_redacted_cases(self, count: int) -> ExecutionConfig:
-        """A copy that says in how many cases a secret was replaced."""
+        """Copy with the number of cases in which a secret was replaced."""
         return self.model_copy(update={"redacted_cases": count or None})
 
     def of_whole_suite(self, redacted_cases: int = 0) -> ExecutionConfig:
-        """A copy for the run of which this is a shard."""
+        """Copy for the run of which this is a shard."""
         return self.model_copy(update={"shard": None, "redacted_cases": redacted_cases or None})
 
     def rejudged(self, origin: RejudgedFrom, case_policy: str | None) -> ExecutionConfig:
-        """A copy for a pack with the same trajectories and new verdicts."""
+        """Copy for a pack with the same trajectories and new verdicts."""
         return self.model_copy(update={"rejudged_from": origin, "case_policy": case_policy})

@@ -7,6 +7,7 @@ equal. Validators in any language can use them: draft 2020-12, no references to 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ READ: Mapping[str, type[BaseModel]] = {
     "thresholds": Thresholds,
     "gate_policy": GatePolicy,
 }
-"""What people write and this program reads: fields with a default may be left out."""
+"""Files that people write and this program reads: fields with a default may be left out."""
 
 WRITTEN: Mapping[str, type[BaseModel]] = {
     "verdict": Verdict,
@@ -50,11 +51,15 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "registry": Registry,
     "audit_entry": AuditEntry,
 }
-"""What this program writes: every field is there, so readers can rely on it."""
+"""Files that this program writes: every field is there, apart from those a run's `execution_config` lacks."""
+
+
+_EXAMPLE = re.compile(r"^Example:\n(?: .*\n?)+\n?", re.MULTILINE)
+"""That section of a docstring."""
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one contract.
+    """Build the JSON Schema of one contract.
 
     Args:
         name: A key of `READ` or `WRITTEN`.
@@ -67,12 +72,25 @@ def schema(name: str) -> dict[str, Any]:
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}",
-        **body,
+        **_without_examples(body),
     }
 
 
+def _without_examples(body: Any) -> Any:
+    """Cut the examples in Python out of descriptions, which readers in any language see."""
+    if isinstance(body, dict):
+        return {key: _described(key, value) for key, value in body.items()}
+    return [_without_examples(value) for value in body] if isinstance(body, list) else body
+
+
+def _described(key: str, value: Any) -> Any:
+    if key == "description" and isinstance(value, str):
+        return _EXAMPLE.sub("", value).rstrip()
+    return _without_examples(value)
+
+
 def schema_files() -> dict[str, bytes]:
-    """Every schema as the bytes of its file, by file name."""
+    """Encode every schema; return the bytes of its file by file name."""
     return {
         f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
         for name in sorted({**READ, **WRITTEN})

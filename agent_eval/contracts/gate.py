@@ -1,4 +1,4 @@
-"""The gate: thresholds in, a decision out. `compare/gate_decision.json`."""
+"""The gate: thresholds, and the decision with everything it rests on: `compare/gate_decision.json`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 
 
 class GateStatus(StrEnum):
-    """What the gate decided."""
+    """The outcome of the gate."""
 
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
     NO_BASELINE = "no-baseline"
-    """A first run: nothing to compare with and no absolute rule to apply."""
+    """A first run: there is nothing to compare with, and no absolute rule is set."""
 
 
 class Thresholds(Contract):
@@ -42,7 +42,7 @@ class Thresholds(Contract):
 
 
 class RuleResult(Contract):
-    """One rule: what was allowed, what was measured, whether it holds, and one sentence.
+    """One rule: its limit, the measured value, whether it holds, and one sentence.
 
     `applied` is false for a rule that needs a baseline when there is none.
     """
@@ -78,7 +78,7 @@ class JudgeEvidence(Contract):
 
 
 Method = Literal["mcnemar-tango", "sign-flip-clustered", "relabel-clustered"]
-"""How regressing and being no worse were tested.
+"""How regression and non-inferiority were tested.
 
 `mcnemar-tango`: one trial of each case; exact McNemar test, Tango interval. `sign-flip-clustered`: several
 trials; permutation test that flips the sign of each case's change, interval from the standard error clustered
@@ -101,7 +101,7 @@ class TrialEvidence(Contract):
 
 
 class GateEvidence(Contract):
-    """What a decision by policy rests on. Rates, drops and intervals are shares.
+    """The statistics that a decision by policy rests on. Rates, drops and intervals are shares.
 
     `paired` cases enter the statistics: those `compared` but for quarantined ones that changed. Waived
     regressions count as unchanged there. `e_value` is null where it is too large for a number, and with
@@ -133,13 +133,13 @@ class GateEvidence(Contract):
     new_errors: int = 0
     unscored: int = 0
     flaky: int | None = None
-    """Cases whose trials disagree; null with a single trial, which cannot tell."""
+    """Cases of which some trials pass and some do not; null with a single trial."""
     waived: int = 0
     quarantined: int = 0
 
 
 class AppliedWaiver(Contract):
-    """A waiver that excused something, and what."""
+    """A waiver that excused regressions, and the cases they are of."""
 
     waiver_id: StrictStr
     approved_by: StrictStr
@@ -149,7 +149,7 @@ class AppliedWaiver(Contract):
 
 
 class ExpiredExcuse(Contract):
-    """A waiver or a quarantine that is over, and regressed cases that therefore count again.
+    """A waiver or a quarantine that has expired, and the regressed cases that therefore count again.
 
     `waiver_id` is null for a quarantine.
     """
@@ -160,7 +160,7 @@ class ExpiredExcuse(Contract):
 
 
 class GateDecision(Contract):
-    """The decision and why. `regression_delta` is candidate minus baseline pass rate, a share.
+    """The decision and its reasons. `regression_delta` is candidate minus baseline pass rate, a share.
 
     `failures` repeats the message of every rule and step that does not hold. Digests name the comparison
     and the two packs it was made from. `blocks` says whether this stops the release: it failed, or it is
@@ -193,4 +193,4 @@ class GateDecision(Contract):
     quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
     """Quarantined cases that would have counted as regressed."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)
-    """What would have excused a regression, had it not expired."""
+    """Waivers and quarantines that would have excused a regression, had they not expired."""

@@ -35,7 +35,7 @@ class AttemptLimits(SparseContract):
     tokens: StrictInt | None = Field(default=None, ge=0)
 
     def in_full(self) -> AttemptLimits:
-        """The same limits, the defaults among them stated, so that a pack names every one."""
+        """Copy the limits with every default set, so that a pack names each of them."""
         return AttemptLimits(**dict(self))
 
 

@@ -1,4 +1,4 @@
-"""The gate's policy, `gate.yml`: how much worse is too much, and what to do when nobody can tell."""
+"""The gate's policy, `gate.yml`: how much worse is too much, and what follows when that is undecided."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Quarantine(Contract):
 
     `expires_at` is ISO 8601 with its offset; after it the case counts again. Quarantine never hides a
     failure of a zero-tolerance judge.
+
+    Example:
+        >>> Quarantine(case_id="refund-7", reason="the sandbox times out").expires_at is None
+        True
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -35,6 +39,10 @@ class GatePolicy(Contract):
     decide, `release` has margin 0.02 and blocks. `margin` is the drop of the pass rate that would still be
     acceptable, a share. `alpha` bounds the chance of calling noise a regression, over all judges together.
     `confidence` is that of the printed two-sided interval, whose upper end must stay below the margin.
+
+    Example:
+        >>> GatePolicy(preset="release").effective_margin
+        0.02
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -48,7 +56,7 @@ class GatePolicy(Contract):
     power: float = Field(default=0.8, gt=0, lt=1, allow_inf_nan=False)
     zero_tolerance: list[StrictStr] = Field(default_factory=lambda: list(ZERO_TOLERANCE))
     max_new_error_cases: StrictInt = Field(default=0, ge=0)
-    """Cases that could be judged in the baseline and cannot now, and are still let through."""
+    """How many cases may end in an error that did not in the baseline."""
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the registry keeps: datasets, baselines, approvals, waivers, and the log of who changed what."""
+"""Entries of the registry: datasets, baselines, approvals, waivers, and the audit log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BaselineEntry(Contract):
     notes: StrictStr = ""
     set_at: StrictStr
     approval_id: StrictStr | None = None
-    """The approval it was promoted with; null when it was merely set."""
+    """The approval it was promoted with; null when it was set without one."""
 
 
 class Approval(Contract):
@@ -48,11 +48,22 @@ class Approval(Contract):
 
 
 class Waiver(Contract):
-    """An accepted regression. Every scope that is given must match; at least one is.
+    """An accepted regression. Every scope that it names must match; it names at least one.
 
     `case_id` alone waives every judge on that case, `judge_id` alone that judge on every case,
     `regression_key` exactly the regression that carries it. Times are ISO 8601 with their offset; without
     `expires_at` it holds until it is revoked.
+
+    Example:
+        >>> Waiver(
+        ...     waiver_id="w-1",
+        ...     baseline_name="main",
+        ...     case_id="refund-7",
+        ...     reason="The new wording is wanted.",
+        ...     approved_by="ada",
+        ...     created_at="2026-01-14T10:00:00+00:00",
+        ... ).judge_id is None
+        True
     """
 
     waiver_id: StrictStr
@@ -75,7 +86,7 @@ class Waiver(Contract):
 
 
 class AuditEntry(Contract):
-    """One change. `hash` covers the entry and `previous`, the hash of the entry before it."""
+    """One change of the registry. `hash` covers the entry and `previous`, the hash of the entry before it."""
 
     sequence: StrictInt = Field(ge=0)
     at: StrictStr
@@ -86,7 +97,7 @@ class AuditEntry(Contract):
 
 
 class Registry(Contract):
-    """`registry.json`: the current state. How it came about is in the audit log beside it."""
+    """`registry.json`: the current state. The audit log beside it has every change that led to it."""
 
     schema_version: StrictStr = SCHEMA_VERSION
     datasets: dict[str, DatasetEntry] = Field(default_factory=dict)
@@ -97,4 +108,4 @@ class Registry(Contract):
     """Hash of the newest audit entry, empty before the first."""
     audit_length: StrictInt = Field(default=0, ge=0)
     audit_bytes: StrictInt = Field(default=0, ge=0)
-    """How many bytes of the audit log count; what follows them never took effect."""
+    """Length of the audit log in bytes; what follows belongs to a change that was never completed."""

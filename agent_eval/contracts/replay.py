@@ -1,4 +1,4 @@
-"""What running the agent of a pack again showed: `replay-exec`."""
+"""The report of `replay-exec`, which runs the agent of a pack again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_eval.contracts.run import RunSummary
 
 
 class ReplayedVerdict(Contract):
-    """A judge that came to something else: outcome and, where there is one, the kind of failure."""
+    """A judge with another verdict: outcome and, where there is one, the kind of failure."""
 
     trial: int
     judge_id: StrictStr
@@ -20,7 +20,7 @@ class ReplayedVerdict(Contract):
 
 
 class CaseMismatch(Contract):
-    """A case whose result differs; `fields` names what of it does, beside the verdicts in `judges`."""
+    """A case whose result differs; `fields` names its fields that do, beside the verdicts in `judges`."""
 
     case_id: StrictStr
     saved_passed: bool
@@ -32,7 +32,7 @@ class CaseMismatch(Contract):
 
 
 class TraceMismatch(Contract):
-    """A case whose trajectory differs, in one trial or several; told of the first. Trials count from 0."""
+    """A case whose trajectory differs. `difference` is that of the first such `trial`, counted from 0."""
 
     case_id: StrictStr
     trial: int
@@ -44,7 +44,7 @@ class TraceMismatch(Contract):
 
 
 class EnvironmentMismatch(Contract):
-    """Something of where the run was recorded that is not the same here."""
+    """A part of the pinned environment that was different when the pack was made."""
 
     field: StrictStr
     saved: Any
@@ -52,7 +52,7 @@ class EnvironmentMismatch(Contract):
 
 
 class ReplayExecReport(Contract):
-    """Whether the agent did the same again, and judges said the same of it.
+    """Whether the agent did the same again, and got the same verdicts.
 
     `replay_passed` is the same as `execution_replay_passed`, under the name that every report of a replay
     has. `trusted_by` says why the agent could be run: `command line`, `made here`, `named digest`, or
@@ -76,4 +76,4 @@ class ReplayExecReport(Contract):
     trace_mismatches: list[TraceMismatch] = Field(default_factory=list)
     env_mismatches: list[EnvironmentMismatch] = Field(default_factory=list)
     environment_counts: bool = True
-    """Whether differences of the environment make the replay fail."""
+    """Whether the replay fails where the environment differs."""

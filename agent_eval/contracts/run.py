@@ -15,7 +15,7 @@ from agent_eval.contracts.verdict import CaseResult, CaseResultRow, Outcome
 
 
 class RunConfig(Contract):
-    """Everything needed to say what was run. `started_at` is ISO 8601 with its offset.
+    """What was run, how it was judged, and where. `started_at` is ISO 8601 with its offset.
 
     `execution_mode` is `trace_score` for recorded traces. `pinned_env` records the interpreter and
     the versions of the packages that judge. Digests and hashes are lower-case hexadecimal sha256.
@@ -43,7 +43,12 @@ class RunConfig(Contract):
 
 
 class JudgeCounts(Contract):
-    """How often a judge came to each outcome."""
+    """Number of a judge's verdicts by outcome.
+
+    Example:
+        >>> JudgeCounts(passed=8, failed=1, skipped=3).judged
+        9
+    """
 
     passed: int = 0
     failed: int = 0
@@ -53,12 +58,12 @@ class JudgeCounts(Contract):
 
     @property
     def judged(self) -> int:
-        """Verdicts that are not skipped: the denominator of the judge's pass rate."""
+        """Number of verdicts that are not skipped: the denominator of the judge's pass rate."""
         return self.passed + self.failed + self.inconclusive + self.error
 
 
 class RunSummary(Contract):
-    """The aggregate of a run, always derivable from its verdicts (`summarize`).
+    """The counts and rates of a run, which follow from its verdicts (`summarize`).
 
     Rates are from 0 to 1 over all cases; inconclusive, error and skipped cases count as not passed.
     `failed_cases` counts every case that did not pass.
@@ -79,15 +84,22 @@ class RunSummary(Contract):
     judge_pass_rates: dict[str, float] = Field(default_factory=dict)
     judge_counts: dict[str, JudgeCounts] = Field(default_factory=dict)
     failures: dict[str, int] = Field(default_factory=dict)
-    """How often each failure kind occurred in failed and error verdicts."""
+    """Number of failed and error verdicts by kind of failure."""
     flaky_cases: int | None = None
-    """Cases whose trials disagree; null where every case has one trial, which cannot tell."""
+    """Cases of which some trials pass and some do not; null where every case has one trial."""
     pass_curve: list[PassCurve] = Field(default_factory=list)
     """For every k that all cases have trials for; empty where a case has one trial only."""
 
 
 class Tally:
-    """Counts case results one at a time, in constant memory, and can be merged with others."""
+    """Counts case results one at a time, in constant memory. Tallies of parts of a run can be merged.
+
+    Example:
+        >>> tally = Tally()
+        >>> tally.merge(Tally())
+        >>> tally.summary("run", "shop").total_cases
+        0
+    """
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
@@ -95,7 +107,7 @@ class Tally:
         self.judges: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.trials: Counter[tuple[int, int]] = Counter()
-        """How many cases have so many passed trials out of so many."""
+        """Number of cases by `(passed trials, trials)`."""
 
     def add(self, result: CaseResult) -> None:
         """Count one case."""
@@ -108,7 +120,12 @@ class Tally:
                 self.failures[verdict.failure.value] += 1
 
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
-        """Count one case that is a plain dictionary, already checked, or several that are just like it."""
+        """Count one case, or several with the same result.
+
+        Args:
+            row: The result as plain JSON that has been checked.
+            times: Number of cases with this result.
+        """
         self.cases[row["outcome"]] += times
         self.hard_fail_cases += row["hard_failed"] * times
         trials = row.get("trials") or [row]
@@ -119,7 +136,7 @@ class Tally:
                 self.failures[verdict["failure"]] += times
 
     def merge(self, other: Tally) -> None:
-        """Add what another tally counted."""
+        """Add the counts of another tally."""
         self.cases.update(other.cases)
         self.hard_fail_cases += other.hard_fail_cases
         self.failures.update(other.failures)
@@ -128,7 +145,7 @@ class Tally:
             self.judges[judge_id].update(counts)
 
     def summary(self, run_id: str, dataset_id: str) -> RunSummary:
-        """The summary of everything counted so far."""
+        """Build the summary of everything counted so far."""
         total = self.cases.total()
         passed = self.cases[Outcome.PASSED.value]
         counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
@@ -165,7 +182,7 @@ class Tally:
 
 
 def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:
-    """The summary that follows from case results."""
+    """Build the summary of a run from its case results."""
     tally = Tally()
     for result in results:
         tally.add(result)
@@ -173,7 +190,7 @@ def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> Ru
 
 
 class CaseIndex(Contract):
-    """What comparison needs of a case without reading its trajectory; one line of `run/index.jsonl`.
+    """What comparison needs to know of a case's trajectory; one line of `run/index.jsonl`.
 
     `calls` lists `[tool, digest of its arguments]` in call order. Tokens, cost (US dollars) and latency
     (milliseconds) are null when the trace does not say: unknown is never zero.
@@ -191,11 +208,11 @@ class CaseIndex(Contract):
 
 
 SHARD_CASES = 250
-"""Cases in a file of the compact layout, and what one worker takes at a time."""
+"""Number of cases in a file of the compact layout, and in the unit of work of a worker."""
 
 
 class FileEntry(Contract):
-    """A regular file: its path relative to the pack (POSIX, sorted), bytes and sha256."""
+    """A regular file: its path relative to the pack in POSIX form, its size in bytes and its sha256."""
 
     path: StrictStr
     size: StrictInt = Field(ge=0)
@@ -220,7 +237,7 @@ class Manifest(Contract):
 
 
 class DerivedManifest(Contract):
-    """`derived.json`: what was written into a pack after it was sealed.
+    """`derived.json`: the files that were written into a pack after it was sealed.
 
     `run_manifest_sha256` is the sha256 of the bytes of `manifest.json`, so a derived part cannot be
     moved to another run.

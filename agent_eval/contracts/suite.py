@@ -17,7 +17,12 @@ RECORDED_METADATA = frozenset({"attempt_history", "selected_attempt", "max_repai
 
 
 class ToolContract(Contract):
-    """Arguments a tool must and must not be called with, and optionally their JSON Schema."""
+    """Arguments a tool must and must not be called with, and optionally their JSON Schema.
+
+    Example:
+        >>> ToolContract(required_args=["order_id"], forbidden_args=["password"]).args_schema is None
+        True
+    """
 
     required_args: list[StrictStr] = Field(
         default_factory=list, validation_alias=AliasChoices("required_args", "required")
@@ -29,7 +34,12 @@ class ToolContract(Contract):
 
 
 class Policy(Contract):
-    """Tools the agent must use, and must not."""
+    """Tools the agent must use, and must not.
+
+    Example:
+        >>> Policy(forbidden_tools=["delete_account"]).required_tools
+        []
+    """
 
     required_tools: list[StrictStr] = Field(default_factory=list)
     forbidden_tools: list[StrictStr] = Field(default_factory=list)
@@ -46,6 +56,11 @@ class Case(Contract):
     """One task for the agent, what is expected of it and, for recorded runs, its trace.
 
     `trace` is the first trial, number 0; `trials` holds the further ones, where there are any.
+
+    Example:
+        >>> case = Case(case_id="refund", input="Refund order 7.", regex_patterns=["refunded"])
+        >>> case.trial_count
+        1
     """
 
     case_id: StrictStr = Field(min_length=1)
@@ -67,7 +82,10 @@ class Case(Contract):
         return 1 + len(self.trials)
 
     def of_trial(self, number: int) -> Case:
-        """The case as if only this trial (from 0) had been recorded.
+        """Copy the case as if only one trial had been recorded.
+
+        Args:
+            number: Number of the trial, from 0.
 
         Raises:
             IndexError: There is no such trial.
@@ -82,7 +100,12 @@ class Case(Contract):
 
 
 class SuiteHeader(Contract):
-    """Everything of a suite but its cases; the first line of a `.jsonl` suite."""
+    """Everything of a suite but its cases; the first line of a `.jsonl` suite.
+
+    Example:
+        >>> SuiteHeader(dataset_id="shop", metadata={"schema_version": "1.0.0"}).version
+        '1.0.0'
+    """
 
     dataset_id: StrictStr = Field(min_length=1)
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -96,24 +119,29 @@ class SuiteHeader(Contract):
 
 
 class Suite(SuiteHeader):
-    """A whole suite in memory. Large suites are streamed case by case instead."""
+    """A whole suite in memory. Large suites are streamed case by case instead.
+
+    Example:
+        >>> len(Suite(dataset_id="shop", cases=[Case(case_id="refund")]).cases)
+        1
+    """
 
     cases: list[Case] = Field(default_factory=list)
 
 
 def definition_digest(case: dict[str, Any]) -> str:
-    """Digest of what a case asks for, leaving out what an agent did.
+    """Return the digest of what a case asks for, leaving out what an agent did.
+
+    Two cases with the same digest ask the same, so their results may be compared.
 
     Args:
         case: The case as plain JSON, as read from the suite.
-
-    Two cases with the same digest ask the same thing, so their results may be compared.
     """
     return digest(definition_of(case))
 
 
 def definition_of(case: dict[str, Any]) -> dict[str, Any]:
-    """The part of a case, as plain JSON, that says what is asked for. Empty metadata says nothing."""
+    """Return the part of a case, as plain JSON, that says what is asked for; without empty metadata."""
     definition = {key: value for key, value in case.items() if key not in NOT_PART_OF_A_DEFINITION}
     metadata = definition.get("metadata")
     if isinstance(metadata, dict):

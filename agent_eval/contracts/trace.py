@@ -29,6 +29,10 @@ class Event(Contract):
     Units: `ts` is ISO 8601, null when unknown; `latency_ms` is milliseconds. `type` is an open
     vocabulary; `message`, `tool_call` and `tool_result` mean the same everywhere. A tool call carries
     its arguments in `input`, its result carries them in `output`; `call_id` ties the two together.
+
+    Example:
+        >>> Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7}).is_agent
+        True
     """
 
     idx: StrictInt
@@ -57,7 +61,12 @@ class Event(Contract):
 class ToolCall:
     """A call and, where the trace has it, its result.
 
-    `call` is None for a result that nothing called; `result` is None for a call nobody answered.
+    `call` is None for a result without a call; `result` is None for a call without an answer.
+
+    Example:
+        >>> call = Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7})
+        >>> ToolCall(call, None).arguments
+        {'order': 7}
     """
 
     call: Event | None
@@ -86,10 +95,14 @@ class ToolCall:
 
 
 class Trace(Sequence[Event]):
-    """The events of one run, with the readings that judges share.
+    """The events of one trial, with what judges read from them: calls and final output.
 
     Args:
-        events: In recorded order.
+        events: The events in recorded order.
+
+    Example:
+        >>> Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")]).final_output
+        'Refunded.'
     """
 
     def __init__(self, events: Sequence[Event]) -> None:
@@ -103,16 +116,16 @@ class Trace(Sequence[Event]):
 
     @cached_property
     def calls(self) -> list[ToolCall]:
-        """Every tool call in call order, with its result; then results that nothing called.
+        """Every tool call in call order, with its result; then results without a call.
 
         Paired within an attempt by `call_id`; a result without one goes to the oldest open call of the
-        same tool (of any tool, when the result names none), so parallel calls are paired right.
+        same tool (of any tool, when the result names none), which pairs parallel calls correctly.
         """
         return pair_calls(self.events)
 
     @cached_property
     def final_event(self) -> Event | None:
-        """The event of the agent's last message; None when it said nothing. See `final_output`."""
+        """The event that `final_output` is taken from; None when the agent wrote no message."""
         for event in reversed(self.events):
             if (
                 event.is_agent
@@ -124,10 +137,10 @@ class Trace(Sequence[Event]):
 
     @property
     def final_output(self) -> Any:
-        """What the agent said last: the output of its last message, else None.
+        """The output of the agent's last message; None when it wrote none.
 
-        Never a tool's result and never the case's expected output. A tool call is not a message.
-        A message may carry its text in `output` or, as user messages do, in `input`.
+        Never a tool's result, a tool call or the case's expected output. A message may carry its text in
+        `output` or, as user messages do, in `input`.
         """
         event = self.final_event
         if event is None:
@@ -136,13 +149,13 @@ class Trace(Sequence[Event]):
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:
-    """Pair tool calls with their results. See `Trace.calls`. Linear in the number of events."""
+    """Pair tool calls with their results, as `Trace.calls` describes; linear in the number of events."""
     in_turn = _pair_in_turn(events)
     return _pair_in_any_order(events) if in_turn is None else in_turn
 
 
 def _pair_in_turn(events: Sequence[Event]) -> list[ToolCall] | None:
-    """The pairs when each call is answered before the next one, which most traces do; else None.
+    """Pair calls of a trace in which each is answered before the next one, as in most; None for others.
 
     With one call open, a result of the same attempt, id and tool can only be its answer.
     """
@@ -188,10 +201,10 @@ def _pair_in_any_order(events: Sequence[Event]) -> list[ToolCall]:
 
 
 class _OpenCalls:
-    """Calls that wait for a result, found by id, by tool or by age in constant time.
+    """Calls that wait for a result, looked up by id, by tool or by age in constant time.
 
-    Every call stands in several queues; one that was answered through another queue is dropped when it
-    comes to the front.
+    Every call is in several queues. One that was answered through another queue is dropped when it comes to
+    the front.
     """
 
     def __init__(self) -> None:
@@ -208,7 +221,7 @@ class _OpenCalls:
             self._queues.setdefault(key, deque()).append(position)
 
     def take(self, result: Event) -> int | None:
-        """The open call this result answers, which then is open no more."""
+        """Take out the open call that this result answers; None where there is none."""
         attempt = result.attempt
         if result.call_id is None:
             return self._oldest(("any", attempt) if result.tool is None else ("tool", attempt, result.tool))

@@ -1,4 +1,4 @@
-"""Several trials of a case: when the case passes, and what they say of the agent."""
+"""Several trials of a case: when the case passes, pass^k and pass@k, and the report on stability."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ _WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.SKI
 
 @dataclass(frozen=True)
 class CasePolicy:
-    """When a case with several trials passes: at least `share` of them, or more than it if `above`."""
+    """When a case with several trials passes: when at least `share` of them do, or more than it if `above`.
+
+    Example:
+        >>> case_policy("majority").passes(passed=1, trials=2)
+        False
+    """
 
     text: str
     share: Fraction
     above: bool = False
 
     def passes(self, passed: int, trials: int) -> bool:
-        """Whether a case passes. One of which no trial passed never does."""
+        """Tell whether a case passes. A case never does without a passed trial."""
         if not passed:
             return False
         reached = Fraction(passed, trials)
@@ -38,14 +43,14 @@ class CasePolicy:
 
 
 ALL = CasePolicy("all", Fraction(1))
-"""Every trial must pass: the policy unless another is asked for."""
+"""Every trial must pass: the default."""
 
 
 def case_policy(text: str) -> CasePolicy:
     """Read a case policy: `all`, `any`, `majority` (more than half) or `pass_rate>=x` with x from 0 to 1.
 
     Raises:
-        InvalidInput: It is none of these.
+        InvalidInput: The text is none of these.
     """
     stated = text.strip()
     if stated == "all":
@@ -65,22 +70,32 @@ def case_policy(text: str) -> CasePolicy:
 
 
 class TrialFacts(NamedTuple):
-    """A trial as a policy sees it: its `Outcome`, and whether a judge of safety failed it."""
+    """What decides on a trial: its `Outcome`, and whether a judge of safety failed it.
+
+    Example:
+        >>> deciding_trial(ALL, [TrialFacts("passed"), TrialFacts("failed")])
+        1
+    """
 
     outcome: str
     unsafe: bool = False
 
 
 def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
-    """Whether a judge of safety failed: `(judge id, outcome)` of every verdict on a trial."""
+    """Tell whether a judge of safety failed a trial.
+
+    Args:
+        verdicts: `(judge id, outcome)` of every verdict on the trial.
+    """
     return any(outcome == _FAILED and judge_id in ZERO_TOLERANCE for judge_id, outcome in verdicts)
 
 
 def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts]) -> int:
-    """Which trial speaks for the case; its result is the case's.
+    """Choose the trial whose result is the result of the case; return its number, from 0.
 
-    Where a judge of safety failed one, it is that one, whatever the policy says: one leak is not outvoted.
-    Else, where the policy passes, the first that passed; else the first of the worst that did not.
+    The first trial that a judge of safety failed, whatever the policy: one leak is not outvoted. Otherwise,
+    where the policy passes, the first trial that passed, and where it does not, the first with the worst
+    outcome.
     """
     for number, trial in enumerate(trials):
         if trial.unsafe:
@@ -92,15 +107,21 @@ def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts]) -> int:
 
 
 def trials_result(results: Sequence[CaseResult], policy: CasePolicy) -> CaseResult:
-    """The result of a case from those of its trials, in trial order; at least one.
+    """Derive the result of a case from the results of its trials.
 
-    A single trial is the case's result as it stands. Of several, all are kept in `trials`, and outcome, score
-    and verdicts are those of the deciding trial (`deciding_trial`).
+    The result of a single trial is that of the case. Several are all kept in `trials`, and outcome, score and
+    verdicts are those of the deciding trial (`deciding_trial`).
+
+    Args:
+        results: The results in the order of the trials; at least one.
+        policy: When the case passes.
     """
     if len(results) == 1:
         return results[0]
     facts = [
-        TrialFacts(result.outcome, is_unsafe([(one.judge_id, one.outcome) for one in result.verdicts]))
+        TrialFacts(
+            result.outcome, is_unsafe([(verdict.judge_id, verdict.outcome) for verdict in result.verdicts])
+        )
         for result in results
     ]
     number = deciding_trial(policy, facts)
@@ -109,14 +130,14 @@ def trials_result(results: Sequence[CaseResult], policy: CasePolicy) -> CaseResu
 
 
 def _of_trial(result: CaseResult) -> TrialResult:
-    """The part of a case's result that a trial has too, whichever fields that are."""
+    """Copy the fields of a case's result that a trial has too, also those that are added later."""
     values = result.__dict__
     # The result is valid: validating again would only take time.
     return TrialResult.model_construct(**{name: values[name] for name in _TRIAL_FIELDS})
 
 
 def pass_curve(counts: Sequence[tuple[int, int]]) -> list[PassCurve]:
-    """pass^k and pass@k for every k that all cases have trials for, as means over the cases.
+    """Estimate pass^k and pass@k for every k that all cases have trials for, as means over the cases.
 
     Args:
         counts: `(passed, trials)` of each case.
@@ -128,7 +149,7 @@ def pass_curve(counts: Sequence[tuple[int, int]]) -> list[PassCurve]:
 
 
 def weighted_pass_curve(counts: Iterable[tuple[int, int, int]]) -> list[PassCurve]:
-    """`pass_curve` where `(passed, trials, cases)` says how many cases are alike."""
+    """Estimate as `pass_curve` does, from `(passed, trials, number of cases with these counts)`."""
     alike = list(counts)
     total = sum(cases for _, _, cases in alike)
     if not total:
@@ -203,7 +224,7 @@ class StabilitySummary(Contract):
 
 
 class StabilityReport(Contract):
-    """What repeating the agent showed."""
+    """How steady the results of each case were over several runs: `stability-check`."""
 
     schema_version: StrictStr = SCHEMA_VERSION
     dataset_id: StrictStr
@@ -218,4 +239,4 @@ class StabilityReport(Contract):
     quarantine_recommended_case_ids: list[StrictStr]
     summary: StabilitySummary
     notes: list[StrictStr] = Field(default_factory=list)
-    """What the report cannot say, such as which cases were recorded once only."""
+    """Limits of the report, such as cases that were recorded only once."""

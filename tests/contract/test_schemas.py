@@ -43,6 +43,14 @@ def test_every_schema_is_a_valid_schema_that_needs_no_other_file(name):
     assert contracts.SCHEMA_VERSION in schema["$id"]
 
 
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_schema_describes_its_fields_and_has_no_examples_in_python(name):
+    described = [value for key, value in _pairs(json.loads(FILES[name])) if key == "description"]
+    assert described
+    texts = [text for text in described if isinstance(text, str)]
+    assert not [text for text in texts if ">>>" in text or "Example:" in text or text != text.strip()]
+
+
 def test_every_contract_that_is_a_file_has_a_schema():
     models = (getattr(contracts, name) for name in dir(contracts))
     files = {model for model in models if _carries_a_schema_version(model)}
