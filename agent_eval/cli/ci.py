@@ -47,7 +47,7 @@ def ci(**values: Any) -> int:
 
     from agent_eval.ci.inputs import INPUTS
     from agent_eval.ci.job import run_job
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
 
     hide_environment()
     given = {}

@@ -26,7 +26,7 @@ def rejudge(output_format: str, **values: Any) -> None:
 
     from agent_eval.operations.rejudge import RejudgeRequest
     from agent_eval.operations.rejudge import rejudge as judge_anew
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
 
     hide_environment()
@@ -68,7 +68,7 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
     Repeats the agent when one is given; else it takes the trials that the suite has recorded.
     """
     from agent_eval.operations.stability import StabilityRequest
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import stability_text
 
     hide_environment()

@@ -23,7 +23,7 @@ def replay_exec(output_format: str, **values: Any) -> int:
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.replay import ReplayExecRequest
     from agent_eval.operations.replay import replay_exec as run_again
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import replay_exec_text
 
     hide_environment()

@@ -32,7 +32,7 @@ def run(output_format: str, **values: Any) -> int:
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.config.spec import RunSpec
     from agent_eval.operations.run import run_suite
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
 
     hide_environment()
@@ -76,7 +76,7 @@ def run_loop(output_format: str, **values: Any) -> int:
     --resume does the rest. Exits 0 when everything was evaluated, whatever the verdicts.
     """
     from agent_eval.config.spec import RunSpec
-    from agent_eval.processes.child import hide_environment
+    from agent_eval.processes.privacy import hide_environment
 
     hide_environment()
     spec = _with_stated_commit(RunSpec(**specified(values)))

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-
-
-class GateStatus(StrEnum):
-    """The outcome of the gate."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    INCONCLUSIVE = "inconclusive"
-    NO_BASELINE = "no-baseline"
-    """A first run: there is nothing to compare with, and no absolute rule is set."""
+from agent_eval.contracts.verdict import GateStatus
 
 
 class Thresholds(Contract):

@@ -35,6 +35,16 @@ class Outcome(StrEnum):
     """The case could not be judged: the agent crashed, the judge raised, the output is missing."""
 
 
+class GateStatus(StrEnum):
+    """The outcome of the gate."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+    NO_BASELINE = "no-baseline"
+    """A first run: there is nothing to compare with, and no absolute rule is set."""
+
+
 # A look-up of a member in its class takes longer than what is done with it below.
 _PASSED, _SKIPPED = Outcome.PASSED, Outcome.SKIPPED
 _FAILURES = (Outcome.FAILED, Outcome.ERROR)

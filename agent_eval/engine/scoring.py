@@ -14,7 +14,6 @@ from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import Standing
 from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
-from agent_eval.engine.workers import usable_processors
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
@@ -131,7 +130,12 @@ def _outcomes(
 
 
 def _default_processes(shards: int) -> int:
-    return max(1, min(usable_processors(), MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS))
+    worth = min(MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS)
+    if worth <= 1:
+        return 1
+    from agent_eval.engine.workers import usable_processors  # all about processes, which few suites need
+
+    return min(usable_processors(), worth)
 
 
 @dataclass(slots=True)

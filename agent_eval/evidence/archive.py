@@ -16,7 +16,7 @@ from agent_eval.evidence.attachments import artifact_line, in_order
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.rows import parse_json
-from agent_eval.evidence.sources import DirectorySource, invalid_pack
+from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
@@ -79,7 +79,7 @@ def open_bundle(
         archive.close()
         remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
         raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
-    return {prefix.rstrip("/"): open_pack(archive, prefix=prefix) for prefix in prefixes}
+    return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix)) for prefix in prefixes}
 
 
 def _prefixes(archive: ZipArchive) -> Iterator[str]:

@@ -18,8 +18,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.rows import parse_lines
 from agent_eval.evidence.sources import invalid_pack
-from agent_eval.storage.archive import check_member_name, same_place
-from agent_eval.storage.files import safe_name
+from agent_eval.storage.files import check_member_name, safe_name, same_place
 from agent_eval.storage.json import dumps
 
 MAX_ARTIFACT_BYTES = 256 << 10

@@ -17,9 +17,8 @@ from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.sources import DirectorySource
 from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, RUN_PARTS, Seal, read_seal
-from agent_eval.storage.archive import check_member_name, same_place
 from agent_eval.storage.atomic import write_file, writing_failed
-from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 from agent_eval.storage.json import Limits, dumps, read_json
 
 _MANIFEST_LIMITS = Limits(max_bytes=MAX_MANIFEST_BYTES)

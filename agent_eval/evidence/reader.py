@@ -27,13 +27,12 @@ from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import ArtifactReader
 from agent_eval.evidence.row_cache import KeptIndex, KeptResult, KeptResults, LeanIndex, Rows, RowsById
 from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
-from agent_eval.evidence.sources import ArchiveSource, DirectorySource, PackSource, invalid_pack
+from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
-from agent_eval.storage.archive import ZipArchive
 from agent_eval.storage.json import dumps
 
 
-def open_pack(where: Path | ZipArchive | PackSource, *, prefix: str = "") -> Pack:
+def open_pack(where: Path | PackSource) -> Pack:
     """Open and verify a pack.
 
     Checked are: both manifests; that exactly the listed files are there, regular, reached without
@@ -42,16 +41,12 @@ def open_pack(where: Path | ZipArchive | PackSource, *, prefix: str = "") -> Pac
     them. Trajectories are hashed here and read again, and hashed again, when asked for.
 
     Args:
-        where: The pack's directory, an archive that holds it, or another source of its files.
-        prefix: For an archive: the path of the pack within it, empty or ending in a slash.
+        where: The pack's directory, or another source of its files, such as `ArchiveSource`.
 
     Raises:
         InvalidPack: Naming the file and what is wrong with it.
     """
-    if isinstance(where, ZipArchive):
-        source: PackSource = ArchiveSource(where, prefix)
-    else:
-        source = DirectorySource(where) if isinstance(where, Path) else where
+    source = DirectorySource(where) if isinstance(where, Path) else where
     with source.shared(), without_collection():
         seal = read_seal(source)
         contents = _Contents(source.name, seal.manifest)

@@ -9,11 +9,14 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence.layout import ATTESTATIONS, COMPARE
-from agent_eval.storage.archive import ZipArchive, check_member_name
+from agent_eval.storage.files import check_member_name
+
+if TYPE_CHECKING:
+    from agent_eval.storage.archive import ZipArchive
 
 MAX_FILE_BYTES = 1 << 30
 """No file of a pack that is held in memory may be larger."""

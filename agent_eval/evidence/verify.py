@@ -16,8 +16,7 @@ from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.rows import first_problem, parse_json
 from agent_eval.evidence.sources import MAX_FILE_BYTES, Content, PackSource, invalid_pack, read_limited
-from agent_eval.storage.archive import check_member_name, same_place
-from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 
 MAX_MANIFEST_BYTES = 256 << 20
 _READABLE_MAJOR = "1."

@@ -21,6 +21,7 @@ JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referenci
 # Forty hexadecimal digits, or sixty-four in a repository that uses sha256.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_BYTES = 16 << 20
+_STATED_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
 def pinned_environment() -> dict[str, Any]:
@@ -37,9 +38,12 @@ def pinned_environment() -> dict[str, Any]:
 
 def _version(package: str) -> str | None:
     try:
-        return metadata.version(package)
+        described = metadata.distribution(package).read_text("METADATA") or ""
     except metadata.PackageNotFoundError:
         return None
+    # `metadata.version` parses the description as well, a whole README: six times the work.
+    found = _STATED_VERSION.search(described)
+    return found[1] if found else metadata.version(package)
 
 
 def git_commit(start: Path) -> str | None:

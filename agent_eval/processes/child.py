@@ -13,13 +13,11 @@ Each child runs under a supervisor process (`supervisor`), which ends the child'
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import select
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -175,22 +173,6 @@ def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -
     """
     passed_on = PASSED_ON.union(names)
     return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
-
-
-_PR_SET_DUMPABLE = 4
-
-
-def hide_environment() -> None:
-    """Make `/proc/<pid>/environ` and the memory of this process unreadable for its children.
-
-    A child gets an environment of its own (`allowed_environment`), but a process of the same user could read
-    this program's, tokens included. Linux refuses that for a process that is not dumpable (prctl(2)), except
-    to processes with CAP_SYS_PTRACE, CAP_SYS_ADMIN or CAP_PERFMON, which root in a container usually lacks.
-    Does nothing on other systems.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _no_resources(error: OSError) -> NotEvaluable:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import stat
 import struct
 import tempfile
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,13 +22,10 @@ from typing import IO
 
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.atomic import new_file
-from agent_eval.storage.files import open_regular
+from agent_eval.storage.files import check_member_name, open_regular, same_place
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _LEVEL = 6
-_DRIVE = re.compile(r"[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LONGEST_NAME = 1024
 _HARMLESS = 1 << 20
 """Declared size of a member up to which its compression ratio is not checked."""
 _IN_MEMORY = 16 << 20
@@ -253,31 +248,6 @@ class ZipArchive:
             yield
         except damaged as error:
             raise _untrusted(self.source, f"{problem}: {error}") from error
-
-
-def check_member_name(name: str) -> str | None:
-    """Say what is wrong with a name as a relative POSIX path that is valid on every system; None if nothing.
-
-    Example:
-        >>> check_member_name("cases/refund.json"), check_member_name("../secret")
-        (None, "has an empty part, '.' or '..'")
-    """
-    if not name or len(name) > _LONGEST_NAME:
-        return "is empty or too long"
-    if name.startswith("/") or _DRIVE.match(name):
-        return "is absolute"
-    if "\\" in name:
-        return "has a backslash"
-    if _CONTROL.search(name) or not name.isprintable():
-        return "has characters that cannot be printed"
-    if any(part in ("", ".", "..") for part in name.split("/")):
-        return "has an empty part, '.' or '..'"
-    return None
-
-
-def same_place(name: str) -> str:
-    """Return a key that is equal for names of the same file where case or Unicode composition is ignored."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _refuse_to_write(out: Path, problem: str) -> InvalidInput:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import stat
+import unicodedata
 from io import BufferedReader
 from pathlib import Path
 
@@ -20,6 +21,9 @@ _CHUNK = 1 << 20
 _OPEN_FILES = (Path("/dev/fd"), Path("/proc/self/fd"))
 _STDIN = Path("/dev/stdin")
 _BAD_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO, errno.EINVAL)
+_DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST_NAME = 1024
 
 
 def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
@@ -146,6 +150,31 @@ def safe_name(identifier: str) -> str:
 def _is_reserved(name: str) -> bool:
     """Whether a plain name has another meaning: a device, or the hashed name of another identifier."""
     return name.endswith(".") or bool(_RESERVED.match(name)) or bool(_ENDS_LIKE_A_HASH.search(name))
+
+
+def check_member_name(name: str) -> str | None:
+    """Say what is wrong with a name as a relative POSIX path that is valid on every system; None if nothing.
+
+    Example:
+        >>> check_member_name("cases/refund.json"), check_member_name("../secret")
+        (None, "has an empty part, '.' or '..'")
+    """
+    if not name or len(name) > _LONGEST_NAME:
+        return "is empty or too long"
+    if name.startswith("/") or _DRIVE.match(name):
+        return "is absolute"
+    if "\\" in name:
+        return "has a backslash"
+    if _CONTROL.search(name) or not name.isprintable():
+        return "has characters that cannot be printed"
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        return "has an empty part, '.' or '..'"
+    return None
+
+
+def same_place(name: str) -> str:
+    """Return a key that is equal for names of the same file where case or Unicode composition is ignored."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def sha256_bytes(data: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -133,6 +132,8 @@ def _literal(form: bytes) -> bytes:
 
 
 def _forms(secret: str) -> Iterable[bytes]:
+    import html  # its table of names is made on import; most runs have no secrets
+
     texts = {secret, secret.strip()}
     texts |= {line for line in map(str.strip, secret.splitlines()) if _OPAQUE_LINE.fullmatch(line)}
     for text in texts:

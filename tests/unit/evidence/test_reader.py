@@ -68,7 +68,7 @@ def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> N
     files = [(path.relative_to(tmp_path).as_posix(), path) for path in root.rglob("*") if path.is_file()]
     write_zip(files, tmp_path / "p.zip")
     archive = ZipArchive(tmp_path / "p.zip", source="p.zip")
-    packed, plain = open_pack(archive, prefix="p/"), open_pack(root)
+    packed, plain = open_pack(sources.ArchiveSource(archive, "p/")), open_pack(root)
     assert packed.name == "p.zip: p"
     assert packed.manifest_sha256 == plain.manifest_sha256
     assert packed.results() == plain.results()

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.errors import InvalidInput, StorageError
-from agent_eval.storage.archive import ArchiveLimits, ZipArchive, check_member_name, write_zip
+from agent_eval.storage.archive import ArchiveLimits, ZipArchive, write_zip
+from agent_eval.storage.files import check_member_name
 
 
 def zip_of(*members: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 CODE = """
 import ctypes
-from agent_eval.processes.child import hide_environment
+from agent_eval.processes.privacy import hide_environment
 PR_GET_DUMPABLE = 3
 before = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
 hide_environment()
