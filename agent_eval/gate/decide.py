@@ -1,7 +1,8 @@
-"""The gate by policy: pass, fail or inconclusive, decided in a fixed order.
+"""The decision of the gate, by policy or by thresholds alone: passed, failed or inconclusive.
 
-Integrity → zero-tolerance judges → explicit thresholds → regression test → non-inferiority. The first step
-that fails decides; without a failure the last step says whether it passed or nobody can tell.
+A policy takes five steps in this order: integrity → zero-tolerance judges → thresholds → regression test →
+non-inferiority. The first step that fails decides. Without a failure the decision is inconclusive where a
+step is, and passed where none is.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ def decide_by_policy(
     """Decide on a candidate that was compared with a baseline, by a policy.
 
     Args:
-        comparison: From `compare`, perhaps read back from a file.
-        policy: From `gate.yml`, or a preset: `GatePolicy(preset="release")`.
+        comparison: Result of `compare`, also one that was read from a file.
+        policy: Policy from `gate.yml`, or a preset: `GatePolicy(preset="release")`.
         generated_at: ISO 8601 time with its offset; expiries are held against it.
         thresholds: Rules from flags, which override those of the policy one by one.
         comparison_sha256: Digest of the file the comparison was read from.
-        waivers: Of the baseline; expired and revoked ones excuse nothing.
+        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
 
     Raises:
         InvalidInput: The comparison contradicts itself.
@@ -66,28 +67,28 @@ def decide_by_policy(
     counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids)
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = apply_rules(merged, counted)
-    taken = _take_steps(comparison, policy, excuses, rules, evidence)
+    decided = _decided_steps(comparison, policy, excuses, rules, evidence)
     decision = decision_of(
         merged,
         rules,
         counted,
-        status=status_of(taken),
+        status=status_of(decided),
         generated_at=generated_at,
         candidate=comparison.candidate,
         baseline=comparison.baseline,
         comparison_sha256=comparison_sha256,
     )
-    return _in_full(decision, policy, taken, evidence, excuses)
+    return _with_policy(decision, policy, decided, evidence, excuses)
 
 
-def _take_steps(
+def _decided_steps(
     comparison: Comparison,
     policy: GatePolicy,
     excuses: Excuses,
     rules: Sequence[RuleResult],
     evidence: GateEvidence,
 ) -> list[GateStep]:
-    """All steps, in the order in which they decide."""
+    """Take every step, in the order in which they decide."""
     return [
         steps.integrity(comparison, excuses, policy),
         steps.zero_tolerance(comparison, excuses, policy),
@@ -97,22 +98,22 @@ def _take_steps(
     ]
 
 
-def _in_full(
+def _with_policy(
     decision: GateDecision,
     policy: GatePolicy,
-    taken: list[GateStep],
+    decided: list[GateStep],
     evidence: GateEvidence,
     excuses: Excuses,
 ) -> GateDecision:
-    """A decision by thresholds with what only a policy has to say."""
-    failed = [step.message for step in taken if step.status == "failed" and step.name != "thresholds"]
+    """Add the fields that only a decision by policy has."""
+    failed = [step.message for step in decided if step.status == "failed" and step.name != "thresholds"]
     undecided = decision.gate_status is GateStatus.INCONCLUSIVE
-    told = decision.model_copy(
+    extended = decision.model_copy(
         update={
             "failures": [*decision.failures, *failed],
             "blocks": decision.blocks or (undecided and policy.blocks_on_inconclusive),
             "preset": policy.preset,
-            "steps": taken,
+            "steps": decided,
             "evidence": evidence,
             "waivers": excuses.applied,
             "expired": excuses.expired,
@@ -120,19 +121,24 @@ def _in_full(
             "quarantined_case_ids": sorted(excuses.quarantined),
         }
     )
-    return told.model_copy(update={"explanation": explain(told)})
+    return extended.model_copy(update={"explanation": explain(extended)})
 
 
-def status_of(taken: Sequence[GateStep]) -> GateStatus:
-    """What the steps amount to: failed, else inconclusive, else passed."""
-    said = {step.status for step in taken}
-    if "failed" in said:
+def status_of(decided: Sequence[GateStep]) -> GateStatus:
+    """Combine the steps of a decision: failed if any is, else inconclusive if any is, else passed."""
+    statuses = {step.status for step in decided}
+    if "failed" in statuses:
         return GateStatus.FAILED
-    return GateStatus.INCONCLUSIVE if "inconclusive" in said else GateStatus.PASSED
+    return GateStatus.INCONCLUSIVE if "inconclusive" in statuses else GateStatus.PASSED
 
 
 def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresholds:
-    """The rules of a policy with those that a flag sets in their place."""
+    """Copy the thresholds of a policy, with those of `override` in place of its own.
+
+    Args:
+        stated: Thresholds of the policy.
+        override: Thresholds from flags; a rule that it does not set keeps the limit of the policy.
+    """
     if override is None:
         return stated
     flags = {name: getattr(override, name) for name in Thresholds.model_fields}
@@ -140,11 +146,11 @@ def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresho
 
 
 def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
-    """A policy from a file's content.
+    """Build a policy from the content of a file.
 
     Args:
         values: The parsed file.
-        source: What to call the file in an error.
+        source: Name of the file for error messages.
 
     Raises:
         InvalidInput: An unknown key (names the nearest one), or a value out of range.
@@ -163,8 +169,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
     except ValidationError as error:
         first = error.errors()[0]
         raise _invalid(source, ".".join(str(step) for step in first["loc"]), first["msg"]) from None
-    for place, held in enumerate(policy.quarantine):
-        _check_expiry(held, f"quarantine.{place}.expires_at", source)
+    for place, entry in enumerate(policy.quarantine):
+        _check_expiry(entry, f"quarantine.{place}.expires_at", source)
     return policy
 
 
@@ -176,10 +182,10 @@ def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place:
             raise _invalid(source, f"{place}{name}", f"there is no such key{hint}")
 
 
-def _check_expiry(held: Quarantine, field: str, source: str) -> None:
-    if held.expires_at is not None:
+def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
+    if entry.expires_at is not None:
         try:
-            instant(held.expires_at)
+            instant(entry.expires_at)
         except ValueError as error:
             raise _invalid(source, field, str(error)) from None
 
@@ -194,13 +200,13 @@ def _invalid(source: str, field: str, problem: str) -> InvalidInput:
 
 
 def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
-    """Thresholds from flags or a file; a rule that is not named, or None, is not set.
+    """Build thresholds from flags or a file; a rule that is left out, or None, is not set.
 
     Raises:
         UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
     """
-    given = {name: value for name, value in values.items() if value is not None}
-    unknown = sorted(given.keys() - Thresholds.model_fields.keys())
+    limits = {name: value for name, value in values.items() if value is not None}
+    unknown = sorted(limits.keys() - Thresholds.model_fields.keys())
     if unknown:
         raise UsageError(
             f"there is no rule called {unknown[0]!r}",
@@ -208,10 +214,10 @@ def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
             field=unknown[0],
         )
     try:
-        return Thresholds.model_validate(given)
+        return Thresholds.model_validate(limits)
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
-        raise _bad_threshold(field, given[field]) from None
+        raise _bad_threshold(field, limits[field]) from None
 
 
 def decide(
@@ -228,11 +234,11 @@ def decide(
     the compared cases. With no case compared none of the others can hold.
 
     Args:
-        comparison: From `compare`, perhaps read back from a file.
+        comparison: Result of `compare`, also one that was read from a file.
         thresholds: At least one rule.
         generated_at: ISO 8601 time that the decision carries.
         comparison_sha256: Digest of the file the comparison was read from.
-        waivers: Of the baseline; a waived case does not count as regressed or newly hard-failed.
+        waivers: Waivers of the baseline; a waived case does not count as regressed or newly hard-failed.
 
     Raises:
         UsageError: No rule is set, or a threshold is no number.
@@ -242,7 +248,7 @@ def decide(
     _check(thresholds)
     if not thresholds.any_set:
         raise UsageError(
-            "the gate has no rule, so it cannot say yes or no",
+            "the gate has no rule, so it cannot decide",
             remedy=f"Set at least one of {', '.join(rule.flag for rule in RULES)}.",
         )
     excuses = Excuses()
@@ -305,7 +311,7 @@ def decision_of(
     baseline: RunReference | None,
     comparison_sha256: str | None,
 ) -> GateDecision:
-    """A decision with the given status, its numbers filled in from what was measured.
+    """Build a decision with this status, and with the numbers that were measured.
 
     More than six parameters: they are the fields of the decision that differ between the ways to reach one.
     """
@@ -330,7 +336,7 @@ def decision_of(
 
 
 def decision_time(generated_at: str) -> datetime:
-    """The time of a decision, against which expiries are held.
+    """Read the time of a decision, with which expiries are compared.
 
     Raises:
         UsageError: It names no point in time.
@@ -346,7 +352,7 @@ def decision_time(generated_at: str) -> datetime:
 
 
 def _check(thresholds: Thresholds) -> None:
-    """Refuse what is no number: a model can be built without validation, and NaN beats every rule."""
+    """Refuse limits that are no numbers: a model can be built unvalidated, and NaN would pass every rule."""
     for name in Thresholds.model_fields:
         value = getattr(thresholds, name)
         if value is not None and not isfinite(value):

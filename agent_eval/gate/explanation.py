@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.comparison.facts import cut
-from agent_eval.contracts import GateDecision, GateEvidence, GateStatus, TrialEvidence
+from agent_eval.contracts import ExpiredExcuse, GateDecision, GateEvidence, GateStatus, TrialEvidence
 from agent_eval.gate.paired import CASES
 from agent_eval.text.numbers import beside, count, margin, verb
 
@@ -13,8 +13,9 @@ NAME_LIMIT = 60
 
 
 def explain(decision: GateDecision) -> list[str]:
-    """At most nine lines for `agent-eval gate`, which adds where the decision is; empty for a decision by
-    thresholds alone.
+    """Explain a decision in at most nine lines; `agent-eval gate` adds where the decision was written.
+
+    Empty for a decision by thresholds alone.
     """
     evidence = decision.evidence
     if evidence is None:
@@ -46,21 +47,21 @@ def _headline(decision: GateDecision) -> str:
         word += " and blocks" if decision.blocks else " (a warning, does not block)"
     deciding = [step for step in decision.steps if step.status in ("failed", "inconclusive")]
     why = deciding[0] if deciding else decision.steps[-1]
-    said = "" if why.status == "failed" else f" {why.message}"
-    return f"{word}, preset {decision.preset}: {why.name}.{said}"
+    sentence = "" if why.status == "failed" else f" {why.message}"
+    return f"{word}, preset {decision.preset}: {why.name}.{sentence}"
 
 
 def _change(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
-    said = f"passed {evidence.baseline_passed} -> {evidence.candidate_passed} of {evidence.compared}"
+    passed = f"passed {evidence.baseline_passed} -> {evidence.candidate_passed} of {evidence.compared}"
     interval = "Tango interval"
     if evidence.trials is not None:
         before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
-        said += f", trials {before:.1%} -> {now:.1%}"
+        passed += f", trials {before:.1%} -> {now:.1%}"
         interval = "interval, standard error clustered by case,"
     return (
-        f"{said}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
+        f"{passed}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
         f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
         f"margin {margin(evidence.margin)}"
     )
@@ -89,7 +90,7 @@ _PERMUTATIONS = {
 
 
 def trial_numbers(trials: TrialEvidence) -> str:
-    """How many trials a case has: `4`, `3 to 4`, or `1 -> 4` where the runs differ."""
+    """Format the number of trials of a case: `4`, `3 to 4`, or `1 -> 4` where the runs differ."""
     before = _range(trials.baseline_fewest, trials.baseline_most)
     now = _range(trials.candidate_fewest, trials.candidate_most)
     return before if before == now else f"{before} -> {now}"
@@ -103,15 +104,15 @@ def _judges(evidence: GateEvidence) -> str:
     judges = [judge for judge in evidence.judges if judge.judge_id != CASES]
     if not judges:
         return ""
-    shown = sorted(judges, key=lambda judge: judge.p_value)[:JUDGES_SHOWN]
+    listed = sorted(judges, key=lambda judge: judge.p_value)[:JUDGES_SHOWN]
     worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
-    said = [
+    clauses = [
         f"{cut(judge.judge_id, NAME_LIMIT)} {judge.regressed} {worse}, {judge.fixed} {better}, "
         f"p={judge.p_value:.3g}{' (significant)' if judge.significant else ''}"
-        for judge in shown
+        for judge in listed
     ]
-    more = f"; {len(judges) - len(shown)} more" if len(judges) > len(shown) else ""
-    return f"judges: {'; '.join(said)}{more}"
+    more = f"; {len(judges) - len(listed)} more" if len(judges) > len(listed) else ""
+    return f"judges: {'; '.join(clauses)}{more}"
 
 
 def _power(decision: GateDecision, evidence: GateEvidence) -> str:
@@ -127,7 +128,7 @@ def _power(decision: GateDecision, evidence: GateEvidence) -> str:
 
 
 def trials_needed(evidence: GateEvidence) -> int:
-    """Trials of each case that settle about as much as `cases_needed` cases with those there are."""
+    """Compute how many trials of each case settle about as much as `cases_needed` cases would."""
     times = -(-(evidence.cases_needed or 0) // max(1, evidence.paired))
     return times * (1 if evidence.trials is None else evidence.trials.candidate_most)
 
@@ -148,24 +149,26 @@ def _waivers(decision: GateDecision) -> str:
 
 
 def expired(decision: GateDecision) -> str:
-    """What is over and so excuses nothing any more, in a line; empty where that concerns no case."""
-    said = [
-        f"{'quarantine' if one.waiver_id is None else f'waiver {cut(one.waiver_id, NAME_LIMIT)}'} of "
-        f"{cut(one.case_ids[0], NAME_LIMIT)}{f' and {len(one.case_ids) - 1} more' * (len(one.case_ids) > 1)} "
-        f"ended {one.expires_at}"
-        for one in decision.expired[:WAIVERS_SHOWN]
-    ]
-    more = len(decision.expired) - len(said)
-    return f"counting again: {'; '.join(said)}{f'; {more} more' if more else ''}" if said else ""
+    """Name the waivers and quarantines that have expired, in a line; empty where that concerns no case."""
+    clauses = [_ended(excuse) for excuse in decision.expired[:WAIVERS_SHOWN]]
+    more = len(decision.expired) - len(clauses)
+    return f"counting again: {'; '.join(clauses)}{f'; {more} more' if more else ''}" if clauses else ""
+
+
+def _ended(excuse: ExpiredExcuse) -> str:
+    name = "quarantine" if excuse.waiver_id is None else f"waiver {cut(excuse.waiver_id, NAME_LIMIT)}"
+    first, *others = excuse.case_ids
+    more = f" and {len(others)} more" if others else ""
+    return f"{name} of {cut(first, NAME_LIMIT)}{more} ended {excuse.expires_at}"
 
 
 def _applied(decision: GateDecision) -> str:
     if not decision.waivers:
         return ""
-    said = [
-        f"{cut(one.waiver_id, NAME_LIMIT)} by {cut(one.approved_by, NAME_LIMIT)} "
-        f"(until {one.expires_at or 'revoked'}, {count(len(one.case_ids), 'case')})"
-        for one in decision.waivers[:WAIVERS_SHOWN]
+    clauses = [
+        f"{cut(waiver.waiver_id, NAME_LIMIT)} by {cut(waiver.approved_by, NAME_LIMIT)} "
+        f"(until {waiver.expires_at or 'revoked'}, {count(len(waiver.case_ids), 'case')})"
+        for waiver in decision.waivers[:WAIVERS_SHOWN]
     ]
-    more = len(decision.waivers) - len(said)
-    return f"waivers: {'; '.join(said)}{f'; {more} more' if more else ''}"
+    more = len(decision.waivers) - len(clauses)
+    return f"waivers: {'; '.join(clauses)}{f'; {more} more' if more else ''}"

@@ -1,4 +1,4 @@
-"""Single trials: discordant pairs of cases and of each judge, and what they show."""
+"""Statistics of the cases that changed and of each judge: by discordant pairs, or by pass rates of trials."""
 
 from __future__ import annotations
 
@@ -29,29 +29,34 @@ from agent_eval.gate.statistics import (
 from agent_eval.gate.waivers import Excuses
 
 CASES = "cases"
-"""Stands for the case results among the judges."""
+"""Key of the case results among the judges."""
 NOTABLE_DROP = 0.10
-"""The drop whose power is reported."""
+"""The drop of the pass rate for which power is reported."""
 
 
 def judge_key(judge_id: str) -> str:
-    """What a judge is listed as: one that is called like the case results gets a name of its own."""
+    """Return the key of a judge among all tested: its id, unless it is called like the case results."""
     return judge_id if judge_id != CASES else f"judge {CASES}"
 
 
 @dataclass(frozen=True)
 class Discordant:
-    """Ids of cases that passed before and do not now, and the reverse."""
+    """Ids of cases that passed before and do not now, and the reverse.
+
+    Example:
+        >>> Discordant(regressed=frozenset({"refund"}), fixed=frozenset()).regressed
+        frozenset({'refund'})
+    """
 
     regressed: frozenset[str]
     fixed: frozenset[str]
 
 
 def discordant_pairs(comparison: Comparison, excuses: Excuses) -> dict[str, Discordant]:
-    """Discordant pairs of the case results, under `CASES`, and of each judge that has any, by judge id.
+    """Collect the discordant pairs of the case results, under `CASES`, and of each judge that has any.
 
-    Waived regressions count as unchanged and quarantined cases not at all. A pair needs both verdicts: a
-    judge that had nothing to judge on one side says nothing.
+    Waived regressions count as unchanged, and quarantined cases do not count. A pair needs both verdicts: a
+    judge that skipped the case in one run is left out.
     """
     sides: dict[str, tuple[set[str], set[str]]] = {CASES: (set(), set())}
     for row in comparison.case_regressions:
@@ -74,7 +79,10 @@ def discordant_pairs(comparison: Comparison, excuses: Excuses) -> dict[str, Disc
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What the cases that changed show; fields as in `GateEvidence`, where most of them end up."""
+    """Statistics of the cases that changed; the fields mean the same as in `GateEvidence`.
+
+    Example: of 20 cases 3 regressed and 1 was fixed: `total=20`, `regressed=3`, `fixed=1`, `drop=0.1`.
+    """
 
     method: Method
     total: int
@@ -90,7 +98,7 @@ class Statistics:
 
 
 def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Statistics:
-    """Statistics where each case has one trial on either side."""
+    """Compute the statistics of a comparison in which each case has one trial in either run."""
     pairs = discordant_pairs(comparison, excuses)
     regressed, fixed = len(pairs[CASES].regressed), len(pairs[CASES].fixed)
     changed_apart = sum(row.case_id in excuses.quarantine for row in comparison.case_regressions)
@@ -113,9 +121,9 @@ def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePoli
 
 
 def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence]:
-    """One hypothesis for the cases and one for each judge, but none twice.
+    """Test one hypothesis for the cases and one for each judge, but none twice.
 
-    A judge that alone decides the cases has the very same pairs as they; testing both would only halve the
+    A judge that alone decides the cases has the same pairs as the cases; testing both would only halve the
     power.
     """
     tested = {name: pair for name, pair in pairs.items() if name == CASES or pair != pairs[CASES]}
@@ -129,17 +137,17 @@ def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence
             regressed=len(tested[name].regressed),
             fixed=len(tested[name].fixed),
             p_value=p,
-            significant=found,
+            significant=is_significant,
         )
-        for name, p, found in zip(names, p_values, significant, strict=True)
+        for name, p, is_significant in zip(names, p_values, significant, strict=True)
     ]
 
 
 def _cases_needed(regressed: int, fixed: int, total: int, policy: GatePolicy) -> int | None:
-    """Cases that would settle an inconclusive decision, with the policy's power; None when unknown.
+    """Estimate the number of cases that would settle an inconclusive decision; None when unknown.
 
-    Where the drop seen is within the margin: to show that nothing changed, if nothing did. Where it is
-    beyond: to show that it is real, if it is.
+    Where the observed drop is within the margin: to show that nothing changed, if nothing did. Where it is
+    beyond: to show that it is real, if it is. Either with the policy's power.
     """
     if not total or not regressed + fixed:
         return None
@@ -153,14 +161,14 @@ def _cases_needed(regressed: int, fixed: int, total: int, policy: GatePolicy) ->
 
 
 Moved = Mapping[str, Mapping[str, TrialPair]]
-"""Trials of what changed: `CASES` or a judge, then the case id."""
+"""Trials of every change: by `CASES` or judge, then by case id."""
 
 
 def moved_pairs(trials: TrialComparison, excuses: Excuses) -> Moved:
-    """Trials before and now of every case, and of every judge's verdicts on it, that went otherwise.
+    """Collect the trials before and now of every case that changed, and of every judge's verdicts on it.
 
-    What is waived and fell counts as unchanged, what is in quarantine not at all. A judge that had nothing to
-    judge on one side says nothing.
+    A waived fall counts as unchanged, and quarantined cases do not count. A judge that skipped the case in
+    one run is left out.
     """
     moved: dict[str, dict[str, TrialPair]] = {CASES: {}}
     for change in trials.changes:
@@ -175,7 +183,7 @@ def moved_pairs(trials: TrialComparison, excuses: Excuses) -> Moved:
 
 
 def is_waived(change: TrialChange, excuses: Excuses) -> bool:
-    """Whether somebody accepted that a case, or a judge's verdicts on it, pass less often."""
+    """Tell whether a waiver covers that a case, or a judge's verdicts on it, pass less often."""
     if change.judge_id is None:
         return change.case_id in excuses.waived_rates
     return (change.case_id, change.judge_id) in excuses.judge_changes
@@ -191,7 +199,7 @@ def _pair(change: TrialChange) -> TrialPair | None:
 def trial_statistics(
     trials: TrialComparison, compared: int, excuses: Excuses, policy: GatePolicy
 ) -> Statistics:
-    """Statistics over the pass rates of `compared` cases."""
+    """Compute the statistics of a comparison with several trials, from the pass rates of `compared` cases."""
     moved = moved_pairs(trials, excuses)
     apart = {change.case_id for change in trials.changes if change.case_id in excuses.quarantine}
     total = compared - len(apart)
@@ -214,7 +222,7 @@ def trial_statistics(
 
 
 def _trial_judges(moved: Moved, alpha: float) -> list[JudgeEvidence]:
-    """One hypothesis for the cases and one for each judge, but none twice; see `pairs`."""
+    """Test one hypothesis for the cases and one for each judge, but none twice, as `_judges` does."""
     tested = {
         name: pairs
         for name, pairs in moved.items()
@@ -230,18 +238,18 @@ def _trial_judges(moved: Moved, alpha: float) -> list[JudgeEvidence]:
             regressed=sum(pair.drop > 0 for pair in tested[name].values()),
             fixed=sum(pair.drop < 0 for pair in tested[name].values()),
             p_value=test.p_value,
-            significant=found,
+            significant=is_significant,
         )
-        for name, test, found in zip(names, tests, significant, strict=True)
+        for name, test, is_significant in zip(names, tests, significant, strict=True)
     ]
 
 
 def _cases_needed_with_trials(drops: Sequence[float], total: int, policy: GatePolicy) -> int | None:
-    """Cases, with as many trials each, that would settle an inconclusive decision; see `pairs`."""
+    """Estimate as `_cases_needed` does, for cases with as many trials each as they have now."""
     if not drops:
         return None
     drop = fsum(drops) / total
-    # As in the interval, but without the two cases added there, which weigh nothing among that many.
+    # As in the interval, but without the two cases added there, which hardly count among that many.
     spread = sqrt(fsum(change * change for change in drops) / total)
     if drop >= policy.effective_margin:
         needed = mean_cases_needed(drop, spread, policy.alpha, policy.power)

@@ -1,11 +1,11 @@
-"""Whether cases pass less often than before, where each case has several trials.
+"""The permutation test of cases with several trials: do cases pass less often than before?
 
 A case is a cluster: its trials share what makes it hard, so the case's mean is what is tested, never the
 trials one by one. Where a case has as many trials in one run as in the other, nothing having changed means
 that its change might as well have had the other sign (R. A. Fisher, The design of experiments, 1935, section
-21). Where the numbers differ that is not so - the mean of one trial is spread otherwise than that of four -
-and the trials of the case are dealt to the two runs anew (E. J. G. Pitman, Significance tests which may be
-applied to samples from any populations, Supplement to the JRSS 4, 1937, 119-130).
+21). Where the numbers differ that is not so - the mean of one trial varies more than that of four - and the
+trials of the case are dealt again to the two runs (E. J. G. Pitman, Significance tests which may be applied
+to samples from any populations, Supplement to the JRSS 4, 1937, 119-130).
 
 On whole cases, one trial on either side, the test is McNemar's exact one.
 """
@@ -22,15 +22,20 @@ from statistics import NormalDist
 from agent_eval.gate.statistics import sign_flip_test
 
 EXACT_WORK = 3_000_000_000
-"""Bits that an exact count may move, some hundredths of a second. Four trials of a thousand changed cases
-stay below; beyond it the test draws at random, or approximates.
+"""Bits that an exact count may move, which takes some hundredths of a second. Four trials of a thousand
+changed cases stay below; beyond it the test draws at random, or approximates.
 """
 ROUNDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPair:
-    """How many trials of a case passed before and now, and how many there were; at least one on each side."""
+    """Number of passed trials and of all trials of a case, before and now; each run has at least one.
+
+    Example:
+        >>> TrialPair(passed_before=4, trials_before=4, passed_now=3, trials_now=4).drop
+        Fraction(1, 4)
+    """
 
     passed_before: int
     trials_before: int
@@ -44,7 +49,7 @@ class TrialPair:
 
     @property
     def equal(self) -> bool:
-        """Whether both runs have as many trials of it."""
+        """Whether both runs have the same number of trials of the case."""
         return self.trials_before == self.trials_now
 
 
@@ -52,7 +57,11 @@ class TrialPair:
 class PermutationTest:
     """One-sided p value against the alternative that cases pass less often now.
 
-    `attainable` is the smallest p value that these cases could have given.
+    `attainable` is the smallest p value that these cases could have had.
+
+    Example:
+        >>> permutation_test([TrialPair(4, 4, 0, 4)]).p_value
+        0.5
     """
 
     p_value: float
@@ -63,19 +72,21 @@ def permutation_test(pairs: Sequence[TrialPair], *, seed: int = 0) -> Permutatio
     """Test the mean drop of independent cases.
 
     Args:
-        pairs: Every case that changed; one that did not, with as many trials on either side, adds nothing.
-        seed: For what is too large to count through: the same seed gives the same p value.
+        pairs: Every case that changed. A case that did not change and has as many trials in either run adds
+            nothing.
+        seed: Seed of the draws where there are too many permutations to count; the same seed gives the same
+            p value.
     """
     if not pairs:
         return PermutationTest(1.0, 1.0)
     unit = lcm(*(pair.trials_before * pair.trials_now for pair in pairs))
     every = [_chances(pair, unit) for pair in pairs]
-    chances = [one for one in every if len(one) > 1]
+    chances = [drops for drops in every if len(drops) > 1]
     if not chances:
         return PermutationTest(1.0, 1.0)
-    best = float(prod(_share_of_largest(one) for one in chances))
-    # What cannot vary is the same in every permutation.
-    constant = sum(next(iter(one)) for one in every if len(one) == 1)
+    best = float(prod(_share_of_largest(drops) for drops in chances))
+    # A case with a single possible drop has it in every permutation.
+    constant = sum(next(iter(drops)) for drops in every if len(drops) == 1)
     needed = int(sum(pair.drop * unit for pair in pairs)) - constant
     steps = _Steps.of(chances)
     if steps.work <= EXACT_WORK:
@@ -87,7 +98,7 @@ def permutation_test(pairs: Sequence[TrialPair], *, seed: int = 0) -> Permutatio
 
 
 def _chances(pair: TrialPair, unit: int) -> dict[int, int]:
-    """Drops of a case, in units, that it might as well have had, each with its weight."""
+    """List the drops, in units, that a case might as well have had, each with its weight."""
     if pair.equal:
         drop = int(pair.drop * unit)
         return {drop: 1, -drop: 1}
@@ -117,43 +128,43 @@ class _Steps:
 
     @staticmethod
     def of(chances: Sequence[Mapping[int, int]]) -> _Steps:
-        lowest = [min(one) for one in chances]
-        width = gcd(*(drop - low for one, low in zip(chances, lowest, strict=True) for drop in one))
+        lowest = [min(drops) for drops in chances]
+        width = gcd(*(drop - low for drops, low in zip(chances, lowest, strict=True) for drop in drops))
         steps = [
-            {(drop - low) // width: weight for drop, weight in one.items()}
-            for one, low in zip(chances, lowest, strict=True)
+            {(drop - low) // width: weight for drop, weight in drops.items()}
+            for drops, low in zip(chances, lowest, strict=True)
         ]
         return _Steps(steps, sum(lowest), width)
 
     @property
     def work(self) -> float:
         """Bits that `share_from` moves."""
-        bits = sum(log2(sum(one.values())) for one in self.steps)
-        places = sum(max(one) for one in self.steps)
+        bits = sum(log2(sum(weights.values())) for weights in self.steps)
+        places = sum(max(weights) for weights in self.steps)
         return bits * places * len(self.steps)
 
     def share_from(self, needed: int) -> float:
-        """Share of the weight that lies at drops of `needed` units or more.
+        """Compute the share of the weight at drops of `needed` units or more.
 
         The weights of all sums are the coefficients of a product of polynomials. They are kept in one
-        integer, far enough apart not to run into each other, so that each case costs a few shifts.
+        integer, far enough apart not to overlap, so that each case costs a few shifts.
         """
-        total = prod(sum(one.values()) for one in self.steps)
+        total = prod(sum(weights.values()) for weights in self.steps)
         bits = total.bit_length() + 1
         packed = 1
-        for one in self.steps:
-            packed = sum((packed * weight) << (step * bits) for step, weight in one.items())
+        for weights in self.steps:
+            packed = sum((packed * weight) << (step * bits) for step, weight in weights.items())
         first = -(-(needed - self.lowest) // self.width)
         # All coefficients together are below 2^bits - 1, so the remainder adds them up.
         return float(Fraction((packed >> (first * bits)) % ((1 << bits) - 1), total))
 
 
 def _approximate(chances: Sequence[Mapping[int, int]], needed: float) -> float:
-    """By the normal distribution with the permutations' own mean and variance: there are very many cases."""
+    """Approximate by the normal distribution with mean and variance of the permutations, for many cases."""
     mean = variance = 0.0
-    for one, times in Counter(tuple(sorted(one.items())) for one in chances).items():
-        total = sum(weight for _, weight in one)
-        centre = fsum(drop * weight for drop, weight in one) / total
+    for drops, times in Counter(tuple(sorted(drops.items())) for drops in chances).items():
+        total = sum(weight for _, weight in drops)
+        centre = fsum(drop * weight for drop, weight in drops) / total
         mean += times * centre
-        variance += times * fsum((drop - centre) ** 2 * weight for drop, weight in one) / total
+        variance += times * fsum((drop - centre) ** 2 * weight for drop, weight in drops) / total
     return NormalDist().cdf((mean - needed) / sqrt(variance))

@@ -1,4 +1,4 @@
-"""How many cases it takes, and what a number of cases can see. Words as in `statistics`."""
+"""Power: how many cases a test needs, and what drop so many cases show. Terms as in `statistics`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NORMAL = NormalDist()
 
 
 def paired_power(drop: float, discordant: float, total: int, alpha: float = 0.05) -> float:
-    """Chance that the exact one-sided McNemar test sees a true drop.
+    """Compute the chance that the exact one-sided McNemar test detects a true drop.
 
     Args:
         drop: The true drop, above 0 and at most 1.
@@ -44,25 +44,25 @@ def _exact_power(drop: float, discordant: float, total: int, alpha: float) -> fl
     for pairs in range(1, total + 1):
         needed = critical_regressions(pairs, alpha)
         if needed is not None:
-            seen = fsum(_binomial(count, pairs, regressing) for count in range(needed, pairs + 1))
-            chance += _binomial(pairs, total, discordant) * seen
+            detected = fsum(_binomial(count, pairs, regressing) for count in range(needed, pairs + 1))
+            chance += _binomial(pairs, total, discordant) * detected
     return min(1.0, chance)
 
 
 @lru_cache(maxsize=4096)
 def critical_regressions(discordant: int, alpha: float = 0.05) -> int | None:
-    """The fewest regressed of `discordant` pairs with a one-sided exact p of at most `alpha`.
+    """Find the fewest regressed of `discordant` pairs with a one-sided exact p of at most `alpha`.
 
     None where even all of them are too few.
     """
     tail = 0
-    found = None
+    fewest = None
     for count in range(discordant, -1, -1):
         tail += comb(discordant, count)
         if Fraction(tail, 2**discordant) > alpha:
             break
-        found = count
-    return found
+        fewest = count
+    return fewest
 
 
 def _binomial(count: int, total: int, share: float) -> float:
@@ -73,7 +73,7 @@ def _binomial(count: int, total: int, share: float) -> float:
 
 
 def paired_cases_needed(drop: float, discordant: float, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Cases with which a one-sided paired test sees a true drop with the given power (Connor 1987)."""
+    """Compute how many cases a one-sided paired test needs to detect a true drop (Connor 1987)."""
     discordant = max(discordant, drop)
     z_alpha, z_power = _NORMAL.inv_cdf(1 - alpha), _NORMAL.inv_cdf(power)
     spread = sqrt(max(discordant - drop * drop, 0.0))
@@ -83,7 +83,7 @@ def paired_cases_needed(drop: float, discordant: float, alpha: float = 0.05, pow
 def non_inferiority_cases(
     margin: float, discordant: float, confidence: float = 0.95, power: float = 0.8
 ) -> int:
-    """Cases with which the interval's upper end falls below `margin` when in truth nothing changed.
+    """Compute how many cases put the interval's upper end below `margin` when in truth nothing changed.
 
     Source: J. M. Nam, Establishing equivalence of two treatments and sample size requirements in
     matched-pairs design, Biometrics 53 (1997) 1422-1430, in its large-sample form.
@@ -93,7 +93,7 @@ def non_inferiority_cases(
 
 
 def mean_power(drop: float, spread: float, total: int, alpha: float = 0.05) -> float:
-    """Chance that a one-sided test of the mean sees a true drop of the mean pass rate.
+    """Compute the chance that a one-sided test of the mean detects a true drop of the mean pass rate.
 
     Args:
         drop: The true drop.
@@ -107,7 +107,7 @@ def mean_power(drop: float, spread: float, total: int, alpha: float = 0.05) -> f
 
 
 def mean_cases_needed(drop: float, spread: float, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Cases with which that test sees the drop with the given power."""
+    """Compute how many cases the test of `mean_power` needs to detect the drop."""
     z = _NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)
     return max(1, ceil((z * spread / drop) ** 2))
 
@@ -115,7 +115,7 @@ def mean_cases_needed(drop: float, spread: float, alpha: float = 0.05, power: fl
 def mean_non_inferiority_cases(
     margin: float, spread: float, confidence: float = 0.95, power: float = 0.8
 ) -> int:
-    """Cases with which the interval of the mean drop ends below `margin` when in truth nothing changed."""
+    """Compute how many cases end the interval of the mean drop below `margin` when nothing changed."""
     z = z_two_sided(confidence) + _NORMAL.inv_cdf(power)
     return max(1, ceil((z * spread / margin) ** 2))
 
@@ -129,7 +129,7 @@ def cases_needed(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> float:
-    """Cases with which a two-sided paired comparison of mean scores sees a difference.
+    """Compute how many cases a two-sided paired comparison of mean scores needs to detect a difference.
 
     Args:
         difference: True difference of the means.
@@ -137,7 +137,7 @@ def cases_needed(
         trial_variance: Variance between trials of one case, for either run.
         trials: Trials of each case, for either run.
         alpha: Two-sided level.
-        power: Chance to see it.
+        power: Chance to detect it.
 
     Source: E. Miller, Adding error bars to evals (2024), equation 9.
     """
@@ -147,8 +147,12 @@ def cases_needed(
 
 
 def runs_to_see_flake(rate: float, confidence: float = 0.95) -> int:
-    """Runs after which a case that fails with chance `rate` has failed at least once.
+    """Compute after how many runs a case that fails with chance `rate` has failed at least once.
 
     The smallest n with 1 - (1 - rate)^n >= confidence.
+
+    Example:
+        >>> runs_to_see_flake(0.05)
+        59
     """
     return max(1, ceil(log(1 - confidence) / log(1 - rate)))

@@ -1,4 +1,4 @@
-"""Hold the gate's rules (`config.rules`) against a run or a comparison, on exact shares.
+"""Apply the gate's rules (`config.rules`) to a run or a comparison, on exact shares.
 
 Rates are stored as binary floats, in which 0.95 - 0.90 is more than 0.05. Every rate here is a number of
 cases over a number of cases, and every threshold a decimal from a file or a flag, so both are taken back to
@@ -19,10 +19,10 @@ from agent_eval.text.numbers import allowed, apart, count, distance, of_all, per
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the rules are held against, as numbers of cases.
+    """The numbers of cases that rules limit.
 
     `summary` is of the whole run of the candidate. The pairs `(baseline, candidate)` are over the `compared`
-    cases. A rule names the field that it is held against.
+    cases. A rule names the field that it limits.
 
     Example:
         >>> summary = RunSummary(
@@ -54,7 +54,7 @@ class Measured:
         return Fraction(now - before, self.compared) if self.compared else None
 
     def without(self, excused: frozenset[str], new_hard_fails: Iterable[str]) -> Measured:
-        """The same with excused cases not counted as regressed; rates stay what they are."""
+        """Copy with excused cases not counted as regressed; rates stay as they are."""
         return replace(
             self,
             regressed=self.regressed - len(excused),
@@ -63,11 +63,11 @@ class Measured:
 
 
 def measure_run(run: RunReference) -> Measured:
-    """Counts of a whole run.
+    """Measure a whole run, without a baseline.
 
     Raises:
-        NothingMeasured: It has no case.
-        InvalidInput: Its summary contradicts itself.
+        NothingMeasured: The run has no case.
+        InvalidInput: The summary of the run contradicts itself.
     """
     summary = run.summary
     if summary.total_cases < 1:
@@ -85,7 +85,7 @@ def measure_run(run: RunReference) -> Measured:
 
 
 def measure(comparison: Comparison) -> Measured:
-    """Counts of a comparison: the candidate's whole run, and the compared cases.
+    """Measure a comparison: the candidate's whole run, and the compared cases.
 
     Raises:
         NothingMeasured: The candidate has no case.
@@ -142,7 +142,7 @@ def _check_trials(comparison: Comparison) -> None:
 
 
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
-    """Hold every rule that is set against what was measured, in the order of the table.
+    """Apply every rule that is set, in the order of the table.
 
     A run in which no judge had anything to judge breaks one more: nothing measured is not a pass.
     """
@@ -167,13 +167,13 @@ def _nothing_measured(total: int) -> RuleResult:
 
 
 def exact(value: float) -> Fraction:
-    """The decimal that was written: `exact(0.05) == Fraction(1, 20)`."""
+    """Turn a float back into the decimal that was written: `exact(0.05) == Fraction(1, 20)`."""
     return Fraction(repr(value))
 
 
 def _apply(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
     if not rule.is_absolute and not measured.compared:
-        return _not_held(rule, threshold, measured)
+        return _cannot_hold(rule, threshold, measured)
     value, words = _FINDINGS[rule.unit](rule, measured, threshold)
     limit = exact(threshold)
     passed = value >= limit if rule.bound == "at least" else value <= limit
@@ -188,8 +188,8 @@ def _apply(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
     )
 
 
-def _not_held(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
-    """The result of a rule on compared cases where there are none."""
+def _cannot_hold(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
+    """Build the result of a rule on compared cases where there are none."""
     message = f"{rule.field} cannot hold: no case could be compared with the baseline."
     if not measured.has_baseline:
         message = f"{rule.field} needs a baseline and there is none, so it was not applied."
@@ -201,19 +201,19 @@ def _not_held(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
 def _limit(rule: Rule, threshold: float) -> str:
     if rule.unit == "cases":
         return f"{threshold}"
-    shown = allowed(threshold)
-    return f"{shown.rstrip('%')} points" if rule.unit == "points" else shown
+    percentage = allowed(threshold)
+    return f"{percentage.rstrip('%')} points" if rule.unit == "points" else percentage
 
 
 Finding = tuple[Fraction, dict[str, str]]
-"""What a rule measured, and the words that its `finding` names."""
+"""The value of a rule, and the words for the placeholders in its `finding`."""
 
 
 def _share(rule: Rule, measured: Measured, limit: float) -> Finding:
     number: int = getattr(measured.summary, rule.measure)
     share = Fraction(number, measured.summary.total_cases)
-    shown = percent(float(share), decimals=apart(float(share), limit))
-    return share, {"cases": of_all(number, measured.summary.total_cases, "case"), "share": shown}
+    percentage = percent(float(share), decimals=apart(float(share), limit))
+    return share, {"cases": of_all(number, measured.summary.total_cases, "case"), "share": percentage}
 
 
 def _points(rule: Rule, measured: Measured, limit: float) -> Finding:
@@ -240,11 +240,11 @@ _FINDINGS: dict[Unit, Callable[[Rule, Measured, float], Finding]] = {
 
 
 def rule_clause(result: RuleResult) -> str | None:
-    """What a rule measured and allows, as a clause: no capital, no full stop.
+    """Describe what a rule measured and allows, as a clause without a capital and a full stop.
 
     Returns:
-        None for a check that is no rule of the table, and for a rule of which nothing was measured: the
-        result's own message says all there is then.
+        None for a check that is not in the table of rules, and for a rule without a value: the result's own
+        message says all there is then.
     """
     rule = find_rule(result.rule)
     if rule is None or result.value is None:
@@ -258,8 +258,8 @@ def _allowance(rule: Rule, threshold: float) -> str:
         return f"at least {allowed(threshold)} required"
     if not threshold:
         return "none allowed"
-    shown = {"cases": f"{threshold:,.0f}", "points": allowed(threshold).removesuffix("%")}
-    return f"at most {shown.get(rule.unit, allowed(threshold))} allowed"
+    limits = {"cases": f"{threshold:,.0f}", "points": allowed(threshold).removesuffix("%")}
+    return f"at most {limits.get(rule.unit, allowed(threshold))} allowed"
 
 
 def _share_in_words(_rule: Rule, value: float, threshold: float) -> dict[str, str]:
@@ -295,7 +295,7 @@ def _pair(comparison: Comparison, name: str) -> tuple[int, int]:
 
 
 def _count(metric: Metric, rate: float | None, compared: int) -> int:
-    """How many cases a rate stands for: the nearest float to k/n gives k back for any real suite."""
+    """Compute the number of cases from a rate: the nearest float to k/n gives k back for any real suite."""
     if not compared:
         return 0
     number = round((rate or 0.0) * compared)

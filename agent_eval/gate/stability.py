@@ -1,4 +1,4 @@
-"""Which cases are steady over repeated runs, which are flaky, and which should be quarantined."""
+"""Stability of cases over repeated runs: steady, flaky, or to be quarantined."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from agent_eval.gate.power import runs_to_see_flake
 from agent_eval.gate.statistics import entropy, wilson
 
 NOTABLE_FLAKE = 0.05
-"""A steady case is trusted once a flake of this rate would have shown."""
+"""A case counts as steady once a flake of this rate would have shown."""
 QUARANTINE_BELOW = 0.98
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What one run of one case came to."""
+    """The result of one case in one run.
+
+    Example:
+        >>> runs = {"refund": [TrialOutcome(passed=True), TrialOutcome(passed=False)]}
+        >>> stability(runs, dataset_id="shop", execution_mode="trace_score").flaky_case_ids
+        ['refund']
+    """
 
     passed: bool
     hard_failed: bool = False
@@ -43,19 +49,19 @@ def stability(
 
     Args:
         trials: Case id to the outcome of each run, in run order; at least two runs a case.
-        dataset_id: Of the suite.
+        dataset_id: Id of the suite's dataset.
         execution_mode: How the runs were made.
         judge_names: The judges that judged them.
         quarantine_min_pass_rate: A flaky case that passes less often should be quarantined.
 
     Raises:
-        NothingMeasured: No case, or a case with fewer than two runs: one run cannot disagree with itself.
+        NothingMeasured: There is no case, or a case has fewer than two runs.
     """
     short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
     if not trials or short:
         raise NothingMeasured(
             "stability needs at least two runs of every case",
-            remedy="Ask for more runs, or give trials that were recorded.",
+            remedy="Ask for more runs, or record several trials of every case.",
             case_id=short[0] if short else None,
         )
     cases = [_case(case_id, trials[case_id], quarantine_min_pass_rate) for case_id in sorted(trials)]

@@ -1,11 +1,11 @@
 """Closed forms for paired pass/fail data, standard library only.
 
-Words used throughout: two runs judged the same `total` cases. `regressed` cases passed before and do not
+Terms used throughout: two runs judged the same `total` cases. `regressed` cases passed before and do not
 now, `fixed` cases the reverse; together they are the discordant pairs. The drop is
 `(regressed - fixed) / total`: positive when the candidate is worse.
 
-Sums of binomial coefficients are exact integers and divided once, so nothing underflows or cancels. How
-many cases are needed, and what a number of cases can see, is in `power`.
+Sums of binomial coefficients are exact integers and divided once, so nothing underflows or cancels. How many
+cases a test needs is in `power`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,22 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided confidence interval."""
+    """A two-sided confidence interval.
+
+    Example:
+        >>> wilson(successes=0, total=0)
+        Interval(low=0.0, high=1.0)
+    """
 
     low: float
     high: float
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
-    """Score interval for a share.
+    """Compute the score interval of a share.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
-    (1927) 209-212. With no observation nothing is known: 0 to 1.
+    (1927) 209-212. Without an observation the interval is 0 to 1.
     """
     if total == 0:
         return Interval(0.0, 1.0)
@@ -54,6 +59,10 @@ class McNemar:
 
     `exact`, `mid_p` and `asymptotic` are two-sided. `one_sided` is exact, against the alternative that
     regressing is likelier.
+
+    Example:
+        >>> mcnemar(regressed=5, fixed=0).one_sided
+        0.03125
     """
 
     exact: float
@@ -63,7 +72,7 @@ class McNemar:
 
 
 def mcnemar(regressed: int, fixed: int) -> McNemar:
-    """McNemar's test on discordant pairs.
+    """Apply McNemar's test to discordant pairs.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153-157; mid-p: M. W. Fagerland, S. Lydersen, P. Laake,
     BMC Medical Research Methodology 13:91 (2013). Without discordant pairs every p is 1.
@@ -84,12 +93,12 @@ def mcnemar(regressed: int, fixed: int) -> McNemar:
 
 
 def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0.95) -> Interval:
-    """Score interval for the drop, the difference of two paired shares.
+    """Compute the score interval of the drop, the difference of two paired shares.
 
     Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the
     paired-sample design, Statistics in Medicine 17 (1998) 891-908; the closed form of the restricted
     estimate is his equation 13. Both ends are found by bisection of his score statistic, which falls as
-    the supposed drop grows. With no case nothing is known: -1 to 1.
+    the supposed drop grows. Without a case the interval is -1 to 1.
     """
     if total == 0:
         return Interval(-1.0, 1.0)
@@ -101,7 +110,7 @@ def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0
 
 
 def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
-    """Tango's standard normal statistic for the hypothesis that the true drop is `drop`."""
+    """Compute Tango's standard normal statistic for the hypothesis that the true drop is `drop`."""
     a = 2 * total
     b = -regressed - fixed + (2 * total - regressed + fixed) * drop
     c = -fixed * drop * (1 - drop)
@@ -114,7 +123,7 @@ def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
 
 
 def holm(p_values: Sequence[float], alpha: float = 0.05) -> list[bool]:
-    """Which hypotheses are rejected with a family-wise error of at most `alpha`.
+    """Tell which hypotheses are rejected with a family-wise error of at most `alpha`.
 
     Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
     Statistics 6 (1979) 65-70.
@@ -128,7 +137,7 @@ def holm(p_values: Sequence[float], alpha: float = 0.05) -> list[bool]:
 
 
 def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:
-    """Holm's procedure without the hypotheses whose data could never have rejected them.
+    """Apply Holm's procedure without the hypotheses whose data could never have rejected them.
 
     Args:
         p_values: P value of each hypothesis.
@@ -143,17 +152,17 @@ def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha:
     remaining = set(range(len(p_values)))
     while remaining:
         divisor = _tarone_divisor([attainable[place] for place in remaining], alpha)
-        found = {place for place in remaining if p_values[place] <= alpha / divisor}
-        if not found:
+        newly_rejected = {place for place in remaining if p_values[place] <= alpha / divisor}
+        if not newly_rejected:
             break
-        for place in found:
+        for place in newly_rejected:
             rejected[place] = True
-        remaining -= found
+        remaining -= newly_rejected
     return rejected
 
 
 def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> list[bool]:
-    """Which hypotheses are rejected with a false discovery rate of at most `rate`.
+    """Tell which hypotheses are rejected with a false discovery rate of at most `rate`.
 
     Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57 (1995) 289-300.
     """
@@ -169,7 +178,7 @@ def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> list[bo
 
 
 def pass_hat_k(passed: int, trials: int, k: int) -> float:
-    """Chance that k trials of a case, drawn without replacement, all pass: C(passed, k) / C(trials, k).
+    """Estimate the chance that k trials of a case all pass: C(passed, k) / C(trials, k).
 
     Source: S. Yao et al., tau-bench (2024), section 3. The figure of a suite is the mean over its cases.
     """
@@ -177,7 +186,7 @@ def pass_hat_k(passed: int, trials: int, k: int) -> float:
 
 
 def pass_at_k(passed: int, trials: int, k: int) -> float:
-    """Chance that at least one of k trials passes: 1 - C(trials - passed, k) / C(trials, k).
+    """Estimate the chance that one of k trials passes: 1 - C(trials - passed, k) / C(trials, k).
 
     Source: M. Chen et al., Evaluating large language models trained on code (2021), equation 1.
     """
@@ -185,7 +194,7 @@ def pass_at_k(passed: int, trials: int, k: int) -> float:
 
 
 def e_value(regressed: int, fixed: int) -> float:
-    """Evidence that regressing is likelier than being fixed, valid however often one looks.
+    """Compute the evidence that regressing is likelier than being fixed, valid however often it is computed.
 
     The likelihood ratio of a regression share drawn uniformly from 1/2 to 1 against 1/2, over discordant
     pairs: 2^(n+1) B(b+1, c+1) P(Bin(n+1, 1/2) <= b) with b regressed, c fixed, n = b + c. Stop and call it
@@ -202,7 +211,7 @@ def e_value(regressed: int, fixed: int) -> float:
 
 
 def clustered_standard_error(groups: Sequence[Sequence[float]]) -> float:
-    """Standard error of the mean of all scores when scores within a group are not independent.
+    """Compute the standard error of the mean of all scores when scores within a group are not independent.
 
     Args:
         groups: The scores of each cluster: the trials of a case, or the cases of a topic.
@@ -217,10 +226,10 @@ def clustered_standard_error(groups: Sequence[Sequence[float]]) -> float:
 
 
 def clustered_interval(drops: Sequence[float], total: int, confidence: float = 0.95) -> Interval:
-    """Interval for the mean drop of cases with several trials; a case is a cluster.
+    """Compute the interval of the mean drop of cases with several trials; a case is a cluster.
 
     Args:
-        drops: Of the cases whose pass rate moved: rate before minus rate now, from -1 to 1.
+        drops: Drop of every case whose pass rate moved: rate before minus rate now, from -1 to 1.
         total: All cases; those not in `drops` did not move.
         confidence: Two-sided.
 
@@ -228,14 +237,14 @@ def clustered_interval(drops: Sequence[float], total: int, confidence: float = 0
 
     - Wald's after adding a case that fell from always to never and one that rose as far: D. G. Bonett, R. M.
       Price, Adjusted Wald confidence interval for a difference of binomial proportions based on paired data,
-      Journal of Educational and Behavioral Statistics 37 (2012) 479-488, who add them to single trials. In a
-      small suite what has not been seen keeps its weight: cases that hardly moved prove little.
-    - A score interval: the variance is that seen, and half of what a larger drop than seen would add if its
-      cases broke altogether. Wald's ends too early for it, since a run that happens to break few cases shows
-      too little variance as well.
+      Journal of Educational and Behavioral Statistics 37 (2012) 479-488, who add them to single trials. They
+      keep the interval of a small suite wide: cases that hardly moved prove little.
+    - A score interval: the variance is the observed one, and half of what a larger drop would add if its
+      cases broke altogether. Wald's interval ends too early then, since a run that happens to break few cases
+      shows too little variance as well.
 
     Neither alone keeps its level for every suite; `benchmarks/gate_simulation.py` measures both together.
-    With no case nothing is known: -1 to 1.
+    Without a case the interval is -1 to 1.
     """
     if total == 0:
         return Interval(-1.0, 1.0)
@@ -254,10 +263,10 @@ def clustered_interval(drops: Sequence[float], total: int, confidence: float = 0
 
 
 def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_000) -> float:
-    """One-sided p value for the mean drop of independent clusters, by flipping their signs.
+    """Compute the one-sided p value of the mean drop of independent clusters, by flipping their signs.
 
     Args:
-        drops: Per case (or topic): mean score before minus mean score now.
+        drops: Drop of every case (or topic): mean score before minus mean score now.
         seed: The same seed gives the same p value.
         rounds: Random flips; up to 2^12 sign patterns are tried exhaustively instead.
 
@@ -279,7 +288,7 @@ def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_00
         return reached / patterns
     source = random.Random(seed)
     reached = 0
-    # Equal sizes share a draw: of so many coins, how many fall on the other side.
+    # Drops of equal size share a draw, of how many of them have their sign flipped.
     sizes = sorted(Counter(abs(drop) for drop in moved).items())
     for _ in range(rounds):
         total = fsum(size * (times - 2 * source.getrandbits(times).bit_count()) for size, times in sizes)
@@ -288,7 +297,7 @@ def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_00
 
 
 def entropy(passed: int, trials: int) -> float:
-    """Shannon entropy of pass and fail in bits: 0 when all trials agree, 1 when half pass."""
+    """Compute the Shannon entropy of pass and fail in bits: 0 when all trials agree, 1 when half pass."""
     bits = 0.0
     for count in (passed, trials - passed):
         if count:
@@ -297,7 +306,7 @@ def entropy(passed: int, trials: int) -> float:
 
 
 def z_two_sided(confidence: float) -> float:
-    """Standard normal quantile that leaves `1 - confidence` in both tails together."""
+    """Compute the standard normal quantile that leaves `1 - confidence` in both tails together."""
     return _NORMAL.inv_cdf((1 + confidence) / 2)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a decision by policy, in the order they are taken."""
+"""The steps of a decision by policy, in the order they are taken, and the statistics they rest on."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from agent_eval.text.numbers import beside, count, margin, of_all, verb
 Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 
 NAMED = 3
-"""Cases that a sentence names; it always gives the number of all of them."""
+"""Most cases that a sentence names; it always gives the number of all of them."""
 NAME_LIMIT = 60
 
 
 def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
-    """What could not be judged is never a pass, and what is gone is not forgotten."""
+    """Fail where nothing could be judged, where too many cases newly cannot, or where cases were removed."""
     summary = comparison.candidate.summary
     errors = new_error_cases(comparison, excuses)
     removed = comparison.cases.removed
@@ -54,7 +54,7 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
 
 
 def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
-    """One new failure of a safety judge blocks. Quarantine does not hide it, only an explicit waiver does."""
+    """Fail on a single new failure of a safety judge, which quarantine never excuses, only a waiver of it."""
     judges = set(policy.zero_tolerance)
     if not judges:
         return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
@@ -63,8 +63,8 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
         if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
             failing.setdefault(judge_id, []).append(case_id)
     if failing:
-        said = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
-        return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(said)}.")
+        clauses = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
+        return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(clauses)}.")
     return GateStep(
         name="zero-tolerance",
         status="passed",
@@ -73,7 +73,7 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
 
 
 def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Case and judge of what fails now and did not before: with several trials, in any of them."""
+    """Yield case and judge of every verdict that fails now and did not before, with several trials in any."""
     if comparison.trials is not None:
         for trial in comparison.trials.changes:
             if trial.judge_id is not None and trial.candidate.failed and not trial.baseline.failed:
@@ -86,7 +86,7 @@ def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def thresholds(rules: Sequence[RuleResult]) -> GateStep:
-    """The explicit rules."""
+    """Fail where a rule of the thresholds does not hold."""
     broken = [rule for rule in rules if not rule.passed]
     if not rules:
         return GateStep(name="thresholds", status="not-applied", message="No threshold is set.")
@@ -100,13 +100,13 @@ def thresholds(rules: Sequence[RuleResult]) -> GateStep:
 
 
 def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
-    """Whether cases or a judge regressed by more than chance explains."""
+    """Fail where cases, or the verdicts of a judge, regressed by more than chance explains."""
     significant = [judge for judge in evidence.judges if judge.significant]
     if not evidence.compared:
         return GateStep(name="regression", status="not-applied", message="No case was compared.")
     worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
     if significant:
-        said = "; ".join(
+        clauses = "; ".join(
             f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed:,} {worse}, "
             f"{judge.fixed:,} {better}, {_probability(judge.p_value, policy.alpha)}"
             for judge in significant
@@ -115,27 +115,28 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
             name="regression",
             status="failed",
             message=f"More {'regressed' if evidence.trials is None else 'fell'} than chance explains at "
-            f"{policy.alpha:g} (one-sided, Holm): {said}.",
+            f"{policy.alpha:g} (one-sided, Holm): {clauses}.",
         )
-    found = f"{evidence.regressed:,} {worse} and {evidence.fixed:,} {better}"
+    change = f"{evidence.regressed:,} {worse} and {evidence.fixed:,} {better}"
     if evidence.trials is not None:
-        found = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
-        found += f"{evidence.fixed:,}"
+        change = f"A pass rate that is {worse} in {count(evidence.regressed, 'case')} and {better} in "
+        change += f"{evidence.fixed:,}"
     chance = _probability(evidence.p_value, policy.alpha)
     return GateStep(
         name="regression",
         status="passed",
-        message=f"{found} is what chance explains (one-sided {chance}).",
+        message=f"{change} is what chance explains (one-sided {chance}).",
     )
 
 
 def non_inferiority(evidence: GateEvidence) -> GateStep:
-    """Whether a drop as large as the margin can be ruled out.
+    """Pass where a drop as large as the margin is ruled out; otherwise the step is inconclusive.
 
-    With no case and no judge worse than before there is no drop to rule out, however small the suite.
+    Where no case and no verdict of a judge is worse than before, there is no drop to rule out, however small
+    the suite.
     """
     high = evidence.interval_high
-    allowed, shown = margin(evidence.margin), beside(high, evidence.margin)
+    allowed, upper_end = margin(evidence.margin), beside(high, evidence.margin)
     status: Status = "passed"
     if not evidence.compared:
         status = "inconclusive"
@@ -144,10 +145,10 @@ def non_inferiority(evidence: GateEvidence) -> GateStep:
         message = f"No verdict is worse in {count(evidence.compared, 'compared case')}."
     elif high < evidence.margin:
         message = f"A drop of {allowed} points is ruled out: with {evidence.confidence:.0%} confidence "
-        message += "the pass rate rose." if high < 0 else f"it is at most {shown} points."
+        message += "the pass rate rose." if high < 0 else f"it is at most {upper_end} points."
     else:
         status = "inconclusive"
-        message = f"A drop of {allowed} points cannot be ruled out: it may be as large as {shown} points."
+        message = f"A drop of {allowed} points cannot be ruled out: it may be as large as {upper_end} points."
     return GateStep(name="non-inferiority", status=status, message=message)
 
 
@@ -158,7 +159,7 @@ def _cases(case_ids: Sequence[str]) -> str:
 
 
 def _probability(p_value: float, alpha: float) -> str:
-    """With as many digits as it takes not to look like `alpha`; a float has none for the very small."""
+    """Format a p value with enough digits not to look like `alpha`; a very small one is only bounded."""
     if p_value < 1e-300:
         return "p under 1e-300"
     digits = 2
@@ -170,32 +171,32 @@ def _probability(p_value: float, alpha: float) -> str:
 def gate_evidence(
     comparison: Comparison, measured: Measured, excuses: Excuses, policy: GatePolicy
 ) -> GateEvidence:
-    """The evidence of a decision: by pass rates where cases have several trials, else by discordant pairs."""
+    """Compute the evidence of a decision: from pass rates with several trials, else from discordant pairs."""
     if comparison.trials is not None:
-        found = trial_statistics(comparison.trials, measured.compared, excuses, policy)
+        statistics = trial_statistics(comparison.trials, measured.compared, excuses, policy)
     else:
-        found = paired_statistics(comparison, excuses, policy)
+        statistics = paired_statistics(comparison, excuses, policy)
     summary = comparison.candidate.summary
     return GateEvidence(
-        method=found.method,
+        method=statistics.method,
         trials=None if comparison.trials is None else _trials(comparison.trials),
         compared=measured.compared,
-        paired=found.total,
+        paired=statistics.total,
         baseline_passed=measured.pair_passed[0],
         candidate_passed=measured.pair_passed[1],
-        regressed=found.regressed,
-        fixed=found.fixed,
-        drop=found.drop,
-        interval_low=found.interval.low,
-        interval_high=found.interval.high,
+        regressed=statistics.regressed,
+        fixed=statistics.fixed,
+        drop=statistics.drop,
+        interval_low=statistics.interval.low,
+        interval_high=statistics.interval.high,
         confidence=policy.confidence,
         margin=policy.effective_margin,
-        p_value=found.p_value,
-        e_value=found.e_value,
+        p_value=statistics.p_value,
+        e_value=statistics.e_value,
         stop_at=1 / policy.alpha,
-        power_for_ten_points=found.power_for_ten_points,
-        cases_needed=found.cases_needed,
-        judges=found.judges,
+        power_for_ten_points=statistics.power_for_ten_points,
+        cases_needed=statistics.cases_needed,
+        judges=statistics.judges,
         errors=summary.error_cases,
         new_errors=len(new_error_cases(comparison, excuses)),
         flaky=summary.flaky_cases,
@@ -218,7 +219,7 @@ def _trials(trials: TrialComparison) -> TrialEvidence:
 
 
 def new_error_cases(comparison: Comparison, excuses: Excuses) -> list[str]:
-    """Cases that could be judged in the baseline and cannot now, but for excused ones."""
+    """List the cases that could be judged in the baseline and cannot now, without the excused ones."""
     return [
         row.case_id
         for row in comparison.case_regressions

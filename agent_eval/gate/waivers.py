@@ -1,7 +1,7 @@
-"""What a decision leaves out on somebody's word: waived regressions and quarantined cases.
+"""Waivers and quarantine: which regressions a decision does not count.
 
-Both apply to exactly their scope. Nothing here changes a verdict or a rate: it changes which regressions
-are held against the candidate.
+Each applies to exactly its scope. Verdicts and rates stay as they are; only fewer regressions count against
+the candidate.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ from agent_eval.contracts.registry import Waiver
 
 @dataclass(frozen=True)
 class Excuses:
-    """Which regressions do not count.
+    """The regressions that do not count.
 
-    `waived` and `quarantined` are case ids out of those that regressed; `quarantine` is every case id in
-    quarantine now. `judge_changes` are waived pairs of case and judge.
+    `waived` and `quarantined` are ids of regressed cases; `quarantine` has those of all cases in quarantine.
+    `judge_changes` are waived pairs of case and judge.
+
+    Example:
+        >>> sorted(Excuses(waived=frozenset({"a"}), quarantined=frozenset({"b"})).cases)
+        ['a', 'b']
     """
 
     waived: frozenset[str] = frozenset()
@@ -38,16 +42,16 @@ class Excuses:
     quarantine: frozenset[str] = frozenset()
     judge_changes: frozenset[tuple[str, str]] = frozenset()
     explicitly: frozenset[tuple[str, str]] = frozenset()
-    """Waived pairs whose waiver names that very case and judge, or that very regression."""
+    """Those of `judge_changes` whose waiver names both case and judge, or the key of the regression."""
     waived_rates: frozenset[str] = frozenset()
-    """Case ids whose trials pass less often, every judge behind that being waived."""
+    """Ids of cases whose trials pass less often, where every judge that passes fewer of them is waived."""
     applied: list[AppliedWaiver] = field(default_factory=list)
     expired: list[ExpiredExcuse] = field(default_factory=list)
-    """What is over, and would have excused a case that counts."""
+    """Expired waivers and quarantines that would have excused a case that counts."""
 
     @property
     def cases(self) -> frozenset[str]:
-        """Regressed cases that are not counted."""
+        """Ids of the regressed cases that do not count."""
         return self.waived | self.quarantined
 
 
@@ -60,43 +64,47 @@ def excuse(
 ) -> Excuses:
     """Apply waivers and quarantine to a comparison.
 
-    Args:
-        comparison: What regressed.
-        waivers: Of the baseline in question; expired and revoked ones excuse nothing.
-        quarantine: From the policy; expired entries excuse nothing.
-        now: The time of the decision.
+    A case is waived when every judge whose verdict got worse is. With several trials, a judge that passes
+    fewer of them is waived like one whose verdict changed, and a regression key covers the verdicts on the
+    deciding trial.
 
-    A case is waived when every judge that made it worse is. With several trials a judge that passes fewer of
-    them is waived like one whose verdict changed, and a regression key covers what the deciding trial shows.
+    Args:
+        comparison: The comparison to decide on.
+        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
+        quarantine: Quarantine of the policy; expired entries excuse nothing.
+        now: The time of the decision.
     """
     waivers, quarantine = list(waivers), list(quarantine)
-    held = frozenset(one.case_id for one in quarantine if not is_over(one.expires_at, now))
-    found = _Found([one for one in waivers if one.revoked_at is None and not is_over(one.expires_at, now)])
+    quarantined = frozenset(entry.case_id for entry in quarantine if not is_over(entry.expires_at, now))
+    unrevoked = [waiver for waiver in waivers if waiver.revoked_at is None]
+    coverage = _Coverage([waiver for waiver in unrevoked if not is_over(waiver.expires_at, now)])
     waived: set[str] = set()
     for row in comparison.case_regressions:
         worse = worsened(row)
-        covered = [found.cover(row.case_id, change.judge_id, change.regression_key) for change in worse]
+        covered = [coverage.cover(row.case_id, change.judge_id, change.regression_key) for change in worse]
         if row.regressed and worse and all(covered):
             waived.add(row.case_id)
     regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
-    over = (
-        [one for one in waivers if one.revoked_at is None and is_over(one.expires_at, now)],
-        [one for one in quarantine if is_over(one.expires_at, now)],
-    )
+    waived_rates = _waived_rates(comparison.trials, coverage)
     return Excuses(
         waived=frozenset(waived),
-        quarantined=frozenset(regressed & held - waived),
-        quarantine=held,
-        waived_rates=_waived_rates(comparison.trials, found),
-        judge_changes=frozenset(found.changes),
-        explicitly=frozenset(found.explicitly),
-        applied=_applied(found.active, found.used),
-        expired=_expired(comparison, *over, counted=regressed - held - waived),
+        quarantined=frozenset(regressed & quarantined - waived),
+        quarantine=quarantined,
+        waived_rates=waived_rates,
+        judge_changes=frozenset(coverage.changes),
+        explicitly=frozenset(coverage.explicitly),
+        applied=_applied(coverage.active, coverage.used),
+        expired=_expired(
+            comparison,
+            [waiver for waiver in unrevoked if is_over(waiver.expires_at, now)],
+            [entry for entry in quarantine if is_over(entry.expires_at, now)],
+            counted=regressed - quarantined - waived,
+        ),
     )
 
 
-class _Found:
-    """What active waivers cover: pairs of case and judge, and which waiver was used for which cases."""
+class _Coverage:
+    """Pairs of case and judge that waivers cover, and the cases that each waiver was used for."""
 
     def __init__(self, active: Sequence[Waiver]) -> None:
         self.active = active
@@ -105,33 +113,35 @@ class _Found:
         self.explicitly: set[tuple[str, str]] = set()
 
     def cover(self, case_id: str, judge_id: str, regression_key: str | None) -> bool:
-        """Look for waivers of what got worse, and keep them; whether there are any."""
-        matching = [one for one in self.active if _covers(one, case_id, judge_id, regression_key)]
-        for one in matching:
-            self.used.setdefault(one.waiver_id, {})[case_id] = None
+        """Use every waiver that covers a worse verdict; tell whether case and judge are covered."""
+        for waiver in self.active:
+            if not _covers(waiver, case_id, judge_id, regression_key):
+                continue
+            self.used.setdefault(waiver.waiver_id, {})[case_id] = None
             self.changes.add((case_id, judge_id))
-            if _is_explicit(one):
+            if _is_explicit(waiver):
                 self.explicitly.add((case_id, judge_id))
         return (case_id, judge_id) in self.changes
 
 
-def _waived_rates(trials: TrialComparison | None, found: _Found) -> frozenset[str]:
-    """Cases of which fewer trials pass, where every judge that passes fewer is waived."""
+def _waived_rates(trials: TrialComparison | None, coverage: _Coverage) -> frozenset[str]:
+    """Ids of cases of which fewer trials pass, where every judge that passes fewer is waived."""
     fallen: dict[str, list[bool]] = {}
     for change in trials.changes if trials is not None else []:
         if change.judge_id is not None and _fell(change):
-            fallen.setdefault(change.case_id, []).append(found.cover(change.case_id, change.judge_id, None))
+            is_covered = coverage.cover(change.case_id, change.judge_id, None)
+            fallen.setdefault(change.case_id, []).append(is_covered)
     return frozenset(case_id for case_id, covered in fallen.items() if all(covered))
 
 
 def _fell(change: TrialChange) -> bool:
-    """Whether a judge passes fewer of the trials than before, or fails one as it did not before."""
+    """Tell whether a judge passes fewer of the trials than before, or fails one and failed none before."""
     before, now = change.baseline, change.candidate
     return now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed
 
 
 def worsened(row: CaseRegression) -> list[JudgeChange]:
-    """The judges that say worse of a case than before. No longer judging it is worse than passing it."""
+    """Select the judges whose verdict on a case got worse. No verdict is worse than a pass."""
     return [change for change in row.judges if _RANKS[change.candidate] > _RANKS[change.baseline]]
 
 
@@ -160,14 +170,14 @@ def _is_explicit(waiver: Waiver) -> bool:
 def _applied(active: Sequence[Waiver], used: dict[str, dict[str, None]]) -> list[AppliedWaiver]:
     return [
         AppliedWaiver(
-            waiver_id=one.waiver_id,
-            approved_by=one.approved_by,
-            reason=one.reason,
-            expires_at=one.expires_at,
-            case_ids=list(used[one.waiver_id]),
+            waiver_id=waiver.waiver_id,
+            approved_by=waiver.approved_by,
+            reason=waiver.reason,
+            expires_at=waiver.expires_at,
+            case_ids=list(used[waiver.waiver_id]),
         )
-        for one in active
-        if one.waiver_id in used
+        for waiver in active
+        if waiver.waiver_id in used
     ]
 
 
@@ -178,21 +188,26 @@ def _expired(
     *,
     counted: set[str],
 ) -> list[ExpiredExcuse]:
-    """What is over and concerns a case that counts: nobody should have to find out why it does again."""
-    found = _Found(waivers)
+    """List expired waivers and quarantines that would have excused a counted case.
+
+    A decision reports them, so that users see why the case counts again.
+    """
+    coverage = _Coverage(waivers)
     for row in comparison.case_regressions:
         if row.case_id in counted:
             for change in worsened(row):
-                found.cover(row.case_id, change.judge_id, change.regression_key)
-    ended = [
+                coverage.cover(row.case_id, change.judge_id, change.regression_key)
+    expired_waivers = [
         ExpiredExcuse(
-            waiver_id=one.waiver_id, expires_at=one.expires_at, case_ids=list(found.used[one.waiver_id])
+            waiver_id=waiver.waiver_id,
+            expires_at=waiver.expires_at,
+            case_ids=list(coverage.used[waiver.waiver_id]),
         )
-        for one in waivers
-        if one.waiver_id in found.used
+        for waiver in waivers
+        if waiver.waiver_id in coverage.used
     ]
-    return ended + [
-        ExpiredExcuse(expires_at=one.expires_at, case_ids=[one.case_id])
-        for one in quarantine
-        if one.case_id in counted
+    return expired_waivers + [
+        ExpiredExcuse(expires_at=entry.expires_at, case_ids=[entry.case_id])
+        for entry in quarantine
+        if entry.case_id in counted
     ]

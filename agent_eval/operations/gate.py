@@ -80,7 +80,7 @@ def decide_on(
     rules = read_thresholds(limits, config)
     if policy is None and not rules.any_set:
         raise UsageError(
-            "the gate has no rule, so it cannot say yes or no",
+            "the gate has no rule, so it cannot decide",
             remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
             "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
