@@ -19,7 +19,7 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.http.client import AnswerTooLarge, HttpError
 from agent_eval.operations.packs import view
 from agent_eval.registry.baselines import ResolvedBaseline
-from agent_eval.registry.store import find
+from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import safe_name, sha256_bytes
 
 MAX_LOOKED_AT = 20
@@ -336,7 +336,7 @@ def from_registry(entry: BaselineEntry, registry: Path, wanted: Sequence[str]) -
         InvalidInput: It is missing, or of none of the suites.
         InvalidPack: It does not verify, or is not the pack that was registered.
     """
-    where = find(entry.run_path, registry)
+    where = path_from_registry(entry.run_path, registry)
     result = from_path(where, wanted)
     for baseline in result.baselines.values():
         ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)

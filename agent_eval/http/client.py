@@ -1,8 +1,8 @@
 """The one retrying HTTP session.
 
-Every request has time-outs and a cap on its answer. Refusals for too many requests, server errors and broken
-connections are tried again where repeating is safe. Redirects are followed by hand: credentials never
-leave the origin they belong to, and nothing goes over plain HTTP except to this very machine.
+Every request has time-outs and a cap on its answer. The session repeats requests after rate limits, server
+errors and broken connections where repeating is safe. It follows redirects itself: credentials never leave
+the origin they belong to, and plain HTTP is used only for this machine, or where the caller allows it.
 """
 
 from __future__ import annotations
@@ -31,23 +31,27 @@ _NOT_IN_A_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 class Session:
-    """Requests to one service.
+    """Send requests to one service. Use it for every HTTP request of the program, from any number of threads.
 
     More than six parameters: all but the address have a default; three replace time and chance in tests.
 
     Args:
-        base_url: Where the service lives; paths are appended to it.
-        secret_headers: Sent to the origin of `base_url` only, and shown nowhere.
-        headers: Sent with every request.
-        patience: How long and how often to try.
-        plain_http: Whether the host of `base_url` may also be talked to without encryption; for services
-            on a private network.
-        sleep: Waits for that many seconds.
-        clock: Seconds since 1970.
-        chance: A number from 0 to 1, for the spread of waits.
+        base_url: Address of the service; paths are appended to it.
+        secret_headers: Headers with credentials: sent to the origin of `base_url` only, redacted from errors.
+        headers: Headers of every request.
+        patience: Time limits, and how often to try.
+        plain_http: Whether the host of `base_url` may be used without encryption; for services on a private
+            network.
+        sleep: Function that waits for that many seconds.
+        clock: Function that returns the seconds since 1970.
+        chance: Function that returns a number from 0 to 1, for the spread of waits.
 
     Raises:
         HttpError: `base_url` is neither https nor this machine.
+
+    Example:
+        >>> Session("https://api.example/v1/", secret_headers={"Authorization": "Bearer secret"})
+        Session('https://api.example/v1')
     """
 
     def __init__(
@@ -71,8 +75,8 @@ class Session:
         self._origin = origin_of(self._base)
         self._secrets = tuple((secret_headers or {}).values())
         usual = {"User-Agent": "agent-eval", "Accept": "*/*", "Accept-Encoding": "gzip"}
-        self._headers = _joined(usual, headers or {})
-        self._own_headers = _joined(self._headers, secret_headers or {})
+        self._headers = _merged_headers(usual, headers or {})
+        self._own_headers = _merged_headers(self._headers, secret_headers or {})
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
         self._connections: dict[Origin, Connections] = {}
@@ -81,7 +85,7 @@ class Session:
         return f"Session({self._base!r})"
 
     def close(self) -> None:
-        """Close what is open. It is opened anew when it is needed."""
+        """Close open connections. A further request opens a new one."""
         for connections in list(self._connections.values()):
             connections.close()
 
@@ -103,21 +107,21 @@ class Session:
 
         Args:
             method: HTTP method. POST is repeated only when it certainly was not carried out.
-            path: Appended to the base, or a whole URL (the next page).
-            params: The query.
-            json: The body.
-            accept: Statuses of 400 and above that are an answer, not an error.
+            path: Path that is appended to the base, or a whole URL (the next page of a listing).
+            params: Parameters of the query.
+            json: JSON value of the body; None for no body.
+            accept: Statuses of 400 and above to return as an answer, instead of an error.
             max_bytes: Cap on the answer's decoded size.
-            repeatable: Whether doing it twice does no harm. Default: every method but POST.
-            seconds: For each attempt; the patience's `transfer_timeout` when not given.
+            repeatable: Whether the request may be carried out twice; None for every method but POST.
+            seconds: Time limit of each attempt; None for the patience's `transfer_timeout`.
 
         Raises:
-            Unreachable: No answer, or server errors only.
-            RateLimited: The service asks for too long a wait.
-            UncertainOutcome: A POST that may have been carried out.
-            AnswerTooLarge: More than `max_bytes`.
-            RefusedRedirect: It points where this program does not go.
-            HttpError: Any other status of 400 or above, with its `status`.
+            Unreachable: No attempt had an answer other than a server error.
+            RateLimited: The service asks for a longer wait than the patience allows.
+            UncertainOutcome: The service may have carried out a POST whose answer did not arrive.
+            AnswerTooLarge: The answer has more than `max_bytes`.
+            RefusedRedirect: The service redirects to an address that this program refuses.
+            HttpError: The answer has any other status of 400 or above, with its `status`.
         """
         url = path if "://" in path else f"{self._base}{path}"
         safe = method in _REPEATABLE if repeatable is None else repeatable
@@ -164,7 +168,7 @@ class Session:
             yield answer
 
     def _wait_after(self, method: str, url: str, answer: Answer, attempt: int, safe: bool) -> float:
-        """Seconds to wait before repeating what was refused; raises when it must not be repeated."""
+        """Compute the seconds to wait before the request is repeated; raise where it must not be repeated."""
         last = attempt == self._patience.attempts
         if is_rate_limit(answer.status, answer.headers, answer.body):
             asked = asked_wait(answer.status, answer.headers, now=self._clock())
@@ -195,7 +199,7 @@ class Session:
         )
 
     def _follow(self, exchange: _Exchange, url: str) -> Answer:
-        """One attempt: the request and its redirects."""
+        """Make one attempt: send the request and follow its redirects."""
         method = exchange.method
         for _ in range(MAX_REDIRECTS + 1):
             answer = self._once(exchange, url)
@@ -212,7 +216,7 @@ class Session:
                     method=method,
                     url=url,
                 )
-            # The location says it all; repeating the query would break signed addresses.
+            # The location includes its query; adding the request's again would break signed addresses.
             url = target
         raise RefusedRedirect(
             f"{path_of(url)} redirects more than {MAX_REDIRECTS} times.",
@@ -225,7 +229,7 @@ class Session:
         origin = origin_of(url)
         headers = self._own_headers if origin == self._origin else self._headers
         if exchange.body is not None:
-            headers = _joined(headers, {"Content-Type": "application/json"})
+            headers = _merged_headers(headers, {"Content-Type": "application/json"})
         connections = self._connections_to(origin, url)
         try:
             response = connections.exchange(
@@ -247,16 +251,16 @@ class Session:
         return Answer(response.status, response.headers, response.body, host_of(url))
 
     def _connections_to(self, origin: Origin, url: str) -> Connections:
-        """Connections to an origin. What the environment says of the way there is asked for once."""
-        found = self._connections.get(origin)
-        if found is None:
+        """Return the connections to an origin; read proxy and certificates from the environment once."""
+        connections = self._connections.get(origin)
+        if connections is None:
             try:
                 route = route_to(url)
             except UnusableRoute as error:
                 raise HttpError(error.message, remedy=error.remedy, method="", url=url) from None
-            # Another thread may have been faster: one of the two is kept.
-            found = self._connections.setdefault(origin, Connections(route))
-        return found
+            # Another thread may have been faster: the first is used by both.
+            connections = self._connections.setdefault(origin, Connections(route))
+        return connections
 
     def _timing(self, seconds: float | None) -> Timing:
         patience = self._patience
@@ -264,7 +268,7 @@ class Session:
         return Timing(connect=patience.connect_timeout, read=patience.read_timeout, total=total)
 
     def _target(self, method: str, url: str, location: str) -> str:
-        """Where a redirect leads, refused when that is no place to go."""
+        """Resolve the target of a redirect; refuse an address that `_check_address` refuses."""
         _split(method, location)
         target = urljoin(url, location)
         self._check_address(method, target)
@@ -276,7 +280,7 @@ class Session:
         local = parts.scheme == "http" and (parts.hostname or "") in self._plain_hosts
         if "@" in parts.netloc or not (secure or local):
             raise RefusedRedirect(
-                f"Refused to talk to {parts.scheme or 'no scheme'}://{host_of(url)}: only https is used.",
+                f"Refused to connect to {parts.scheme or 'no scheme'}://{host_of(url)}: only https is used.",
                 remedy="Give an https address without a user name.",
                 method=method,
                 url=url,
@@ -292,7 +296,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """What all attempts at a request have in common."""
+    """Parameters that all attempts at a request share."""
 
     method: str
     body: bytes | None
@@ -300,11 +304,11 @@ class _Exchange:
     timing: Timing
 
 
-def _joined(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Both, the second counting where names are the same in another spelling.
+def _merged_headers(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Merge headers; `more` replaces those of the same name, in whatever case.
 
     Raises:
-        UsageError: One of the second cannot be sent.
+        UsageError: A name or value in `more` is not valid in HTTP.
     """
     for name, value in more.items():
         if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_VALUE.search(value):
@@ -319,7 +323,7 @@ def _joined(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, st
 def _split(method: str, url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        # A port that is no number, and a name that cannot be written in ASCII, raise only when they are read.
+        # urlsplit checks port and host name only when they are read.
         _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError:
         raise RefusedRedirect(
@@ -341,7 +345,7 @@ def _unreachable(method: str, url: str, why: str, attempts: int, status: int | N
 def _uncertain(method: str, url: str, why: str, status: int | None = None) -> UncertainOutcome:
     return UncertainOutcome(
         f"It is not known whether {method} {path_of(url)} was carried out ({why}).",
-        remedy="Look whether it was before repeating it.",
+        remedy="Check whether it was before repeating it.",
         status=status,
         method=method,
         url=url,
@@ -349,7 +353,7 @@ def _uncertain(method: str, url: str, why: str, status: int | None = None) -> Un
 
 
 _NEXT_LINK = re.compile(r"<([^<>]+)>\s*;[^,<]*\brel=\"?next\"?")
-_SHOWN_OF_A_BODY = 200
+_EXCERPT_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +364,11 @@ class Answer:
         status: HTTP status.
         headers: Field names in lower case.
         body: Decoded bytes, within the cap of the request.
-        host: Who answered in the end (after redirects).
+        host: Host that answered, after redirects.
+
+    Example:
+        >>> Answer(200, {"link": '<https://api.example/runs?page=2>; rel="next"'}, b"[]").next_url
+        'https://api.example/runs?page=2'
     """
 
     status: int
@@ -370,20 +378,20 @@ class Answer:
 
     @property
     def next_url(self) -> str | None:
-        """The next page according to the `Link` header, else None."""
-        found = _NEXT_LINK.search(self.headers.get("link", ""))
-        return found.group(1) if found else None
+        """Address of the next page, from the `Link` header; None on the last."""
+        match = _NEXT_LINK.search(self.headers.get("link", ""))
+        return match.group(1) if match else None
 
     @property
     def excerpt(self) -> str:
-        """The start of the body as one printable line, for an error message."""
-        text = self.body[: 4 * _SHOWN_OF_A_BODY].decode("utf-8", "replace")
+        """Start of the body as one printable line, for an error message."""
+        text = self.body[: 4 * _EXCERPT_LENGTH].decode("utf-8", "replace")
         line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-        return line[:_SHOWN_OF_A_BODY]
+        return line[:_EXCERPT_LENGTH]
 
 
 class HttpError(RemoteError):
-    """A request that did not get the answer it needs.
+    """Raised when a request has no answer that can be used; catch it to handle all errors of this module.
 
     `status` is None when there was no answer at all.
     """
@@ -400,30 +408,30 @@ class HttpError(RemoteError):
 
 
 class Unreachable(HttpError):
-    """No answer, or only server errors, after every allowed attempt."""
+    """Raised after the last allowed attempt, when none had an answer other than a server error."""
 
 
 class RateLimited(HttpError):
-    """The service asks to wait longer than this program is allowed to."""
+    """Raised when the service asks for a longer wait than the patience allows."""
 
 
 class UncertainOutcome(HttpError):
-    """The request may or may not have been carried out. Look before repeating it."""
+    """Raised when the service may have carried out the request. Check that before repeating it."""
 
 
 class AnswerTooLarge(HttpError):
-    """The answer is larger than the cap of the request."""
+    """Raised when the answer is larger than the cap of the request."""
 
 
 class RefusedRedirect(HttpError):
-    """The service points to a place this program does not go."""
+    """Raised when an address, redirect or next page is refused: not https, another host, or no valid URL."""
 
 
 def host_of(url: str) -> str:
-    """Host and port of a URL, without user information."""
+    """Return host and port of a URL, without user information."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def path_of(url: str) -> str:
-    """Path of a URL. Queries and fragments can carry secrets and are left out."""
+    """Return the path of a URL, without query and fragment, which can contain secrets."""
     return urlsplit(url).path

@@ -1,8 +1,8 @@
-"""HTTP/1.1 over connections that are kept open, in a given time and up to a given size.
+"""HTTP/1.1 over persistent connections, with limits on the time and size of each answer.
 
 `http.client` speaks the protocol. A request takes a fifth of the processor time that it takes through
-requests, which counts where an agent is asked hundreds of times a second beside all the judging; see
-`docs/decisions/http.md`.
+requests, which matters where an agent receives hundreds of requests a second while the same machine judges;
+see `docs/decisions/http.md`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 class NotConnected(Exception):
-    """No connection was opened, so nothing was sent: trying again does no harm."""
+    """Raised when no connection could be opened. Nothing was sent, so the request may be repeated."""
 
 
 class BrokenExchange(Exception):
-    """The answer did not come, or not all of it; what was asked may have been done."""
+    """Raised when the answer is missing or incomplete; the service may have carried out the request."""
 
 
 class OverCap(Exception):
-    """The body is larger than allowed.
+    """Raised when the body is larger than allowed.
 
     Attributes:
         status: HTTP status of the answer.
@@ -51,12 +51,14 @@ class OverCap(Exception):
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds for the parts of an exchange.
+    """Time limits of an exchange, in seconds.
 
     Args:
-        connect: To open a connection.
-        read: Between two reads.
-        total: For all of it, so that a drip of bytes cannot hold the caller.
+        connect: Limit for opening a connection.
+        read: Limit between two reads.
+        total: Limit for the whole exchange, so that a slow drip of bytes cannot block the caller.
+
+    Example: `Timing(connect=10, read=60, total=600)`
     """
 
     connect: float
@@ -66,7 +68,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class Response:
-    """What came back, read to its end. Field names are in lower case."""
+    """Response that was read to its end. Header names are in lower case.
+
+    Example:
+        >>> Response(200, {"content-type": "application/json"}, b"{}").headers["content-type"]
+        'application/json'
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -74,14 +81,14 @@ class Response:
 
 
 class _Deadline:
-    """When an exchange has to be over."""
+    """Time by which an exchange must end."""
 
     def __init__(self, timing: Timing) -> None:
         self._read = timing.read
         self._end = time.monotonic() + timing.total
 
-    def left(self, at_most: float | None = None) -> float:
-        """Seconds for the next step, by default a read or a write; raises TimeoutError without any."""
+    def remaining(self, at_most: float | None = None) -> float:
+        """Return the seconds for the next step, by default a read or a write, or raise TimeoutError."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise TimeoutError("the exchange took too long")
@@ -89,7 +96,7 @@ class _Deadline:
 
 
 class _Wire:
-    """A socket each of whose reads and writes ends by the deadline of the exchange."""
+    """Socket whose reads and writes end by the deadline of the exchange."""
 
     def __init__(self, connected: _Socket) -> None:
         self._socket = connected
@@ -99,15 +106,15 @@ class _Wire:
 
     def _limited(self) -> _Socket:
         assert self.deadline is not None
-        self._socket.settimeout(self.deadline.left())
+        self._socket.settimeout(self.deadline.remaining())
         return self._socket
 
     def sendall(self, data: bytes) -> None:
-        """Keep it for `flush`: head and body of a request come one by one, and leave in one packet."""
+        """Buffer data for `flush`: http.client sends head and body apart, and one packet is faster."""
         self._unsent.append(data)
 
     def flush(self) -> None:
-        """Send what was kept."""
+        """Send the buffered data."""
         data = b"".join(self._unsent)
         self._unsent.clear()
         self._limited().sendall(data)
@@ -119,21 +126,21 @@ class _Wire:
         return io.BufferedReader(_WireReader(self))
 
     def close(self) -> None:
-        """Does nothing: http.client closes a connection that will not be kept before its body is read."""
+        """Do nothing: http.client closes a connection that it will not reuse before the body is read."""
 
     def has_ended(self) -> bool:
-        """Whether the other side has closed it, or sent what was not asked for."""
+        """Tell whether the other side closed the connection, or sent data without a request."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 
     def shut(self) -> None:
-        """Close the socket. Done by itself for a wire that is used no more."""
+        """Close the socket; the finalizer does so for a wire that was garbage-collected."""
         self._close()
 
 
 class _WireReader(io.RawIOBase):
-    """The reading side of a wire, as a file."""
+    """Reading side of a wire, as a file."""
 
     def __init__(self, wire: _Wire) -> None:
         super().__init__()
@@ -147,7 +154,7 @@ class _WireReader(io.RawIOBase):
 
 
 class _Connection(http.client.HTTPConnection):
-    """`http.client` on a wire that is open already."""
+    """Connection of `http.client` on a wire that is open already."""
 
     auto_open = 0
 
@@ -158,16 +165,21 @@ class _Connection(http.client.HTTPConnection):
         self.sock = wire
 
     @property
-    def can_be_used_again(self) -> bool:
+    def is_reusable(self) -> bool:
         """Whether the answer was read to its end and the other side keeps the connection open."""
         return self.sock is not None and not self.wire.has_ended()
 
 
 class Connections:
-    """Open connections to one host, for any number of threads. Each is used by one thread at a time.
+    """Pool of open connections to one host, for any number of threads; a thread has a connection to itself.
 
     Args:
-        route: How the host is reached.
+        route: Way to the host.
+
+    Example:
+        >>> through_proxy = Route(Hop("http", "api.example", 80), proxy=Hop("http", "proxy.example", 3128))
+        >>> Connections(through_proxy).needs_absolute_targets
+        True
     """
 
     def __init__(self, route: Route) -> None:
@@ -177,7 +189,7 @@ class Connections:
 
     @property
     def needs_absolute_targets(self) -> bool:
-        """Whether a proxy carries requests out, and so has to be told the host with each."""
+        """Whether a proxy carries out the requests, so that each must name the host."""
         return self._route.proxy is not None and not self._route.is_tunnelled
 
     def exchange(
@@ -195,55 +207,55 @@ class Connections:
         Args:
             method: HTTP method.
             target: Path and query, percent-encoded.
-            headers: Sent as they are.
-            body: None without one.
-            max_bytes: Of the decoded answer, at most.
-            timing: How long it may take.
+            headers: Headers to send unchanged.
+            body: Body of the request; None for none.
+            max_bytes: Cap on the decoded answer.
+            timing: Time limits.
 
         Raises:
-            NotConnected: Nothing was sent.
-            BrokenExchange: Something may have been.
+            NotConnected: No connection could be opened; nothing was sent.
+            BrokenExchange: The request may have been sent.
             OverCap: The answer is larger than `max_bytes`.
         """
         deadline = _Deadline(timing)
-        connection = self._kept() or self._opened(deadline, timing.connect)
+        connection = self._idle_connection() or self._new_connection(deadline, timing.connect)
         connection.wire.deadline = deadline
-        kept = False
+        complete = False
         try:
             answered = _ask(connection, method, target, {**headers, **self._more_headers}, body)
             content = _read(answered, max_bytes)
-            kept = True
+            complete = True
         except (OSError, http.client.HTTPException, zlib.error) as error:
             raise BrokenExchange(type(error).__name__) from error
         finally:
             # After anything else, Ctrl-C included, what is left on the wire belongs to no request.
-            if kept and connection.sock is not None:
+            if complete and connection.sock is not None:
                 self._idle.append(connection)
             else:
                 connection.wire.shut()
-        return Response(answered.status, _joined(answered.getheaders()), content)
+        return Response(answered.status, _header_fields(answered.getheaders()), content)
 
     def close(self) -> None:
-        """Close what is open and not in use."""
+        """Close the connections that no thread uses."""
         while self._idle:
             self._idle.pop().wire.shut()
 
-    def _kept(self) -> _Connection | None:
-        """The connection used last that is still open."""
+    def _idle_connection(self) -> _Connection | None:
+        """Take the most recently used connection that is still open; None if there is none."""
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            if connection.can_be_used_again:
+            if connection.is_reusable:
                 return connection
             connection.wire.shut()
 
-    def _opened(self, deadline: _Deadline, at_most: float) -> _Connection:
+    def _new_connection(self, deadline: _Deadline, at_most: float) -> _Connection:
         try:
-            seconds = deadline.left(at_most)
+            seconds = deadline.remaining(at_most)
             return _Connection(self._route.end, _Wire(_in_time(lambda: _open(self._route, seconds), seconds)))
-        # A host that is no name is a ValueError.
+        # An invalid host name is a ValueError.
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NotConnected(type(error).__name__) from error
 
@@ -252,7 +264,7 @@ def _ask(
     connection: _Connection, method: str, target: str, headers: Mapping[str, str], body: bytes | None
 ) -> http.client.HTTPResponse:
     connection.request(method, target, body, headers)
-    with suppress(BrokenPipeError):  # one that does not want the whole request may have answered all the same
+    with suppress(BrokenPipeError):  # a service that refuses the body may have answered nevertheless
         connection.wire.flush()
     return connection.getresponse()
 
@@ -268,7 +280,7 @@ def _read(answered: http.client.HTTPResponse, max_bytes: int) -> bytes:
 
 
 def _decoded(answered: http.client.HTTPResponse, cap: int) -> Iterator[bytes]:
-    """The body as it arrives, unpacked, in pieces of at most `cap` bytes where it was packed."""
+    """Yield the body as it arrives; decompress a compressed one in pieces of at most `cap` bytes."""
     encoding = (answered.getheader("content-encoding") or "").strip().lower()
     return _unpacked(_raw(answered), cap) if encoding in _COMPRESSED else _raw(answered)
 
@@ -282,7 +294,7 @@ def _unpacked(pieces: Iterator[bytes], cap: int) -> Iterator[bytes]:
             yield unpacker.decompress(packed, cap)
             packed = unpacker.unconsumed_tail
             if unpacker.eof:
-                packed, unpacker = unpacker.unused_data, None  # gzip may go on with another member
+                packed, unpacker = unpacker.unused_data, None  # another gzip member may follow
     if unpacker is not None:
         raise http.client.IncompleteRead(b"")
 
@@ -294,8 +306,8 @@ def _raw(answered: http.client.HTTPResponse) -> Iterator[bytes]:
         raise http.client.IncompleteRead(b"", answered.length)
 
 
-def _joined(pairs: list[tuple[str, str]]) -> dict[str, str]:
-    """Fields by name in lower case; what is said several times is a list."""
+def _header_fields(pairs: list[tuple[str, str]]) -> dict[str, str]:
+    """Collect header fields by name in lower case; join the values of a repeated field with commas."""
     fields: dict[str, str] = {}
     for name, value in pairs:
         key = name.lower()
@@ -304,7 +316,7 @@ def _joined(pairs: list[tuple[str, str]]) -> dict[str, str]:
 
 
 class _Socket(Protocol):
-    """What is used of a socket, encrypted or not."""
+    """Methods that a wire uses of a socket, encrypted or not."""
 
     def close(self) -> None: ...
     def fileno(self) -> int: ...
@@ -317,8 +329,9 @@ _Outcome = SimpleQueue[_Socket | BaseException]
 
 
 def _in_time(open_socket: Callable[[], _Socket], seconds: float) -> _Socket:
-    """Call in a thread of its own, which is left behind when it takes too long: the search for a name's
-    address knows of no time limit.
+    """Open a socket in another thread, and abandon the thread at the time limit.
+
+    Name resolution has no time limit of its own.
     """
     outcome: _Outcome = SimpleQueue()
     late = threading.Event()
@@ -334,29 +347,29 @@ def _in_time(open_socket: Callable[[], _Socket], seconds: float) -> _Socket:
 
     threading.Thread(target=work, daemon=True, name="http-connect").start()
     try:
-        found = outcome.get(timeout=seconds)
+        result = outcome.get(timeout=seconds)
     except Empty:
         late.set()
         _discard(outcome)
         raise TimeoutError("no connection in time") from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _discard(outcome: _Outcome) -> None:
     with suppress(Empty):
-        found = outcome.get_nowait()
-        if not isinstance(found, BaseException):
-            found.close()
+        result = outcome.get_nowait()
+        if not isinstance(result, BaseException):
+            result.close()
 
 
 class ProxyRefusal(OSError):
-    """A proxy does not let it through."""
+    """Raised when a proxy refuses to open a tunnel."""
 
 
 def _open(route: Route, seconds: float) -> _Socket:
-    """A connection to the end of a route, encrypted where it shall be."""
+    """Open a connection to the end of a route; encrypt it for https."""
     first = route.proxy or route.end
     plain = socket.create_connection((first.host, first.port), seconds)
     opened: socket.socket = plain
@@ -379,7 +392,7 @@ def _tls(route: Route) -> ssl.SSLContext:
 
 
 def _tunnel(opened: socket.socket, route: Route) -> None:
-    """Have a proxy pass on what comes. Raises ProxyRefusal when it does not."""
+    """Ask a proxy for a tunnel. Raises ProxyRefusal when it refuses."""
     place = route.end.netloc
     fields = {"Host": place, **route.proxy_headers}
     lines = [f"CONNECT {place} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
@@ -398,5 +411,5 @@ def _encrypted(opened: socket.socket, route: Route) -> _Socket:
         return _tls(route).wrap_socket(opened, server_hostname=route.end.host)
     from urllib3.util.ssltransport import SSLTransport
 
-    # The way to the proxy is encrypted as well, and the standard library cannot do that twice.
+    # The connection to the proxy is encrypted too, and the standard library cannot encrypt twice.
     return SSLTransport(opened, _tls(route), route.end.host)

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure functions: the clock and chance are arguments."""
+"""Waits between attempts. Pure functions: the time and the random number are arguments."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 SECONDARY_LIMIT_SECONDS = 60.0
-"""The wait after a secondary rate limit that names no time."""
+"""Wait after a secondary rate limit that names no time."""
 
 RETRIED_STATUS = frozenset({500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long and how often to try. Seconds, except `attempts`.
+    """Limits on the attempts at a request and on the waits between them; all in seconds but `attempts`.
 
     Args:
-        attempts: Requests at most, the first included.
-        connect_timeout: To open a connection.
-        read_timeout: Between two reads.
-        transfer_timeout: For one whole answer, so that a drip of bytes cannot hold the job.
-        first_wait: Back-off before the second attempt; it doubles each time.
-        longest_wait: The longest single wait; asked for more, the request fails at once.
-        total_wait: The sum of all waits of one request.
+        attempts: Maximum number of attempts, the first included.
+        connect_timeout: Limit for opening a connection.
+        read_timeout: Limit between two reads.
+        transfer_timeout: Limit for one whole answer, so that a slow drip of bytes cannot block the job.
+        first_wait: Wait before the second attempt; it doubles each time.
+        longest_wait: Longest single wait. A request fails at once when the service asks for a longer one.
+        total_wait: Maximum sum of all waits of one request.
+
+    Example:
+        >>> [backoff(attempt, Patience(longest_wait=5.0), chance=1.0) for attempt in (1, 2, 3, 4)]
+        [1.0, 2.0, 4.0, 5.0]
     """
 
     attempts: int = 5
@@ -37,7 +41,7 @@ class Patience:
 
 
 def is_rate_limit(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether a refusal is about too many requests. Some services use 403 for that and for permissions."""
+    """Tell whether the service refused for too many requests. Some use 403 for that and for permissions."""
     if status == 429:
         return True
     if status != 403:
@@ -50,11 +54,11 @@ def is_rate_limit(status: int, headers: Mapping[str, str], body: bytes) -> bool:
 
 
 def asked_wait(status: int, headers: Mapping[str, str], *, now: float) -> float | None:
-    """Seconds the service asks to wait, None when it does not say.
+    """Read how many seconds the service asks to wait; None when it names no time.
 
     Args:
         status: HTTP status.
-        headers: Field names in lower case.
+        headers: Headers with names in lower case.
         now: Seconds since 1970.
     """
     stated = headers.get("retry-after", "").strip()
@@ -80,12 +84,12 @@ def _retry_after(stated: str, now: float) -> float | None:
 
 
 def backoff(attempt: int, patience: Patience, chance: float) -> float:
-    """Seconds before attempt `attempt` + 1: doubling, capped, and spread over its upper half.
+    """Compute the seconds to wait before the next attempt: doubling, capped, and spread over the upper half.
 
     Args:
-        attempt: How many attempts were made, from 1.
-        patience: Its `first_wait` and `longest_wait`.
-        chance: From 0 to 1; spreads jobs that failed together.
+        attempt: Number of attempts made, from 1.
+        patience: `first_wait` and `longest_wait` count.
+        chance: Random number from 0 to 1, so that jobs that failed together do not return together.
     """
     full = min(patience.longest_wait, patience.first_wait * 2.0 ** (attempt - 1))
     return full * (0.5 + chance / 2)

@@ -1,6 +1,6 @@
-"""How a host is reached: through which proxy, and trusting which certificates. The environment names both.
+"""The way to a host: its proxy and the trusted certificates. The environment names both.
 
-Proxies are found as requests finds them, and by requests: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY in
+The library requests looks up proxies: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY in
 both spellings, with networks in NO_PROXY, and the settings of macOS. Importing requests takes longer than a
 hundred requests to an agent, so where nothing names a proxy it is not imported.
 """
@@ -22,22 +22,21 @@ BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 """Variables that name certificates; the first that is set counts."""
 
 PORTS = {"http": 80, "https": 443}
-"""Where a scheme is served when the address does not say."""
-
+"""Port of a scheme when the address names none."""
 
 Origin = tuple[str, str, int | None]
-"""Scheme, host and port: what credentials belong to."""
+"""Scheme, host and port; credentials belong to an origin."""
 
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _IN_A_TARGET = "!#$%&'()*+,/:;=?@[]~"
 
 
 class UnusableRoute(Exception):
-    """What the environment says of the way to a host cannot be used.
+    """Raised when the environment names a proxy or certificates that cannot be used.
 
     Attributes:
-        message: What is wrong.
-        remedy: What to do about it.
+        message: The problem.
+        remedy: The next step for the user.
     """
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -46,12 +45,16 @@ class UnusableRoute(Exception):
 
 
 class Hop(NamedTuple):
-    """A host that a connection goes to.
+    """Host that a connection is opened to.
 
     Attributes:
         scheme: `http` or `https`.
-        host: Name or address in ASCII, an IPv6 one without its brackets.
+        host: Name or address in ASCII, an IPv6 address without its brackets.
         port: TCP port.
+
+    Example:
+        >>> Hop("http", "::1", 8080).netloc
+        '[::1]:8080'
     """
 
     scheme: str
@@ -60,19 +63,23 @@ class Hop(NamedTuple):
 
     @property
     def netloc(self) -> str:
-        """As an address has it: `name:port` or `[::1]:port`."""
+        """Host and port as a URL has them: `name:port` or `[::1]:port`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Route:
-    """How a host is reached.
+    """Way to a host.
 
     Attributes:
         end: The host itself.
-        proxy: What is connected to instead; None without a proxy.
+        proxy: Proxy to connect to instead; None without a proxy.
         proxy_headers: Credentials for the proxy; empty where it needs none.
-        tls: Checks certificates; None where nothing is encrypted.
+        tls: Context that checks certificates; None where nothing is encrypted.
+
+    Example:
+        >>> Route(Hop("https", "api.example", 443), proxy=Hop("http", "proxy.example", 3128)).is_tunnelled
+        True
     """
 
     end: Hop
@@ -82,15 +89,15 @@ class Route:
 
     @property
     def is_tunnelled(self) -> bool:
-        """Whether the proxy only passes bytes on, as it does with what is encrypted."""
+        """Whether the proxy only forwards bytes, as it does for https."""
         return self.proxy is not None and self.end.scheme == "https"
 
 
 def route_to(url: str) -> Route:
-    """The way to the host of an http or https address.
+    """Find the way to the host of an http or https address, from the environment.
 
     Raises:
-        UnusableRoute: The environment names certificates that are not there, or a proxy that cannot be used.
+        UnusableRoute: The environment names certificates that do not exist, or a proxy that cannot be used.
     """
     end = hop_of(urlsplit(url))
     address = _proxy_for(f"{end.scheme}://{end.netloc}/")
@@ -101,7 +108,7 @@ def route_to(url: str) -> Route:
 
 
 def hop_of(parts: SplitResult) -> Hop:
-    """The host of an address that has been checked."""
+    """Return the host of an address that has been checked."""
     host = parts.hostname or ""
     if not host.isascii():
         host = host.encode("idna").decode("ascii")
@@ -117,7 +124,7 @@ def _proxy_for(url: str) -> str | None:
 
 
 def _proxy(address: str) -> tuple[Hop, dict[str, str]]:
-    """A proxy and the credentials for it, which its address may hold: no error shows that."""
+    """Split the address of a proxy from the credentials in it, which no error may show."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         hop = hop_of(parts)
@@ -154,20 +161,20 @@ def _tls() -> ssl.SSLContext:
 
 @lru_cache(maxsize=8)
 def _trusting(bundle: str) -> ssl.SSLContext:
-    """Reading a bundle takes longer than a request, so it is read once."""
+    """Create a context that trusts a bundle; cached, because reading it takes longer than a request."""
     if os.path.isdir(bundle):
         return ssl.create_default_context(capath=bundle)
     return ssl.create_default_context(cafile=bundle)
 
 
 def origin_of(url: str) -> Origin:
-    """The origin of an address. The port is None for a scheme that has no usual one."""
+    """Return the origin of an address; the port is None where neither it nor its scheme names one."""
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or PORTS.get(parts.scheme)
 
 
 def with_query(url: str, params: Mapping[str, str | int] | None) -> str:
-    """An address with more in its query."""
+    """Add parameters to the query of an address."""
     if not params:
         return url
     parts = urlsplit(url)
@@ -176,7 +183,7 @@ def with_query(url: str, params: Mapping[str, str | int] | None) -> str:
 
 @lru_cache(maxsize=64)
 def target_of(url: str, *, absolute: bool) -> str:
-    """What a request line has for an address: path and query; for a proxy, scheme and host before them."""
+    """Return the target of a request line: path and query; for a proxy, scheme and host before them."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     encoded = quote(_STRAY_PERCENT.sub("%25", target), safe=_IN_A_TARGET)

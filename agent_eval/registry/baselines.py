@@ -1,4 +1,4 @@
-"""Named baselines: which sealed run a name stands for, pinned by digest, and who approved it."""
+"""Named baselines and datasets: a name for a sealed run or a suite, pinned by digest, and its approvals."""
 
 from __future__ import annotations
 
@@ -10,27 +10,33 @@ from agent_eval.contracts import digest
 from agent_eval.contracts.registry import Approval, BaselineEntry, DatasetEntry, Registry
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
-from agent_eval.registry.store import RegistryStore, checked, find, keep
+from agent_eval.registry.store import RegistryStore, checked, path_for_registry, path_from_registry
 from agent_eval.suites.reader import open_suite
 
 
 @dataclass(frozen=True)
 class ResolvedBaseline:
-    """What `--baseline` names: a pack on disk, and its entry when it was named by the registry."""
+    """Pack that `--baseline` names, with its entry where the name is one of the registry.
+
+    Use `resolve_baseline` to make one, open the pack at `path`, and check what was opened.
+
+    Example:
+        >>> ResolvedBaseline(Path("runs/main")).check("any digest: no entry pins this pack")
+    """
 
     path: Path
     entry: BaselineEntry | None = None
 
     def check(self, manifest_sha256: str) -> None:
-        """Hold the digest of the pack that was opened against the pinned one.
+        """Compare the digest of the opened pack with the pinned one.
 
         Raises:
-            InvalidPack: Another pack lies where the registered one was.
+            InvalidPack: The pack at `path` is not the registered one.
         """
         if self.entry is not None and manifest_sha256 != self.entry.manifest_sha256:
             raise InvalidPack(
                 f"baseline {self.entry.name!r}: the pack at {self.path} is not the one that was registered",
-                remedy="Restore the pack, or set the baseline anew with `registry baseline-set`.",
+                remedy="Restore the pack, or set the baseline again with `registry baseline-set`.",
                 file=str(self.path),
                 expected=self.entry.manifest_sha256,
                 found=manifest_sha256,
@@ -46,11 +52,19 @@ def set_baseline(
     dataset_id: str | None = None,
     notes: str = "",
 ) -> BaselineEntry:
-    """Let a name stand for a sealed run.
+    """Register a sealed run under a name; replaces an earlier entry.
+
+    Args:
+        store: The registry.
+        name: Name of the baseline.
+        run: Pack of the run.
+        at: ISO 8601 time of the change.
+        dataset_id: Id that the run's data set must have; None for any.
+        notes: Remarks for people.
 
     Raises:
         InvalidPack: The pack does not verify.
-        InvalidInput: It is of another data set than `dataset_id`.
+        InvalidInput: The run is of another data set than `dataset_id`.
         UsageError: The name is empty or unprintable.
         StorageError: The registry could not be written.
     """
@@ -58,7 +72,7 @@ def set_baseline(
 
     def edit(registry: Registry) -> tuple[str, dict[str, object]]:
         registry.baselines[entry.name] = entry
-        return "baseline-set", _told(entry)
+        return "baseline-set", _audit_details(entry)
 
     store.change(edit, at=at)
     return entry
@@ -75,52 +89,63 @@ def promote_baseline(
     dataset_id: str | None = None,
     notes: str = "",
 ) -> tuple[BaselineEntry, Approval]:
-    """`set_baseline` with a record of who approved it and why; one change.
+    """Do what `set_baseline` does, and record in the same change who approved it and why.
 
     More than six parameters: they are the fields of the entry and of its approval.
 
+    Args:
+        store: The registry.
+        name: Name of the baseline.
+        run: Pack of the run.
+        approved_by: Person who approves it.
+        rationale: Reason of the approval.
+        at: ISO 8601 time of the change.
+        dataset_id: Id that the run's data set must have; None for any.
+        notes: Remarks for people.
+
     Raises:
         InvalidPack: The pack does not verify.
-        InvalidInput: It is of another data set than `dataset_id`.
+        InvalidInput: The run is of another data set than `dataset_id`.
         UsageError: Name, approver or rationale is empty or unprintable.
         StorageError: The registry could not be written.
     """
-    found = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
+    proposed = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
     approver, why = checked(approved_by, "approved_by"), checked(rationale, "rationale")
     made: list[tuple[BaselineEntry, Approval]] = []
 
     def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+        identity = digest([registry.audit_length, registry.audit_head, _audit_details(proposed)])[:12]
         approval = Approval(
-            approval_id=f"a-{digest([registry.audit_length, registry.audit_head, _told(found)])[:12]}",
-            name=found.name,
-            run_id=found.run_id,
-            manifest_sha256=found.manifest_sha256,
+            approval_id=f"a-{identity}",
+            name=proposed.name,
+            run_id=proposed.run_id,
+            manifest_sha256=proposed.manifest_sha256,
             approved_by=approver,
             rationale=why,
             approved_at=at,
         )
-        entry = found.model_copy(update={"approval_id": approval.approval_id})
+        entry = proposed.model_copy(update={"approval_id": approval.approval_id})
         registry.baselines[entry.name] = entry
         registry.approvals.append(approval)
         made.append((entry, approval))
-        told = {"approval_id": approval.approval_id, "approved_by": approver, "rationale": why}
-        return "baseline-promote", {**_told(entry), **told}
+        approved = {"approval_id": approval.approval_id, "approved_by": approver, "rationale": why}
+        return "baseline-promote", {**_audit_details(entry), **approved}
 
     store.change(edit, at=at)
     return made[0]
 
 
 def list_baselines(store: RegistryStore) -> list[BaselineEntry]:
-    """Baselines by name."""
+    """List the baselines by name."""
     registry = store.read()
     return [registry.baselines[name] for name in sorted(registry.baselines)]
 
 
 def show_baseline(store: RegistryStore, name: str) -> BaselineEntry:
-    """One baseline.
+    """Return the baseline of a name.
 
     Raises:
-        InvalidInput: There is none of that name.
+        InvalidInput: The registry has no baseline of that name.
     """
     entry = store.read().baselines.get(name)
     if entry is None:
@@ -129,16 +154,16 @@ def show_baseline(store: RegistryStore, name: str) -> BaselineEntry:
 
 
 def list_approvals(store: RegistryStore, name: str | None = None) -> list[Approval]:
-    """Approvals, the newest first; of one baseline name when given."""
+    """List approvals, newest first; with `name`, only those of this baseline."""
     approvals = store.read().approvals
-    return [one for one in reversed(approvals) if name is None or one.name == name]
+    return [approval for approval in reversed(approvals) if name is None or approval.name == name]
 
 
 def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
-    """What a person means by a baseline: a path that exists, else a registered name.
+    """Find the pack that a user names as baseline: a path that exists, else a registered name.
 
     Raises:
-        InvalidInput: It is neither, or the registered run is no longer there.
+        InvalidInput: `reference` is neither, or the registered run no longer exists.
     """
     path = Path(reference)
     if path.exists():
@@ -146,11 +171,11 @@ def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
     entry = store.read().baselines.get(reference)
     if entry is None:
         raise _unknown(store, reference)
-    path = find(entry.run_path, store.path)
+    path = path_from_registry(entry.run_path, store.path)
     if not path.exists():
         raise InvalidInput(
             f"baseline {entry.name!r} is registered at {path}, where there is nothing",
-            remedy="Restore the pack, or set the baseline anew with `registry baseline-set`.",
+            remedy="Restore the pack, or set the baseline again with `registry baseline-set`.",
             file=str(path),
         )
     return ResolvedBaseline(path, entry)
@@ -170,7 +195,7 @@ def _entry(
         )
     return BaselineEntry(
         name=checked(name, "name"),
-        run_path=keep(run, store.path),
+        run_path=path_for_registry(run, store.path),
         run_id=pack.config.run_id,
         dataset_id=pack.config.dataset_id,
         manifest_sha256=pack.manifest_sha256,
@@ -179,7 +204,7 @@ def _entry(
     )
 
 
-def _told(entry: BaselineEntry) -> dict[str, object]:
+def _audit_details(entry: BaselineEntry) -> dict[str, object]:
     return {"name": entry.name, "run_id": entry.run_id, "manifest_sha256": entry.manifest_sha256}
 
 
@@ -208,12 +233,12 @@ def add_dataset(
         store: The registry.
         suite: The suite file; it must be readable.
         at: ISO 8601 time of the change.
-        dataset_id: Must be the suite's own when given.
-        description: For people.
-        tags: Kept sorted, each once.
+        dataset_id: Id that the suite must have; None for any.
+        description: Description for people.
+        tags: Tags; stored sorted, without repetitions.
 
     Raises:
-        InvalidInput: The suite cannot be read, or it is another data set.
+        InvalidInput: The suite cannot be read, or has another dataset id.
         StorageError: The registry could not be written.
     """
     source = open_suite(suite)
@@ -227,7 +252,7 @@ def add_dataset(
         )
     entry = DatasetEntry(
         dataset_id=checked(name, "dataset_id"),
-        suite_path=keep(suite, store.path),
+        suite_path=path_for_registry(suite, store.path),
         sha256=source.digest,
         description=description,
         tags=sorted(set(tags)),
@@ -248,6 +273,6 @@ def add_dataset(
 
 
 def list_datasets(store: RegistryStore) -> list[DatasetEntry]:
-    """Registered suites by dataset id."""
+    """List the registered suites by dataset id."""
     registry = store.read()
     return [registry.datasets[name] for name in sorted(registry.datasets)]

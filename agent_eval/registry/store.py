@@ -1,9 +1,9 @@
-"""The registry's two files and how they change together.
+"""The two files of a registry, and how they change together.
 
-`registry.json` is the current state. `registry.store.jsonl` beside it has one line a change, each with the
-hash of the line before. A change is appended to the log first and takes effect when the state is replaced;
-the state says how many bytes of the log count, so a writer that was killed in between leaves nothing
-behind that counts. One writer at a time holds `registry.lock`.
+`registry.json` is the current state. `registry.audit.jsonl` beside it has one line for each change, with the
+hash of the line before. The store appends a change to the log first; it takes effect when the state is
+replaced. The state records how many bytes of the log count, so the line of a writer that was killed in
+between has no effect. One writer at a time holds `registry.lock`.
 """
 
 from __future__ import annotations
@@ -31,26 +31,32 @@ MAX_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class RegistryStore:
-    """A registry on disk.
+    """Registry on disk. Use it to read and change baselines, datasets, approvals and waivers.
 
     Args:
-        path: Of `registry.json`; a file that is not there is an empty registry.
+        path: Path of `registry.json`; where there is no file, the registry is empty.
+
+    Example:
+        >>> store = RegistryStore(Path("registry.json"))
+        >>> changed = store.change(lambda registry: ("note", {}), at="2026-11-21T08:00:00+00:00")
+        >>> [(entry.sequence, entry.action) for entry in store.log()]
+        [(0, 'note')]
     """
 
     path: Path = DEFAULT_PATH
 
     @property
     def log_path(self) -> Path:
-        """The audit log."""
+        """Path of the audit log."""
         return self.path.with_name(f"{self.path.stem}.audit.jsonl")
 
     @property
     def lock_path(self) -> Path:
-        """The lock that writers hold."""
+        """Path of the lock that a writer holds."""
         return self.path.with_name(f"{self.path.stem}.lock")
 
     def read(self) -> Registry:
-        """The current state.
+        """Read the current state.
 
         Raises:
             InvalidInput: The file is not a registry.
@@ -63,15 +69,15 @@ class RegistryStore:
         """Apply a change and log it; both or neither.
 
         Args:
-            edit: Changes the registry it is given and returns the action's name and its details.
+            edit: Function that changes the registry, and returns the name of the action and its details.
             at: ISO 8601 time of the change.
 
         Returns:
             The new state.
 
         Raises:
-            InvalidInput: The registry or its log is broken; whatever `edit` raises.
-            StorageError: It could not be written; the old state stands.
+            InvalidInput: The registry or its log is broken. Errors of `edit` pass through.
+            StorageError: The files could not be written; the old state is still in effect.
         """
         with exclusive(self.lock_path):
             registry = self.read()
@@ -87,7 +93,7 @@ class RegistryStore:
             return registry
 
     def log(self) -> list[AuditEntry]:
-        """Every change that took effect, oldest first, unverified.
+        """List every change that took effect, oldest first, without verifying their hashes.
 
         Raises:
             InvalidInput: The log is missing, cut or unreadable.
@@ -104,7 +110,7 @@ class RegistryStore:
         return data[: registry.audit_bytes]
 
     def _check_tail(self, registry: Registry) -> None:
-        """The last line that counts must be the one the registry names, else a merge went wrong."""
+        """Check that the last line that counts is the one the registry names; a bad merge mixes them."""
         if not registry.audit_bytes:
             return
         try:
@@ -122,16 +128,20 @@ class RegistryStore:
     def _broken_log(self, problem: str) -> InvalidInput:
         return InvalidInput(
             f"the audit log {self.log_path} {problem}",
-            remedy="Restore registry and log together from version control; `registry verify` tells more.",
+            remedy="Restore registry and log from version control; `registry verify` lists the problems.",
             file=str(self.log_path),
         )
 
 
 def parse_registry(data: bytes, source: str) -> Registry:
-    """A registry from the bytes of its file.
+    """Parse a registry from the bytes of its file.
+
+    Args:
+        data: Content of the file.
+        source: Name of the file for error messages.
 
     Raises:
-        InvalidInput: It is not a registry.
+        InvalidInput: The content is not a registry.
     """
     value = parse(data, source=source)
     try:
@@ -148,7 +158,7 @@ def parse_registry(data: bytes, source: str) -> Registry:
 
 
 def next_entry(registry: Registry, action: str, details: Mapping[str, Any], *, at: str) -> AuditEntry:
-    """The entry that follows the newest one."""
+    """Build the audit entry that follows the newest one."""
     body = {
         "sequence": registry.audit_length,
         "at": at,
@@ -160,17 +170,17 @@ def next_entry(registry: Registry, action: str, details: Mapping[str, Any], *, a
 
 
 def entry_hash(entry: AuditEntry) -> str:
-    """The hash an entry must carry."""
+    """Compute the hash that an entry must have."""
     body = entry.to_json()
     del body["hash"]
     return digest(body)
 
 
 def read_log(data: bytes, source: str) -> list[AuditEntry]:
-    """Entries from the lines of a log.
+    """Parse the lines of a log into entries.
 
     Raises:
-        InvalidInput: A line is not an entry; names it.
+        InvalidInput: A line is not an entry; the error names the line.
     """
     entries = []
     for number, line in enumerate(data.splitlines(), start=1):
@@ -187,7 +197,7 @@ def read_log(data: bytes, source: str) -> list[AuditEntry]:
 
 
 def _last_line(path: Path, end: int) -> bytes:
-    """The last line before byte `end`, read from the back."""
+    """Read the last line before byte `end`, backwards from there."""
     block = 4096
     with path.open("rb") as file:
         while True:
@@ -204,7 +214,12 @@ def _last_line(path: Path, end: int) -> bytes:
 
 @dataclass(frozen=True)
 class RegistryCheck:
-    """What `registry verify` found. `problems` is empty when everything holds."""
+    """Result of `verify_registry`: the numbers of what was checked, and the problems, if any.
+
+    Example:
+        >>> RegistryCheck(changes=3, baselines=1, datasets=0).passed
+        True
+    """
 
     changes: int
     baselines: int
@@ -213,12 +228,12 @@ class RegistryCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no problem."""
         return not self.problems
 
 
 def audit_log(store: RegistryStore, *, limit: int = 100) -> list[AuditEntry]:
-    """The newest changes, newest first.
+    """List at most `limit` changes, newest first.
 
     Raises:
         InvalidInput: The log is missing, cut or unreadable.
@@ -227,10 +242,10 @@ def audit_log(store: RegistryStore, *, limit: int = 100) -> list[AuditEntry]:
 
 
 def verify_registry(store: RegistryStore) -> RegistryCheck:
-    """Check the log's chain of hashes, and that what is pinned is still what it was.
+    """Check the log's chain of hashes, and the digest of every pinned pack and suite.
 
-    The chain shows an entry that was changed, taken out or put in; it cannot show that the whole log was
-    written anew, which version control does.
+    The chain reveals a changed, removed or inserted entry. It cannot reveal that the whole log was replaced;
+    version control does.
 
     Raises:
         InvalidInput: The registry itself cannot be read.
@@ -269,25 +284,25 @@ def _chain_problems(entries: list[AuditEntry], head: str, length: int) -> list[s
 
 def _baseline_problems(store: RegistryStore, name: str, run_path: str, pinned: str) -> list[str]:
     try:
-        found = open_pack(find(run_path, store.path)).manifest_sha256
+        actual = open_pack(path_from_registry(run_path, store.path)).manifest_sha256
     except AgentEvalError as error:
         return [f"baseline {name!r}: {error.message}"]
-    return [] if found == pinned else [f"baseline {name!r}: another pack lies at {run_path}"]
+    return [] if actual == pinned else [f"baseline {name!r}: another pack is at {run_path}"]
 
 
 def _dataset_problems(store: RegistryStore, dataset_id: str, suite_path: str, pinned: str) -> list[str]:
     try:
-        found, _ = sha256_file(find(suite_path, store.path))
+        actual, _ = sha256_file(path_from_registry(suite_path, store.path))
     except AgentEvalError as error:
         return [f"data set {dataset_id!r}: {error.message}"]
-    return [] if found == pinned else [f"data set {dataset_id!r}: {suite_path} has changed"]
+    return [] if actual == pinned else [f"data set {dataset_id!r}: {suite_path} has changed"]
 
 
-def keep(path: Path, registry: Path) -> str:
-    """How a path is written into the registry.
+def path_for_registry(path: Path, registry: Path) -> str:
+    """Convert a path to the form in which a registry stores it.
 
-    Relative to the registry's directory, with `/`, when both lie below a common directory other than the
-    root; absolute otherwise.
+    The stored path is relative to the registry's directory, with `/`, where both are below a common directory
+    other than the root; absolute otherwise.
     """
     target = Path(os.path.abspath(path))
     home = Path(os.path.abspath(registry)).parent
@@ -297,19 +312,19 @@ def keep(path: Path, registry: Path) -> str:
     return PurePosixPath(Path(os.path.relpath(target, home))).as_posix()
 
 
-def find(kept: str, registry: Path) -> Path:
-    """The path that the registry keeps, from where we are."""
-    return Path(os.path.normpath(Path(os.path.abspath(registry)).parent / kept))
+def path_from_registry(stored: str, registry: Path) -> Path:
+    """Convert a stored path back to one that this process can open."""
+    return Path(os.path.normpath(Path(os.path.abspath(registry)).parent / stored))
 
 
 LIMIT = 1_000
 
 
 def checked(text: str, field: str) -> str:
-    """`text` without white space around it.
+    """Strip the white space around `text` and check it.
 
     Raises:
-        UsageError: It is empty, too long, or has characters that cannot be printed.
+        UsageError: `text` is empty, too long, or has characters that cannot be printed.
     """
     stripped = text.strip()
     if not stripped or len(stripped) > LIMIT or not stripped.isprintable():

@@ -1,4 +1,4 @@
-"""Accepted regressions: added with a scope, a reason and an approver; revoked, never deleted."""
+"""Waivers: accepted regressions, with a scope, a reason and an approver; revoked, never deleted."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def add_waiver(
 
     Args:
         store: The registry.
-        baseline_name: The baseline it is accepted against.
-        approved_by: Who accepts it.
-        reason: Why.
+        baseline_name: Baseline against which the regression is accepted.
+        approved_by: Person who accepts it.
+        reason: Reason for people.
         at: ISO 8601 time of the change.
-        case_id: Only this case.
-        judge_id: Only this judge.
-        regression_key: Only the regression with this key, from a comparison.
-        expires_at: ISO 8601 with its offset, after `at`; None holds until revoked.
+        case_id: Case to which the waiver is limited; None for any.
+        judge_id: Judge to which the waiver is limited; None for any.
+        regression_key: Key of the regression, as in a comparison, to which it is limited; None for any.
+        expires_at: ISO 8601 time with its offset, after `at`; None for a waiver that holds until revoked.
 
     Raises:
-        UsageError: No scope, an empty word, or an expiry that cannot be read, has no offset or is over.
+        UsageError: There is no scope, a text is empty, or the expiry is unreadable, without offset or past.
         StorageError: The registry could not be written.
     """
     scopes = {"case_id": case_id, "judge_id": judge_id, "regression_key": regression_key}
@@ -74,10 +74,10 @@ def add_waiver(
 
 
 def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: str) -> Waiver:
-    """End a waiver now. It stays in the list, marked.
+    """End a waiver now. The registry keeps it, marked as revoked.
 
     Raises:
-        InvalidInput: There is no such waiver, or it was revoked before.
+        InvalidInput: There is no waiver of that id, or it was revoked before.
         StorageError: The registry could not be written.
     """
     revoker = checked(revoked_by, "revoked_by")
@@ -104,20 +104,20 @@ def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: 
 def list_waivers(
     store: RegistryStore, *, at: str, baseline_name: str | None = None, active_only: bool = False
 ) -> list[Waiver]:
-    """Waivers, the newest first.
+    """List waivers, newest first.
 
     Args:
         store: The registry.
-        at: ISO 8601 time against which expiries are held.
-        baseline_name: Only those of this baseline.
-        active_only: Leave out revoked and expired ones.
+        at: ISO 8601 time with which expiries are compared.
+        baseline_name: Baseline whose waivers are listed; None for all.
+        active_only: Whether to leave out revoked and expired waivers.
     """
     now = instant(at)
     return [
-        one
-        for one in reversed(store.read().waivers)
-        if (baseline_name is None or one.baseline_name == baseline_name)
-        and not (active_only and (one.revoked_at is not None or is_over(one.expires_at, now)))
+        waiver
+        for waiver in reversed(store.read().waivers)
+        if (baseline_name is None or waiver.baseline_name == baseline_name)
+        and not (active_only and (waiver.revoked_at is not None or is_over(waiver.expires_at, now)))
     ]
 
 

@@ -102,7 +102,7 @@ def test_a_baseline_is_pinned_by_digest(store: RegistryStore, pack: Path, tmp_pa
     make_pack(pack, config=make_config(run_id="forged"))
     with pytest.raises(InvalidPack, match="not the one that was registered"):
         found.check("f" * 64)
-    assert verify_registry(store).problems == ["baseline 'main': another pack lies at ../runs/baseline"]
+    assert verify_registry(store).problems == ["baseline 'main': another pack is at ../runs/baseline"]
     shutil.rmtree(pack)
     with pytest.raises(InvalidInput, match="where there is nothing"):
         resolve_baseline(store, "main")
@@ -304,10 +304,10 @@ def test_the_same_changes_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
-    from agent_eval.registry.store import find, keep
+    from agent_eval.registry.store import path_for_registry, path_from_registry
 
     elsewhere = Path("/srv/registry/registry.json")
-    assert keep(Path("/var/runs/x"), elsewhere) == "/var/runs/x"
-    assert find("/var/runs/x", elsewhere) == Path("/var/runs/x")
-    assert keep(Path("/srv/runs/x"), elsewhere) == "../runs/x"
-    assert find("../runs/x", elsewhere) == Path("/srv/runs/x")
+    assert path_for_registry(Path("/var/runs/x"), elsewhere) == "/var/runs/x"
+    assert path_from_registry("/var/runs/x", elsewhere) == Path("/var/runs/x")
+    assert path_for_registry(Path("/srv/runs/x"), elsewhere) == "../runs/x"
+    assert path_from_registry("../runs/x", elsewhere) == Path("/srv/runs/x")
