@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.base import Clocks, Reply, Surroundings, T, Task
+from agent_eval.agents.catalog import AGENTS
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
+
+AGENT_FORMS = {kind.name: kind.form.partition(" or ")[0] for kind in AGENTS.values()}
+"""An agent of every kind, written as help shows the kind; for `python:`, see `write_agent_module`."""
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
@@ -20,6 +25,11 @@ def make_task(
     own = {name: fields.pop(name) for name in list(fields) if name in Case.model_fields}
     case = Case.model_validate({"case_id": "c1", "input": given, "metadata": metadata or {}, **own})
     return Task(case, limits=limits or AttemptLimits(), **fields)
+
+
+def write_agent_module(folder: Path) -> None:
+    """Write the module that `python:MODULE:FUNCTION` names."""
+    (folder / "MODULE.py").write_text("def FUNCTION(task): return 'just text'\n", encoding="utf-8")
 
 
 class Time:

@@ -21,7 +21,7 @@ from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.json_server import JsonServer
-from tests.unit.agents.tasks import Retries, around, make_task, told
+from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, told, write_agent_module
 
 FUNCTIONS = """
 import asyncio, sys, threading, time
@@ -439,20 +439,13 @@ def test_recorded_agent_gives_the_trace_back() -> None:
     assert agent.describe() == {"agent": "recorded"}
 
 
-def test_every_kind_of_agent_keeps_the_protocol(server: JsonServer) -> None:
-    specs = [
-        "command:true",
-        server.url,
-        "python:agent_functions_b:text",
-        "recorded",
-        "openai:m",
-        "anthropic:m",
-    ]
-    agents = [open_agent(spec) for spec in specs]
-    assert {agent.describe()["agent"] for agent in agents} == set(AGENTS)
-    for agent in agents:
-        assert isinstance(agent, Agent)
-        agent.close()
+@pytest.mark.parametrize("kind", AGENTS)
+def test_the_form_that_help_shows_of_a_kind_is_an_agent_of_that_kind(kind: str, tmp_path: Path) -> None:
+    write_agent_module(tmp_path)
+    agent = open_agent(AGENT_FORMS[kind])
+    assert isinstance(agent, Agent)
+    assert agent.describe()["agent"] == kind
+    agent.close()
 
 
 def test_clocks_that_are_not_pinned_give_real_times() -> None:
