@@ -16,6 +16,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "judges.md").read_text(
 
 def section(name: str) -> str:
     """What the guide says under a judge's heading; programs share what stands under `command`."""
+    assert f"### {name}\n" in GUIDE, f"add a section `### {name}` to docs/guides/judges.md, with its keys"
     text = GUIDE.split(f"### {name}\n", 1)[1]
     return section("command") if name == "lean" else re.split(r"\n##[# ]", text, maxsplit=1)[0]
 
@@ -28,17 +29,26 @@ def config_of(name: str) -> type[JudgeConfig]:
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_every_judge_is_in_the_table_with_its_default(name: str) -> None:
-    row = next(line for line in GUIDE.splitlines() if line.startswith(f"| [`{name}`](#{name}) |"))
-    hard = {"yes": True, "no": False}[row.rsplit("|", 2)[1].strip()]
-    assert config_of(name).model_fields["hard"].default is hard
-    assert ("*default*" in row) == (name in DEFAULT_JUDGES)
+    rows = [line for line in GUIDE.splitlines() if line.startswith(f"| [`{name}`](#{name}) |")]
+    hard = "yes" if config_of(name).model_fields["hard"].default else "no"
+    wanted = f"| [`{name}`](#{name}) | … | {hard} |"
+    assert len(rows) == 1, f"add one row to the table of judges in docs/guides/judges.md: {wanted}"
+    assert rows[0].endswith(f"| {hard} |"), f"docs/guides/judges.md: the code says {wanted}"
+    by_default = name in DEFAULT_JUDGES
+    assert ("*default*" in rows[0]) == by_default, (
+        f"docs/guides/judges.md: `{name}` {'is' if by_default else 'is not'} one of DEFAULT_JUDGES"
+    )
 
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_every_key_is_documented_and_no_other(name: str) -> None:
     keys = set(config_of(name).model_fields) - set(JudgeConfig.model_fields)
     tables = re.findall(r"^\| (?:key|configuration) \|.*\n(?:\|.*\n)*", section(name), re.MULTILINE)
-    assert set(re.findall(r"^\| `(\w+)` \|", "".join(tables), re.MULTILINE)) == keys
+    documented = set(re.findall(r"^\| `(\w+)` \|", "".join(tables), re.MULTILINE))
+    assert documented == keys, (
+        f"docs/guides/judges.md, table of keys in the section `{name}`: add {sorted(keys - documented)}, "
+        f"remove {sorted(documented - keys)}"
+    )
 
 
 def test_the_keys_of_every_judge_are_documented_once() -> None:
