@@ -9,6 +9,7 @@ from agent_eval.agents.catalog import open_agent
 from agent_eval.ci.config import Setup
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import is_secret_of_a_job
+from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.engine.progress import Standing
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
@@ -19,6 +20,8 @@ from agent_eval.reports.terminal import progress_text
 from agent_eval.suites.reader import SuiteSource
 
 SECONDS_BETWEEN_LINES = 10.0
+
+_LIMITS_OF_A_RUN = " or ".join(f"`{row.name}`" for row in LIMITS if row.part == "limits.run")
 
 
 def checked_agent(job: JobContext) -> AgentSpec | None:
@@ -68,7 +71,7 @@ def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None
         standing = done.standing
         raise NotEvaluable(
             f"{spec.suite}: {done.stopped}, after {standing.done} of {standing.total} trials.",
-            remedy="Raise `max-run-seconds` or `max-run-cost`, or run fewer cases.",
+            remedy=f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
             file=str(spec.suite),
         )
 
