@@ -1,4 +1,4 @@
-"""Several packs in one archive, as it is uploaded from a run and fetched for the next."""
+"""Archives of several packs, which one CI run uploads and the next fetches; conversion between layouts."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def write_bundle(
     Args:
         packs: Directory of each pack by slug, a relative path of one part or more.
         out: The zip to write.
-        extra: Other files (a report) by their name in the archive.
+        extra: Other files, such as a report, by their name in the archive.
 
     Raises:
-        InvalidPack: A pack holds links or other things that are no regular files.
-        InvalidInput: Names that collide or lead out of the archive.
+        InvalidPack: A pack contains links or other entries that are no regular files.
+        InvalidInput: Names collide or lead out of the archive.
         StorageError: Disk full, no permission.
     """
     members: list[tuple[str, Path | bytes]] = list((extra or {}).items())
@@ -53,17 +53,17 @@ def open_bundle(
     """Open and verify every pack in an archive, without extracting anything.
 
     Args:
-        where: Path or content of a zip: what `write_bundle` wrote; the same as the only zip within
-            another, as artifact stores hand it out; or the files of a single pack.
-        source: What errors call the archive.
-        limits: Bounds; they hold for the inner archive again.
+        where: Path or content of a zip: one that `write_bundle` wrote; one whose only zip is such an archive,
+            as artifact stores deliver it; or one with the files of a single pack.
+        source: Name of the archive in errors.
+        limits: Limits for the archive, and again for the inner one.
 
     Returns:
-        The packs by the directory in which they lie: the slug that `write_bundle` was given. A pack at
-        the root of the archive has the empty string as its key.
+        The packs by their directory: the slug that was passed to `write_bundle`. A pack at the root of the
+        archive has the empty string as its key.
 
     Raises:
-        InvalidInput: Not a zip, beyond the limits, bad names; or there is no pack in it.
+        InvalidInput: The archive is no zip, exceeds the limits, has bad names, or contains no pack.
         InvalidPack: A pack does not verify.
     """
     name = source or (str(where) if isinstance(where, Path) else "archive")
@@ -83,33 +83,35 @@ def open_bundle(
 
 
 def _prefixes(archive: ZipArchive) -> Iterator[str]:
-    """Where packs lie in an archive. What lies within a pack is its content, whatever it looks like."""
+    """Yield the directories of packs in an archive. A manifest within a pack is part of its content."""
     manifests = [name for name in archive.names() if name.rpartition("/")[2] == at.MANIFEST]
-    found: list[str] = []
+    prefixes: list[str] = []
     for name in sorted(manifests, key=lambda name: name.count("/")):
         prefix = name.removesuffix(at.MANIFEST)
-        if not any(prefix.startswith(outer) for outer in found) and _is_ours(archive, name):
-            found.append(prefix)
+        if not any(prefix.startswith(outer) for outer in prefixes) and _is_run_manifest(archive, name):
+            prefixes.append(prefix)
             yield prefix
 
 
-def _is_ours(archive: ZipArchive, name: str) -> bool:
+def _is_run_manifest(archive: ZipArchive, name: str) -> bool:
     try:
         value = parse_json(archive.read(name), pack=archive.source, path=name)
     except AgentEvalError:
-        # Broken or not JSON: taken for ours, so that opening says what is wrong with it.
+        # Broken or not JSON: treated as a manifest, so that opening the pack reports the problem.
         return True
     return isinstance(value, dict) and "files" in value and value.get("kind") == "run"
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A finished conversion.
+    """Result of `expand` and `compact`.
 
     Attributes:
-        out: The new pack.
-        layout: Its layout.
+        out: Path of the new pack.
+        layout: Layout of the new pack.
         left_behind: Files that were written into the old pack after the run; they are not converted.
+
+    Example: `Conversion(Path("runs/1-files"), "files", left_behind=["compare/report.md"])`
     """
 
     out: Path
@@ -118,25 +120,26 @@ class Conversion:
 
 
 def expand(pack: Pack, out: Path) -> Conversion:
-    """Write a pack in the layout `files`: a folder a case, as the specification has it.
+    """Write a pack in the layout `files`, with one folder for each case. Use it to read a pack by hand.
 
     Args:
         pack: A verified pack in either layout.
-        out: Where; a pack there is replaced when the new one is complete, also `pack` itself.
+        out: Directory of the new pack. A pack at this path, even `pack` itself, is replaced when the new one
+            is complete.
 
     Raises:
-        InvalidPack: The pack holds something that the other layout cannot, or changed meanwhile.
-        UsageError: There is something else at `out`, or a pack into which something was written later.
+        InvalidPack: The pack contains something that the other layout cannot, or changed in the meantime.
+        UsageError: `out` is no pack, or a pack into which files were written after its run.
         StorageError: Disk full, no permission.
     """
     return _convert(pack, out, "files")
 
 
 def compact(pack: Pack, out: Path) -> Conversion:
-    """Write a pack in the layout `compact`: sharded JSON Lines. Otherwise as `expand`.
+    """Write a pack in the layout `compact`: sharded JSON Lines. Otherwise like `expand`.
 
     Raises:
-        UsageError: Artifacts of 250 cases exceed what one file of the layout can hold; also as `expand`.
+        UsageError: The artifacts of 250 cases exceed the limit of a file in this layout; or as for `expand`.
     """
     return _convert(pack, out, "compact")
 
@@ -144,7 +147,7 @@ def compact(pack: Pack, out: Path) -> Conversion:
 def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
     manifest = pack.manifest
     refuse_to_lose_outputs(out)
-    twin = _Twin(pack)
+    check = _RoundTripCheck(pack)
     with new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)
         target.prepare()
@@ -155,11 +158,11 @@ def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
                     for (raw, encoded), result, row in islice(cases, SHARD_CASES):
                         artifacts = pack.artifacts(row["case_id"])
                         case = CaseEvidence(raw, encoded, result, dumps(result), row, artifacts)
-                        twin.case(case)
+                        check.case(case)
                         writer.add(case)
                     written = writer.finish()
                 sealer.append(written)
-            twin.finish()
+            check.finish()
             config, summary = (
                 parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
             )
@@ -168,17 +171,17 @@ def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
     return Conversion(out, layout, left_behind)
 
 
-class _Twin:
-    """What converting back would give, as digests, held against what the pack has.
+class _RoundTripCheck:
+    """Compare the files that converting back would write, as digests, with those that the pack has.
 
-    So nothing is ever lost without a word: a file of events that says more than the trajectories, a file
-    that a later version added.
+    A conversion that would lose something fails: a file of events with more than the trajectories have, or a
+    file that a later version added.
     """
 
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
         self._files = pack.manifest.layout == "files"
-        self._left = {entry.path: entry for entry in pack.run_files()}
+        self._unchecked = {entry.path: entry for entry in pack.run_files()}
         self._hashers: dict[str, Any] = {at.INDEX: hashlib.sha256()}
         if self._files:
             self._hashers[at.EVENTS] = hashlib.sha256()
@@ -189,7 +192,7 @@ class _Twin:
             self._same(path, hashlib.sha256(dumps(parse_json(data, pack=pack.name, path=path), indent=True)))
 
     def case(self, case: CaseEvidence) -> None:
-        """Take the next case in suite order."""
+        """Add the files of the next case, in suite order."""
         self._add(at.INDEX, dumps(case.row) + b"\n")
         if self._files:
             self._case_files(case.trajectory, case.result)
@@ -216,12 +219,12 @@ class _Twin:
             self._add(path, self._judges.setdefault(path, at.IndentedList()).item(verdict))
 
     def finish(self) -> None:
-        """Compare the files that span several cases; nothing may be left."""
+        """Compare the files that span several cases; refuse a pack with files that were not compared."""
         for path, items in self._judges.items():
             self._add(path, items.end())
         for path, hasher in self._hashers.items():
             self._same(path, hasher)
-        for path in self._left:
+        for path in self._unchecked:
             self._refuse(path)
 
     def _add(self, path: str, data: bytes) -> None:
@@ -231,7 +234,7 @@ class _Twin:
         hasher.update(data)
 
     def _same(self, path: str, hasher: Any) -> None:
-        entry = self._left.pop(path, None)
+        entry = self._unchecked.pop(path, None)
         if entry is None or entry.sha256 != hasher.hexdigest():
             self._refuse(path)
 

@@ -1,8 +1,8 @@
-"""Files that belong to a case: what its agent wrote to standard error, an answer that could not be read.
+"""Artifacts: files that belong to a case, such as the standard error of its agent or an unreadable answer.
 
 In the layout `files` each is a file below `cases/<directory>/artifacts/`. In `compact` the artifacts of a
-shard's cases are lines of one file, so that a large run stays a few files: in suite order, within a case by
-name, each as `text` where it is UTF-8 and not longer for that, else as `base64`.
+shard's cases are lines of one file, so that a large run has few files: in suite order, within a case by
+name, each as `text` where it is UTF-8 and that is not longer, else as `base64`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from agent_eval.storage.files import check_member_name, safe_name, same_place
 from agent_eval.storage.json import dumps
 
 MAX_ARTIFACT_BYTES = 256 << 10
-"""Bytes kept of each artifact of a case by `storable`."""
+"""Maximum bytes of one artifact that `storable` keeps."""
 
 MAX_CASE_BYTES = 1 << 20
-"""Bytes kept of all artifacts of a case by `storable`."""
+"""Maximum bytes of all artifacts of a case that `storable` keeps."""
 
 MAX_ARTIFACTS = 64
-"""Artifacts kept of a case by `storable`."""
+"""Maximum number of artifacts of a case that `storable` keeps."""
 
 LEFT_OUT = "_left-out.txt"
-"""Artifact that names those for which there was no room; no safe name begins like that."""
+"""Artifact that lists those beyond the limits; no safe name begins with an underscore."""
 
 _DEEPEST = 8
 _LONGEST_PART = 255
@@ -39,26 +39,26 @@ _NAMED_LEFT_OUT = 20
 
 
 def storable(artifacts: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Artifacts as a pack may hold them, whatever whoever made them had in mind.
+    """Make artifacts fit for a pack. Use it on artifacts from agents and other untrusted sources.
 
-    Names become safe file names (`storage.files.safe_name`), different ones stay different; empty artifacts
-    are left out; of long ones the end is kept, with a line that says so. What exceeds the limits of a case
-    is named in `_left-out.txt`. Deterministic.
+    Names become safe file names (`storage.files.safe_name`), and different names stay different. Empty
+    artifacts are dropped; a long one is cut to its end, with a first line that says so. `_left-out.txt` names
+    the artifacts beyond the limits of a case. Deterministic.
     """
-    kept: dict[str, bytes] = {}
+    stored: dict[str, bytes] = {}
     left_out: list[str] = []
     room = MAX_CASE_BYTES
     for name in sorted(name for name, data in artifacts.items() if data):
         safe = safe_name(name)
         limit = min(MAX_ARTIFACT_BYTES, room)
-        if len(kept) >= MAX_ARTIFACTS or len(artifacts[name]) > limit < MAX_ARTIFACT_BYTES:
+        if len(stored) >= MAX_ARTIFACTS or len(artifacts[name]) > limit < MAX_ARTIFACT_BYTES:
             left_out.append(safe)
             continue
-        kept[safe] = _end_of(artifacts[name], limit)
-        room -= len(kept[safe])
+        stored[safe] = _end_of(artifacts[name], limit)
+        room -= len(stored[safe])
     if left_out:
-        kept[LEFT_OUT] = _left_out(left_out)
-    return kept
+        stored[LEFT_OUT] = _left_out(left_out)
+    return stored
 
 
 def _end_of(data: bytes, limit: int) -> bytes:
@@ -69,18 +69,18 @@ def _end_of(data: bytes, limit: int) -> bytes:
 
 
 def _left_out(names: list[str]) -> bytes:
-    shown = names[:_NAMED_LEFT_OUT]
-    more = len(names) - len(shown)
-    lines = ["There was no room for these artifacts:", *shown, *([f"and {more} more"] if more else [])]
+    listed = names[:_NAMED_LEFT_OUT]
+    more = len(names) - len(listed)
+    lines = ["There was no room for these artifacts:", *listed, *([f"and {more} more"] if more else [])]
     return ("\n".join(lines) + "\n").encode()
 
 
 def in_order(case_id: str, artifacts: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """A case's artifacts as they are written: by name, each name checked.
+    """Check the names of a case's artifacts, and sort the artifacts by name, as they are written.
 
     Raises:
-        InvalidInput: A name that does not stay within the case's directory or that not every system can
-            hold; `storable` makes names that do.
+        InvalidInput: A name leads out of the case's directory, or is not valid on every system. `storable`
+            makes valid names.
     """
     if problem := names_problem(case_id, artifacts):
         remedy = "Give artifacts plain file names."
@@ -89,14 +89,14 @@ def in_order(case_id: str, artifacts: Mapping[str, bytes]) -> list[tuple[str, by
 
 
 def names_problem(case_id: str, names: Iterable[str]) -> str | None:
-    """What is wrong with names of artifacts as relative paths that are all different files, or None."""
+    """Find the first problem of artifact names, which must be relative paths of different files; or None."""
     directory = at.case_directory(case_id)
     places: dict[str, str] = {}
     for name in names:
         problem = check_member_name(name) or check_member_name(at.artifact_file(directory, name))
         parts = name.split("/")
         if len(parts) > _DEEPEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
-            problem = problem or "is too long or lies too deep"
+            problem = problem or "is too long or too deep"
         if problem:
             return f"artifact {name[:200]!r} {problem}"
         if (place := same_place(name)) in places:
@@ -106,12 +106,12 @@ def names_problem(case_id: str, names: Iterable[str]) -> str | None:
         above = place
         while above := above.rpartition("/")[0]:
             if above in places:
-                return f"artifact {name[:200]!r} lies below the artifact {places[above][:200]!r}"
+                return f"artifact {name[:200]!r} is below the artifact {places[above][:200]!r}"
     return None
 
 
 def artifact_line(case_id: str, name: str, data: bytes) -> bytes:
-    """An artifact's line in the compact layout, its line feed included."""
+    """Encode an artifact as a line of the compact layout, with its line feed."""
     row: dict[str, Any] = {"case_id": case_id, "name": name}
     encoded = dumps({**row, "base64": b64encode(data).decode()}) + b"\n"
     try:
@@ -123,12 +123,21 @@ def artifact_line(case_id: str, name: str, data: bytes) -> bytes:
 
 
 class ArtifactReader:
-    """The artifacts of a verified pack, by case.
+    """Read the artifacts of a verified pack, case by case. `Pack.artifacts` uses it.
 
     Args:
-        pack: What errors call the pack.
-        manifest: Of the pack.
-        paths: All files of the run part.
+        pack: Name of the pack in errors.
+        manifest: Manifest of the pack.
+        paths: Paths of all files of the run part.
+
+    Example:
+        >>> files = {"cases/refund/artifacts/stderr.txt": b"warning"}
+        >>> manifest = Manifest(
+        ...     layout="files", run_id="run-1", dataset_id="shop", complete=True, case_count=1,
+        ...     case_directories={"refund": "refund"}, files=[],
+        ... )
+        >>> ArtifactReader("runs/1", manifest, files).of_case("refund", 0, files.__getitem__)
+        {'stderr.txt': b'warning'}
     """
 
     def __init__(self, pack: str, manifest: Manifest, paths: Iterable[str]) -> None:
@@ -138,12 +147,12 @@ class ArtifactReader:
         self._last: tuple[str, dict[str, dict[str, bytes]]] = ("", {})
 
     def of_case(self, case_id: str, shard: int, read: Callable[[str], bytes]) -> dict[str, bytes]:
-        """Bytes by name, sorted by name.
+        """Return the artifacts of a case as bytes by name, sorted by name.
 
         Args:
             case_id: A case of the pack.
-            shard: Number of the shard that has it, where the pack is compact.
-            read: Gives the bytes of a file of the pack, verified again.
+            shard: Number of the case's shard, which counts where the pack is compact.
+            read: Function that returns the bytes of a file of the pack, verified again.
         """
         if self._manifest.layout == "compact":
             path = at.artifacts_shard(shard)
@@ -158,13 +167,13 @@ class ArtifactReader:
 
     @cached_property
     def _folders(self) -> dict[str, list[str]]:
-        """Artifacts by the directory of their case."""
-        found: dict[str, list[str]] = {}
+        """Paths of artifacts by the directory of their case."""
+        folders: dict[str, list[str]] = {}
         for path in self._paths:
             parts = path.split("/", 3)
             if len(parts) == 4 and parts[0] == at.CASES and parts[2] == at.ARTIFACTS:
-                found.setdefault(parts[1], []).append(path)
-        return found
+                folders.setdefault(parts[1], []).append(path)
+        return folders
 
     def _of_shard(self, path: str, read: Callable[[str], bytes]) -> dict[str, dict[str, bytes]]:
         if self._last[0] != path:
@@ -172,23 +181,23 @@ class ArtifactReader:
         return self._last[1]
 
     def _parsed(self, path: str, content: bytes) -> dict[str, dict[str, bytes]]:
-        found: dict[str, dict[str, bytes]] = {}
+        by_case: dict[str, dict[str, bytes]] = {}
         for number, row in enumerate(parse_lines(content, pack=self._pack, path=path), start=1):
             data = _data(row)
             if data is None:
                 raise invalid_pack(self._pack, path, f"line {number}: is not an artifact")
-            of_case = found.setdefault(row["case_id"], {})
+            of_case = by_case.setdefault(row["case_id"], {})
             if row["name"] in of_case:
                 raise invalid_pack(self._pack, path, f"line {number}: has an artifact twice")
             of_case[row["name"]] = data
-        for case_id, artifacts in found.items():
+        for case_id, artifacts in by_case.items():
             if problem := names_problem(case_id, artifacts):
                 raise invalid_pack(self._pack, path, f"case {case_id[:200]!r}: {problem}")
-        return found
+        return by_case
 
 
 def _data(row: Any) -> bytes | None:
-    """The bytes of an artifact from its line; None where it is none."""
+    """Decode an artifact from its parsed line; None where the line is no artifact."""
     if not isinstance(row, dict) or type(row.get("case_id")) is not str or type(row.get("name")) is not str:
         return None
     text, encoded = row.get("text"), row.get("base64")

@@ -1,7 +1,7 @@
-"""What is written into a pack after the run: listed in a manifest of its own, never mixed with the run.
+"""Files that are written into a pack after the run, and `derived.json`, the manifest that lists them.
 
-The file goes first and `derived.json` after it, both prepared and synced before. Who reads the pack
-through this program waits for that (`PackSource.shared`).
+The run's own manifest is never changed. The file is written first and `derived.json` after it, both prepared
+and synced before. Readers of this program wait for the writer (`PackSource.shared`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MANIFEST_LIMITS = Limits(max_bytes=MAX_MANIFEST_BYTES)
 
 
 def enclosing_pack(path: Path) -> Path | None:
-    """The pack in which a path lies, or would lie: the nearest directory above it with a run manifest.
+    """Find the pack that contains a path, existing or not: the nearest parent directory with a run manifest.
 
-    Links are resolved first. A pack's own directory does not lie in it; other people's manifest.json
-    files are ignored.
+    Links are resolved first. The directory of a pack is not within it. Files called manifest.json that other
+    programs wrote do not count.
     """
     for directory in _resolved(path).parents:
         if is_pack(directory):
@@ -37,9 +37,9 @@ def enclosing_pack(path: Path) -> Path | None:
 
 
 def is_pack(directory: Path) -> bool:
-    """Whether a directory holds a run manifest of ours; says nothing about whether the pack verifies.
+    """Tell whether a directory contains the manifest of a run, without verifying the pack.
 
-    A file of that name which is something else, as other programs have them, is no such manifest.
+    Files called manifest.json that other programs wrote do not count.
     """
     try:
         value = read_json(directory / at.MANIFEST, limits=_MANIFEST_LIMITS)
@@ -49,13 +49,13 @@ def is_pack(directory: Path) -> bool:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file that somebody asked for, which may lie in a pack.
+    """Write an output file at a path that the user chose, which may be within a pack.
 
-    Outside of packs this is `storage.atomic.write_file`. In a pack the file must not be part of the
-    run; it is then listed in `derived.json`, so that the pack still verifies.
+    Outside of packs this is `storage.atomic.write_file`. Within a pack the path must not be part of the run;
+    the file is listed in `derived.json`, so that the pack still verifies.
 
     Raises:
-        UsageError: The path is part of the sealed run, or a manifest.
+        UsageError: The path is part of the sealed run, or that of a manifest.
         InvalidPack: The pack's manifests are broken.
         StorageError: Disk full, no permission.
     """
@@ -84,9 +84,9 @@ def _check_writable(pack: Path, relative: str, seal: Seal) -> None:
     remedy = f"Write below {at.COMPARE}/, {at.ATTESTATIONS}/ or outside of the pack."
     if problem := check_member_name(relative):
         raise UsageError(f"{where}: the path {problem}", file=where, remedy=remedy)
-    taken = {same_place(name): name for name in (*seal.run_files, at.MANIFEST, at.DERIVED)}
+    reserved = {same_place(name): name for name in (*seal.run_files, at.MANIFEST, at.DERIVED)}
     place = same_place(relative)
-    if place in taken or place.split("/", 1)[0] in RUN_PARTS:
+    if place in reserved or place.split("/", 1)[0] in RUN_PARTS:
         raise UsageError(f"{where}: is part of a sealed run", file=where, remedy=remedy)
     for name in seal.derived_files:
         if same_place(name) == place and name != relative:
@@ -95,7 +95,7 @@ def _check_writable(pack: Path, relative: str, seal: Seal) -> None:
 
 @contextmanager
 def _exclusive(pack: Path) -> Iterator[None]:
-    """Keep other writers and readers of this program out of the pack."""
+    """Lock the pack against other writers and readers of this program."""
     try:
         descriptor = os.open(pack, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -109,7 +109,7 @@ def _exclusive(pack: Path) -> Iterator[None]:
 
 
 def _aside(pack: Path) -> Path | None:
-    """Where partial files go: beside the pack, so that a killed process leaves nothing unlisted in it."""
+    """Directory for partial files: beside the pack, so that a killed process leaves none in it."""
     parent = pack.parent
     with suppress(OSError):
         if os.access(parent, os.W_OK) and parent.stat().st_dev == pack.stat().st_dev:
@@ -121,5 +121,5 @@ def _resolved(path: Path) -> Path:
     path = Path(os.path.abspath(path))
     try:
         return path.parent.resolve() / path.name
-    except (OSError, RuntimeError):  # a loop of links; writing will say so
+    except (OSError, RuntimeError):  # a loop of links, which writing reports
         return path

@@ -1,4 +1,4 @@
-"""A case's row in `run/index.jsonl`: what comparing needs without reading the trajectory."""
+"""Rows of `run/index.jsonl`: the facts of a case that a comparison needs without its trajectory."""
 
 from __future__ import annotations
 
@@ -12,55 +12,54 @@ from agent_eval.contracts import Case, CaseIndexRow, Event, Trace, definition_di
 
 ARGUMENTS_DIGEST_CHARACTERS = 16
 
-# The first name present counts, so that an event which says the same twice is counted once.
+# The first name present counts, so that an event that has the figure under two names counts once.
 MODEL_ATTRIBUTES = ("gen_ai.response.model", "gen_ai.request.model", "model")
 INPUT_TOKEN_ATTRIBUTES = ("gen_ai.usage.input_tokens", "input_tokens", "prompt_tokens")
 OUTPUT_TOKEN_ATTRIBUTES = ("gen_ai.usage.output_tokens", "output_tokens", "completion_tokens")
 COST_ATTRIBUTES = ("cost_usd",)
 
 _LARGEST_COUNT = 2**53
-"""Largest count taken for one; beyond it JSON numbers are no longer exact."""
-
+"""Largest number that is accepted as a count; larger ones are not exact in JSON."""
 
 _READ_TOGETHER = 64
-"""Most attributes of an event for which the names to read are remembered."""
+"""Maximum number of attributes of an event for which `_readings` is cached."""
 
 
 def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
-    """The row of one case.
+    """Build the row of one case.
 
-    Tokens and cost are summed over the events, else taken from the case's `metadata` (`usage`,
-    `cost_usd`). Latency is the sum of the events' `latency_ms`, else last minus first `ts`. What the
-    trace does not say is null.
+    Tokens and cost are the sums over the events, else the values in the case's `metadata` (`usage`,
+    `cost_usd`). Latency is the sum of the events' `latency_ms`, else last minus first `ts`. Figures that are
+    in neither are null.
 
     Args:
         raw: The case as read from the suite.
-        case: The same as a contract.
-        trace: Its trace.
+        case: The same case as a contract.
+        trace: Trace of the case.
     """
     output = trace.final_output
     usage = case.metadata.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    spent = _Spent()
+    totals = _UsageTotals()
     for event in trace.events:
         if event.attributes:
-            spent.add(event.attributes)
-    spent.add_model(case.metadata, MODEL_ATTRIBUTES)
+            totals.add(event.attributes)
+    totals.add_model(case.metadata, MODEL_ATTRIBUTES)
     return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
         "output_digest": None if output is None else digest(output),
         "calls": [[call.tool, digest(call.arguments)[:ARGUMENTS_DIGEST_CHARACTERS]] for call in trace.calls],
-        "models": list(spent.models),
-        "input_tokens": _count(spent.input_tokens, usage, INPUT_TOKEN_ATTRIBUTES),
-        "output_tokens": _count(spent.output_tokens, usage, OUTPUT_TOKEN_ATTRIBUTES),
-        "cost_usd": _cost(spent.cost_usd, case.metadata),
+        "models": list(totals.models),
+        "input_tokens": _count(totals.input_tokens, usage, INPUT_TOKEN_ATTRIBUTES),
+        "output_tokens": _count(totals.output_tokens, usage, OUTPUT_TOKEN_ATTRIBUTES),
+        "cost_usd": _cost(totals.cost_usd, case.metadata),
         "latency_ms": _latency(trace.events),
     }
 
 
-class _Spent:
-    """Sums over the attributes of events; None until one has a figure. Models in order of appearance."""
+class _UsageTotals:
+    """Sums over the attributes of events; None without any figure. Models in order of appearance."""
 
     def __init__(self) -> None:
         self.models: dict[str, None] = {}
@@ -91,7 +90,7 @@ class _Spent:
 
 @lru_cache(maxsize=256)
 def _readings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Which of an event's attributes tell its model, tokens and cost; events share few sets of names."""
+    """Select the attributes that name model, tokens and cost; cached, as events share few sets of names."""
     wanted = (MODEL_ATTRIBUTES, INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES, COST_ATTRIBUTES)
     return [tuple(name for name in group if name in names) for group in wanted]
 
@@ -103,7 +102,7 @@ def _plus(total: float | None, figure: float | None) -> float | None:
 
 
 def _figure(source: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    """The first of the named values that is a number from 0 up, not a bool and not infinite."""
+    """Return the first of the named values that is a finite number from 0 up, and no bool."""
     for name in names:
         value: Any = source.get(name)
         if type(value) in (int, float) and 0 <= value < math.inf:
@@ -136,10 +135,10 @@ def _latency(events: Sequence[Event]) -> float | None:
 
 
 def _between(first: str, last: str) -> float | None:
-    """Milliseconds between two ISO 8601 instants; None where they do not say."""
+    """Compute the milliseconds between two ISO 8601 times; None where they cannot be compared."""
     try:
         milliseconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1000
-    except (ValueError, TypeError, OverflowError):  # not a date; one with an offset, one without
+    except (ValueError, TypeError, OverflowError):  # no date, or only one has an offset
         return None
     return milliseconds if milliseconds >= 0 else None
 

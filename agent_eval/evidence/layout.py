@@ -1,8 +1,8 @@
-"""Where things stand in an evidence pack, and the bytes of what can be derived from something else.
+"""Paths within an evidence pack, and the bytes of files that follow from other files.
 
-`files` has a folder a case, `compact` keeps `SHARD_CASES` cases a file. Both hold the same values, so one
-converts into the other byte for byte; what only `files` has (`run/events.jsonl`, `judges/`) follows from
-trajectories and verdicts by the functions here.
+The layout `files` has a folder for each case, `compact` a file for `SHARD_CASES` cases. Both contain the same
+values, so that each converts into the other byte for byte; the functions here derive what only `files` has
+(`run/events.jsonl`, `judges/`) from trajectories and verdicts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agent_eval.text.numbers import count
 Layout = Literal["files", "compact"]
 
 COMPACT_BEYOND = 2_000
-"""Cases beyond which the layout `auto` is compact."""
+"""Number of cases beyond which the layout `auto` is compact."""
 
 MANIFEST = "manifest.json"
 DERIVED = "derived.json"
@@ -43,59 +43,59 @@ ARTIFACT_SHARDS = f"{CASES}/artifacts-"
 
 
 def choose_layout(layout: Literal["auto", "files", "compact"], case_count: int) -> Layout:
-    """What `auto` means for this many cases; the others mean themselves."""
+    """Choose the layout of a pack: `auto` depends on the number of cases."""
     if layout == "auto":
         return "compact" if case_count > COMPACT_BEYOND else "files"
     return layout
 
 
 def case_directory(case_id: str) -> str:
-    """Name of a case's directory below `cases/`: safe, and different for different ids."""
+    """Return the name of a case's directory below `cases/`: safe, and different for different ids."""
     return safe_name(case_id)
 
 
 def trajectory_file(directory: str) -> str:
-    """Path of a trajectory in the files layout."""
+    """Return the path of a trajectory in the files layout."""
     return f"{CASES}/{directory}/{TRAJECTORY}"
 
 
 def verdicts_file(directory: str) -> str:
-    """Path of a case's verdicts in the files layout."""
+    """Return the path of a case's verdicts in the files layout."""
     return f"{CASES}/{directory}/{VERDICTS}"
 
 
 def artifact_file(directory: str, name: str) -> str:
-    """Path of an artifact of a case in the files layout."""
+    """Return the path of an artifact of a case in the files layout."""
     return f"{CASES}/{directory}/{ARTIFACTS}/{name}"
 
 
 def judge_file(judge_id: str) -> str:
-    """Path of a judge's verdicts in the files layout."""
+    """Return the path of a judge's verdicts in the files layout."""
     return f"{JUDGES}/{safe_name(judge_id)}.json"
 
 
 def trajectories_shard(shard: int) -> str:
-    """Path of a shard of trajectories in the compact layout."""
+    """Return the path of a shard of trajectories in the compact layout."""
     return f"{CASES}/trajectories-{shard:05d}.jsonl"
 
 
 def verdicts_shard(shard: int) -> str:
-    """Path of a shard of verdicts in the compact layout."""
+    """Return the path of a shard of verdicts in the compact layout."""
     return f"{CASES}/verdicts-{shard:05d}.jsonl"
 
 
 def artifacts_shard(shard: int) -> str:
-    """Path of a shard of artifacts in the compact layout; there is none where no case has any."""
+    """Return the path of a shard of artifacts in the compact layout; a shard without any has no file."""
     return f"{ARTIFACT_SHARDS}{shard:05d}.jsonl"
 
 
 def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:
-    """A case's lines of `run/events.jsonl`; events of further trials carry their `trial`.
+    """Yield the lines of a case in `run/events.jsonl`; events of further trials have their `trial`.
 
     Args:
-        run_id: The run.
-        dataset_id: Its dataset.
-        case: A trajectory as plain JSON. What its events say of run, dataset or case gives way.
+        run_id: Id of the run, which replaces any in the events.
+        dataset_id: Id of the dataset, which replaces any in the events.
+        case: Trajectory as plain JSON; its `case_id` replaces any in the events.
     """
     owner = {"run_id": run_id, "dataset_id": dataset_id, "case_id": case["case_id"]}
     for event in case.get("trace", ()):
@@ -106,32 +106,37 @@ def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[
 
 
 class IndentedList:
-    """The bytes of `dumps(list, indent=True)`, produced item by item.
+    """Write a list item by item, with the same bytes as `dumps(list, indent=True)`.
 
-    `separator` is what goes before the next item, `end` what goes after the last.
+    Use it for lists that are too long for memory. `separator` goes before each item, `end` after the last.
+
+    Example:
+        >>> items = IndentedList()
+        >>> items.item(1) + items.item(2) + items.end() == dumps([1, 2], indent=True)
+        True
     """
 
     def __init__(self) -> None:
         self._empty = True
 
     def item(self, value: Any) -> bytes:
-        """The next item's bytes, with what separates it from the one before."""
+        """Return the bytes of the next item, with the separator before it."""
         return self.separator() + indented_item(value)
 
     def separator(self) -> bytes:
-        """What stands before the next item."""
+        """Return the bytes before the next item."""
         first, self._empty = self._empty, False
         return b"[\n" if first else b",\n"
 
     def end(self) -> bytes:
-        """What stands after the last item."""
+        """Return the bytes after the last item."""
         return b"[]\n" if self._empty else b"\n]\n"
 
 
 def indented_item(value: Any) -> bytes:
-    """A value as it stands in an indented list: two spaces deeper, no separator.
+    """Encode a value as an item of an indented list: two spaces deeper, without separator.
 
-    JSON strings hold no raw line feed, so every line feed is one between lines.
+    JSON strings contain no raw line feed, so every line feed separates lines.
     """
     return b"  " + dumps(value, indent=True)[:-1].replace(b"\n", b"\n  ")
 
@@ -140,13 +145,13 @@ _OWN_NAMES = frozenset({MANIFEST, DERIVED, "run", CASES, JUDGES, COMPARE, ATTEST
 
 
 def may_be_replaced(out: Path) -> bool:
-    """Whether `out` is a pack that a new one may take the place of; False when nothing is there.
+    """Tell whether `out` is a pack, which a new one may replace; False when nothing is there.
 
-    A pack is ours to replace when it has our manifest and nothing lies in it that no manifest knows.
+    Only packs without unlisted files at their top level may be replaced.
 
     Raises:
-        UsageError: Something else is there, which nobody asked to lose.
-        StorageError: It cannot be looked at.
+        UsageError: `out` contains something else, which would be lost.
+        StorageError: `out` cannot be read.
     """
     try:
         names = set(os.listdir(out))
@@ -177,10 +182,10 @@ def may_be_replaced(out: Path) -> bool:
 
 
 def refuse_to_lose_outputs(out: Path) -> None:
-    """Refuse a pack at `out` into which something was written after its run: replacing it would lose that.
+    """Refuse a pack at `out` into which files were written after its run: replacing it would lose them.
 
     Raises:
-        UsageError: There are such files.
+        UsageError: The pack contains such files.
     """
     written = _derived_paths(out)
     written += [name for name in (COMPARE, ATTESTATIONS) if not written and (out / name).exists()]
@@ -195,7 +200,7 @@ def refuse_to_lose_outputs(out: Path) -> None:
 
 
 def is_complete_pack(out: Path) -> bool:
-    """Whether the pack of a run that came to its end is at `out`."""
+    """Tell whether the pack of a complete run is at `out`."""
     try:
         return Manifest.model_validate(read_json(out / MANIFEST)).complete
     except (InvalidInput, ValidationError):
@@ -203,7 +208,7 @@ def is_complete_pack(out: Path) -> bool:
 
 
 def _derived_names(out: Path) -> set[str]:
-    """First path components of what was written into the pack after it was sealed."""
+    """Collect the first path components of the files that were written into the pack after it was sealed."""
     return {path.split("/")[0] for path in _derived_paths(out)}
 
 

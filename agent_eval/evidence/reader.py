@@ -1,4 +1,4 @@
-"""Reading an evidence pack. Opening one verifies all of it; nothing unverified is ever returned."""
+"""Reading evidence packs. Opening a pack verifies all of it; nothing unverified is ever returned."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from typing_extensions import override
 
 from agent_eval.contracts import (
     Case,
@@ -25,26 +26,33 @@ from agent_eval.contracts import (
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import ArtifactReader
-from agent_eval.evidence.row_cache import KeptIndex, KeptResult, KeptResults, LeanIndex, Rows, RowsById
+from agent_eval.evidence.row_cache import (
+    CompactResult,
+    IndexTable,
+    IndexTableView,
+    ResultTable,
+    Rows,
+    RowsById,
+)
 from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
 from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
-from agent_eval.evidence.verify import Seal, parse_contract, read_seal, read_verified, verify_files
+from agent_eval.evidence.verify import Keeper, Seal, parse_contract, read_seal, read_verified, verify_files
 from agent_eval.storage.json import dumps
 
 
 def open_pack(where: Path | PackSource) -> Pack:
-    """Open and verify a pack.
+    """Open and verify a pack. Use it whenever a decision depends on the content of the pack.
 
-    Checked are: both manifests; that exactly the listed files are there, regular, reached without
-    links, with the listed sizes and digests; that configuration, summary, index and verdicts belong
-    together, case by case; that every outcome follows from its verdicts and the summary from all of
-    them. Trajectories are hashed here and read again, and hashed again, when asked for.
+    It checks both manifests; that exactly the listed files exist, regular, reached without links, with the
+    listed sizes and digests; that configuration, summary, index and verdicts belong together, case by case;
+    that every outcome follows from its verdicts, and the summary from all of them. Trajectories are hashed
+    here, and hashed again whenever they are read.
 
     Args:
-        where: The pack's directory, or another source of its files, such as `ArchiveSource`.
+        where: Directory of the pack, or another source of its files, such as `ArchiveSource`.
 
     Raises:
-        InvalidPack: Naming the file and what is wrong with it.
+        InvalidPack: The pack does not verify; the error names the file and the problem.
     """
     source = DirectorySource(where) if isinstance(where, Path) else where
     with source.shared(), without_collection():
@@ -55,12 +63,12 @@ def open_pack(where: Path | PackSource) -> Pack:
 
 
 def verify_pack(where: Path) -> Seal:
-    """Check that a pack is as it was sealed, without reading what its files say.
+    """Check that the files of a pack have not changed since it was sealed, without parsing them.
 
-    For what was made from a pack that `open_pack` had opened, and names its manifest's digest.
+    Use it where `open_pack` opened the pack earlier, for a result that names the digest of its manifest.
 
     Raises:
-        InvalidPack: Naming the file and what is wrong with it.
+        InvalidPack: The pack does not verify; the error names the file and the problem.
     """
     source = DirectorySource(where)
     with source.shared():
@@ -70,7 +78,7 @@ def verify_pack(where: Path) -> Seal:
 
 
 def refuse_incomplete(pack: str, manifest: Manifest) -> None:
-    """Refuse a run that was broken off: what it did not get to might have failed.
+    """Refuse the pack of a run that was stopped: cases that did not run might have failed.
 
     Raises:
         InvalidPack: The run is not complete.
@@ -83,10 +91,10 @@ def refuse_incomplete(pack: str, manifest: Manifest) -> None:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Spare the garbage collector.
+    """Return a context without garbage collection.
 
-    Opening a large pack makes hundreds of thousands of rows, none in a cycle; looking through them again
-    and again takes a third of the time of opening it, and of comparing it afterwards.
+    Opening a large pack makes hundreds of thousands of rows, none in a cycle. Collections that visit them
+    take a third of the time of opening the pack, and of comparing it afterwards.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -97,8 +105,8 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Contents:
-    """Collects what comparison needs while the files of a pack are verified."""
+class _Contents(Keeper):
+    """Collect the content that a comparison needs while the files of a pack are verified."""
 
     def __init__(self, pack: str, manifest: Manifest) -> None:
         self._pack = pack
@@ -106,11 +114,11 @@ class _Contents:
         self.checker = ResultChecker(pack)
         self.small: dict[str, bytes] = {}
         self.index: list[bytes] = []
-        self.results: dict[str, list[tuple[str, KeptResult]]] = {}
+        self.results: dict[str, list[tuple[str, CompactResult]]] = {}
         self.line_counts: dict[str, int] = {}
 
+    @override
     def wants(self, path: str) -> bool:
-        """See `verify.Keeper`."""
         if path in (at.CONFIG, at.SUMMARY, at.INDEX):
             return True
         parts = path.split("/")
@@ -120,8 +128,8 @@ class _Contents:
             return not path.startswith(at.ARTIFACT_SHARDS)
         return len(parts) == 3 and parts[2] == at.VERDICTS
 
+    @override
     def take(self, path: str, pieces: list[bytes]) -> None:
-        """See `verify.Keeper`."""
         if path == at.INDEX:
             self.index = pieces
             return
@@ -135,7 +143,7 @@ class _Contents:
         else:
             self.results[path] = self._rows(path, data)
 
-    def _rows(self, path: str, data: bytes) -> list[tuple[str, KeptResult]]:
+    def _rows(self, path: str, data: bytes) -> list[tuple[str, CompactResult]]:
         if self._layout == "compact":
             return self.checker.read_lines(data, path)
         return [self.checker.check(parse_json(data, pack=self._pack, path=path), path)]
@@ -145,15 +153,25 @@ _TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
 
 
 class Pack:
-    """A verified pack. Made by `open_pack`.
+    """Verified pack, for reading. `open_pack` makes it.
 
     Attributes:
-        name: What errors call it: its path.
-        manifest: The run manifest.
-        manifest_sha256: Digest of the bytes of `manifest.json`: this pack's identity.
-        derived: What was written into it after the run, None where nothing was.
-        config: The run's configuration.
-        summary: The run's summary; it follows from the verdicts.
+        name: Name of the pack in errors: its path.
+        manifest: Manifest of the run.
+        manifest_sha256: Digest of the bytes of `manifest.json`, which identifies the pack.
+        derived: Manifest of the files that were written into it after the run; None without any.
+        config: Configuration of the run.
+        summary: Summary of the run; it follows from the verdicts.
+
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.operations.run import run_suite
+        >>> case = {"case_id": "refund", "final_output": "Refunded."}
+        >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
+        >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
+        >>> pack = open_pack(run.pack)
+        >>> pack.case_ids(), pack.trajectory("refund").final_output
+        (['refund'], 'Refunded.')
     """
 
     def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
@@ -166,52 +184,52 @@ class Pack:
         small = contents.small
         self.config = parse_contract(RunConfig, small[at.CONFIG], pack=self.name, path=at.CONFIG)
         self.summary = parse_contract(RunSummary, small[at.SUMMARY], pack=self.name, path=at.SUMMARY)
-        self._index = KeptIndex(index_rows(contents.index, pack=self.name, path=at.INDEX))
+        self._index = IndexTable(index_rows(contents.index, pack=self.name, path=at.INDEX))
         self._check_run()
         self._positions = {row.case_id: number for number, row in enumerate(self._index.rows)}
         self._shards = self._shard_starts(contents.line_counts)
-        self._results = KeptResults(self.case_ids(), self._ordered(contents))
+        self._results = ResultTable(self.case_ids(), self._ordered(contents))
         self._check_summary(contents.checker.tally())
         self._last_shard: tuple[str, list[bytes]] = ("", [])
         self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
 
     def index(self) -> Rows[CaseIndexRow]:
-        """A row for every case, in suite order; each is made when it is asked for."""
+        """Return the rows of the index, in suite order; each is built on access."""
         return Rows(self._index)
 
     def results(self) -> Rows[CaseResultRow]:
-        """Every case's verdicts, in suite order: the same cases as `index`. Each is made when asked for."""
+        """Return the result of every case, in the order of `index`; each is built on access."""
         return Rows(self._results)
 
     def index_by_id(self) -> Mapping[str, CaseIndexRow]:
-        """The rows of the index by the id of their case, for looking at a few fields of many of them.
+        """Return the rows of the index by the id of their case. Use it to read a few fields of many rows.
 
-        They are read like dictionaries but are none: `dict(row)` makes one.
+        The rows are read like dictionaries but are none: `dict(row)` makes one.
         """
-        return RowsById(self._positions, LeanIndex(self._index))
+        return RowsById(self._positions, IndexTableView(self._index))
 
     def results_by_id(self) -> Mapping[str, CaseResultRow]:
-        """Every case's verdicts by the id of the case; each is made when it is asked for."""
+        """Return the result of every case by the id of the case; each is built on access."""
         return RowsById(self._positions, self._results)
 
     def case_ids(self) -> list[str]:
-        """Ids of all cases, in suite order."""
+        """List the ids of all cases, in suite order."""
         return list(self._positions)
 
     def files(self) -> list[FileEntry]:
-        """Every file but the manifests: those of the run, then those written later."""
+        """List every file but the manifests: those of the run, then those that were written later."""
         return self._seal.files()
 
     def run_files(self) -> list[FileEntry]:
-        """The files of the run part, sealed by `manifest.json`, which is not among them."""
+        """List the files of the run part, which `manifest.json` seals; it is not among them."""
         return list(self._seal.run_files.values())
 
     def read(self, path: str) -> bytes:
-        """The bytes of a listed file, verified again.
+        """Read a listed file, and verify it again.
 
         Raises:
             InvalidInput: The pack has no such file.
-            InvalidPack: It changed since the pack was opened.
+            InvalidPack: The file changed since the pack was opened.
         """
         entry = self._seal.run_files.get(path) or self._seal.derived_files.get(path)
         if entry is None:
@@ -219,11 +237,11 @@ class Pack:
         return read_verified(self._source, entry, self._seal)
 
     def trajectory(self, case_id: str) -> Case:
-        """A case with the trace of the trial that decides it, as it was judged.
+        """Read a case with the trace of the trial that decides it, as it was judged.
 
         Raises:
-            InvalidInput: No such case.
-            InvalidPack: The file changed since the pack was opened, or does not hold this case or trial.
+            InvalidInput: The pack has no such case.
+            InvalidPack: The file changed since the pack was opened, or does not contain this case or trial.
         """
         raw, path = self._raw_trajectory(case_id)
         trial = self._results.row(self._positions[case_id])["trial"]
@@ -237,20 +255,20 @@ class Pack:
             raise invalid_pack(self.name, path, what) from error
 
     def artifacts(self, case_id: str) -> dict[str, bytes]:
-        """The files that belong to a case beside trajectory and verdicts, by name, in order of name.
+        """Read the artifacts of a case: its further files by name, sorted by name.
 
-        Names are paths below the case's `artifacts/`, checked to stay there.
+        Names are paths below the `artifacts/` of the case, and are checked not to lead out of it.
 
         Raises:
-            InvalidInput: No such case.
-            InvalidPack: A file changed since the pack was opened, or does not hold artifacts.
+            InvalidInput: The pack has no such case.
+            InvalidPack: A file changed since the pack was opened, or does not contain artifacts.
         """
         position = self._position(case_id)
         shard = self._shard_of(position) if self.manifest.layout == "compact" else 0
         return self._artifacts.of_case(case_id, shard, self.read)
 
     def raw_trajectory(self, case_id: str) -> dict[str, Any]:
-        """`trajectory` as the JSON that stands in the pack, fields that no contract knows included."""
+        """Read a case like `trajectory`, but as the JSON of the pack, with fields that no contract has."""
         return self._raw_trajectory(case_id)[0]
 
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
@@ -269,7 +287,7 @@ class Pack:
         return raw, path
 
     def trajectories(self) -> Iterator[tuple[dict[str, Any], bytes]]:
-        """Every case in suite order: its JSON, and the same as `json_writer.dumps` writes it."""
+        """Yield every case in suite order: its JSON, and its bytes as `storage.json.dumps` writes them."""
         for case_id in self._positions:
             raw = self.raw_trajectory(case_id)
             yield raw, dumps(raw)
@@ -282,7 +300,7 @@ class Pack:
         return position
 
     def _shard_of(self, position: int) -> int:
-        """Number of the shard in which a case lies; every case lies in one, which opening has checked."""
+        """Return the number of a case's shard. Every case has one, as `open_pack` has checked."""
         return bisect_right(self._shards, position, key=lambda shard: shard[1]) - 1
 
     def _shard_lines(self, path: str) -> list[bytes]:
@@ -300,7 +318,7 @@ class Pack:
             raise invalid_pack(self.name, at.INDEX, what)
 
     def _shard_starts(self, line_counts: dict[str, int]) -> list[tuple[str, int, int]]:
-        """`(path, position of its first case, number of cases)` of every shard, in order."""
+        """List `(path, position of its first case, number of cases)` of every shard, in order."""
         shards, start = [], 0
         for path in sorted(line_counts):
             shards.append((path, start, line_counts[path]))
@@ -310,12 +328,12 @@ class Pack:
             raise invalid_pack(self.name, shards[-1][0], what)
         return shards
 
-    def _ordered(self, contents: _Contents) -> list[KeptResult]:
-        """All results in suite order, each checked to be of the case that the index has there."""
+    def _ordered(self, contents: _Contents) -> list[CompactResult]:
+        """List all results in suite order; check that each belongs to the case that the index has there."""
         if self.manifest.layout == "compact":
             return self._ordered_shards(contents)
         directories = self.manifest.case_directories
-        results: list[KeptResult] = []
+        results: list[CompactResult] = []
         for case_id in self._positions:
             directory = directories.get(case_id)
             if directory is None:
@@ -329,8 +347,8 @@ class Pack:
             )
         return results
 
-    def _ordered_shards(self, contents: _Contents) -> list[KeptResult]:
-        results: list[KeptResult] = []
+    def _ordered_shards(self, contents: _Contents) -> list[CompactResult]:
+        results: list[CompactResult] = []
         case_ids = self.case_ids()
         for number, (_, start, count) in enumerate(self._shards):
             path = at.verdicts_shard(number)
@@ -344,14 +362,14 @@ class Pack:
         return results
 
     def _of_cases(
-        self, path: str, rows: list[tuple[str, KeptResult]], case_ids: list[str]
-    ) -> Iterator[KeptResult]:
-        """What is kept of a file's case results, which must be those of these cases."""
-        for (found, kept), case_id in zip(rows, case_ids, strict=True):
-            if found != case_id:
-                what = f"has case {found[:200]!r} where the index has {case_id[:200]!r}"
+        self, path: str, rows: list[tuple[str, CompactResult]], case_ids: list[str]
+    ) -> Iterator[CompactResult]:
+        """Yield the results of a file, which must belong to these cases."""
+        for (actual_id, result), case_id in zip(rows, case_ids, strict=True):
+            if actual_id != case_id:
+                what = f"has case {actual_id[:200]!r} where the index has {case_id[:200]!r}"
                 raise invalid_pack(self.name, path, what)
-            yield kept
+            yield result
 
     def _check_summary(self, tally: Tally) -> None:
         expected = tally.summary(self.manifest.run_id, self.manifest.dataset_id)

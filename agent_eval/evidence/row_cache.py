@@ -1,7 +1,7 @@
-"""Rows of a large pack in little memory: kept as what they are made of, made when they are asked for.
+"""Rows of a large pack in little memory: stored in a compact form, and built on access.
 
-As plain dictionaries the rows of a case take some 8 KB; what is kept takes one, and next to nothing of case
-results that are like earlier ones.
+As plain dictionaries the rows of a case take some 8 KB. The compact form takes 1 KB, and almost nothing where
+a case result is like an earlier one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, KeysView, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast, overload
 
 import orjson
+from typing_extensions import override
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Tally
 from agent_eval.storage.json import dumps
@@ -17,36 +18,50 @@ from agent_eval.storage.json import dumps
 _BEGIN = b'{"case_id":'
 CASE_ID_KEY = b'"case_id":'
 _REMEMBERED = 2_000
-"""Most lines remembered; a line takes some 2 KB."""
+"""Maximum number of lines that `KnownLines` remembers; a line takes some 2 KB."""
 _SHARED_PIECES = 20_000
-"""Most pieces of lines looked for again; a piece takes some 250 bytes."""
+"""Maximum number of pieces that `PieceTable` shares; a piece takes some 250 bytes."""
 
 
 Pieces = tuple[bytes, ...]
-"""A line of a case result without its ids."""
+"""A line of a case result, split at the ids of its case."""
 
 
 def put_together(pieces: Pieces, case_id: str) -> CaseResultRow:
-    """The row of a line that was taken apart, of the case with this id."""
+    """Build the row of a case from the pieces of its line, or of a line that is like it."""
     return cast(CaseResultRow, orjson.loads((CASE_ID_KEY + dumps(case_id)).join(pieces)))
 
 
 class PieceTable:
-    """Takes lines apart at the ids in them, so that what lines have in common is kept once."""
+    """Split lines at the ids in them, and store the pieces that lines share only once.
+
+    Example:
+        >>> pieces = PieceTable().take_apart("a", b'{"case_id":"a","passed":true}')
+        >>> put_together(pieces, "b")
+        {'case_id': 'b', 'passed': True}
+    """
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
 
     def take_apart(self, case_id: str, line: bytes) -> Pieces:
-        """The pieces of a line, for `put_together`."""
+        """Split a line into pieces for `put_together`."""
         pieces = line.split(CASE_ID_KEY + dumps(case_id))
         if len(self._known) < _SHARED_PIECES:
             return tuple(self._known.setdefault(piece, piece) for piece in pieces)
         return tuple(self._known.get(piece, piece) for piece in pieces)
 
 
-class Form:
-    """A line that was checked, and how many lines since were like it."""
+class LineTemplate:
+    """Checked line of a case result, from which rows of other cases are built that differ in the id only.
+
+    `count` is the number of later lines that are like it.
+
+    Example:
+        >>> template = LineTemplate((b'{', b',"passed":true,"verdicts":[]}'))
+        >>> template.row("refund")
+        {'case_id': 'refund', 'passed': True, 'verdicts': []}
+    """
 
     __slots__ = ("_pieces", "_row", "count")
 
@@ -56,7 +71,7 @@ class Form:
         self.count = 0
 
     def row(self, case_id: str) -> CaseResultRow:
-        """The row of a case whose line is like this. Rows share what lies below the fields of verdicts."""
+        """Build the row of a case whose line is like this. Rows share the values in their verdicts."""
         if not self.count:
             return put_together(self._pieces, case_id)
         shared = self.shared()
@@ -64,20 +79,28 @@ class Form:
         return {**shared, "case_id": case_id, "verdicts": verdicts}
 
     def shared(self) -> CaseResultRow:
-        """The row of no case, made once."""
+        """Return the row with an empty case id, which is built once."""
         if self._row is None:
             self._row = put_together(self._pieces, "")
         return self._row
 
 
 class KnownLines:
-    """Lines of case results seen so far, without their ids."""
+    """Remember lines of case results without their ids, so that lines like them need not be parsed.
+
+    Example:
+        >>> line, row = b'{"case_id":"a","verdicts":[]}', {"case_id": "a", "verdicts": []}
+        >>> known = KnownLines()
+        >>> template = known.remember(line, row, PieceTable().take_apart("a", line))
+        >>> known.find(b'{"case_id":"b","verdicts":[]}') == ("b", template)
+        True
+    """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Form] = {}
+        self._known: dict[bytes, LineTemplate] = {}
 
-    def find(self, line: bytes) -> tuple[str, Form] | None:
-        """Id and form of a line that is like an earlier one, counted; None where it has to be parsed."""
+    def find(self, line: bytes) -> tuple[str, LineTemplate] | None:
+        """Return id and template of a line that is like an earlier one, and count it; else None."""
         token = _id_token(line)
         if token is None:
             return None
@@ -91,22 +114,22 @@ class KnownLines:
         known.count += 1
         return case_id, known
 
-    def remember(self, line: bytes, row: CaseResultRow, pieces: Pieces) -> Form | None:
-        """Keep a line that has been parsed and checked, if lines like it can be told from their bytes.
+    def remember(self, line: bytes, row: CaseResultRow, pieces: Pieces) -> LineTemplate | None:
+        """Remember a line that was parsed and checked, if lines like it can be recognized by their bytes.
 
-        That is so when it is spelled as this program spells it, and the id stands in it as the id of the
-        case and of each verdict and nowhere else as a `case_id`.
+        That requires the spelling of this program, and the id as the `case_id` of the case and of each
+        verdict, and of nothing else.
         """
         token = _id_token(line)
         if token is None or len(self._known) >= _REMEMBERED:
             return None
         if line.count(CASE_ID_KEY + token) != 1 + len(row["verdicts"]) or dumps(row) != line:
             return None
-        # Another line of the same file may be like it: they are looked for before any is read.
-        return self._known.setdefault(line.replace(CASE_ID_KEY + token, CASE_ID_KEY), Form(pieces))
+        # Another line of the same file may be like it: `find` is called for all lines before any is parsed.
+        return self._known.setdefault(line.replace(CASE_ID_KEY + token, CASE_ID_KEY), LineTemplate(pieces))
 
     def count(self, tally: Tally) -> None:
-        """Add every row that `find` returned to a tally, and forget all lines."""
+        """Add every row that `find` has returned to a tally, and forget all lines."""
         for known in self._known.values():
             if known.count:
                 tally.add_row(known.shared(), known.count)
@@ -114,7 +137,7 @@ class KnownLines:
 
 
 def _id_token(line: bytes) -> bytes | None:
-    """The id as it stands in a line, quotes included; None where it is not plain and first."""
+    """Return the id at the start of a line, with quotes; None where it has escapes or is not first."""
     if not line.startswith(_BEGIN + b'"'):
         return None
     end = line.find(b'"', len(_BEGIN) + 1)
@@ -126,40 +149,50 @@ Row = TypeVar("Row")
 _Row_co = TypeVar("_Row_co", covariant=True)
 
 
-class KeptRows(Protocol[_Row_co]):
-    """Rows by their position."""
+class RowTable(Protocol[_Row_co]):
+    """Rows by position, in a compact form."""
 
     def __len__(self) -> int: ...
 
     def row(self, position: int) -> _Row_co:
-        """The row at a position from 0, new for every call."""
+        """Build the row at a position from 0; each call returns a new one."""
         ...
 
 
 class Rows(Sequence[Row]):
-    """Rows in order, each made when it is asked for; equal to any sequence of equal rows."""
+    """Sequence of rows, each built on access; equal to any sequence of equal rows.
 
-    def __init__(self, kept: KeptRows[Row]) -> None:
-        self._kept = kept
+    Example:
+        >>> rows = Rows(ResultTable(["a", "b"], [(b"{", b"}"), (b"{", b"}")]))
+        >>> rows[1], len(rows)
+        ({'case_id': 'b'}, 2)
+    """
+
+    def __init__(self, table: RowTable[Row]) -> None:
+        self._table = table
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._table)
 
     @overload
     def __getitem__(self, position: int) -> Row: ...
     @overload
     def __getitem__(self, position: slice) -> list[Row]: ...
     def __getitem__(self, position: int | slice) -> Row | list[Row]:
-        found = range(len(self._kept))[position]
-        return self._kept.row(found) if isinstance(found, int) else [self._kept.row(one) for one in found]
+        selected = range(len(self._table))[position]
+        if isinstance(selected, int):
+            return self._table.row(selected)
+        return [self._table.row(number) for number in selected]
 
     def __iter__(self) -> Iterator[Row]:
-        return (self._kept.row(position) for position in range(len(self._kept)))
+        return (self._table.row(position) for position in range(len(self._table)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return len(self) == len(other) and all(
+            row == another for row, another in zip(self, other, strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -168,38 +201,49 @@ class Rows(Sequence[Row]):
 
 
 class RowsById(Mapping[str, Row]):
-    """Rows by the id of their case, in order, each made when it is asked for.
+    """Mapping of rows by the id of their case, in order; each is built on access.
 
     Args:
-        positions: Of every case, in order.
-        kept: The rows.
+        positions: Position of every case by its id, in order.
+        table: The rows.
+
+    Example:
+        >>> RowsById({"a": 0}, ResultTable(["a"], [(b"{", b"}")]))["a"]
+        {'case_id': 'a'}
     """
 
-    def __init__(self, positions: Mapping[str, int], kept: KeptRows[Row]) -> None:
+    def __init__(self, positions: Mapping[str, int], table: RowTable[Row]) -> None:
         self._positions = positions
-        self._kept = kept
+        self._table = table
 
     def __getitem__(self, case_id: str) -> Row:
-        return self._kept.row(self._positions[case_id])
+        return self._table.row(self._positions[case_id])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._positions)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._table)
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._positions
 
     def keys(self) -> KeysView[str]:
-        """The ids; set operations on them are those of a dictionary."""
+        """Return the ids, with the set operations of a dictionary's keys."""
         return self._positions.keys()
 
 
 class IndexRow(Mapping[str, Any]):
-    """A row of the index with its calls as JSON, which is a quarter of what they take as lists.
+    """Row of the index whose calls are stored as JSON, which takes a quarter of the memory of lists.
 
-    To be read like the dictionary it was made from; that one is empty afterwards.
+    Read it like the dictionary from which it was made; that dictionary is empty afterwards.
+
+    Example:
+        >>> names = ["calls", "case_id", "models", "definition_digest", "output_digest", "input_tokens"]
+        >>> names += ["output_tokens", "cost_usd", "latency_ms"]
+        >>> row = IndexRow({**dict.fromkeys(names), "case_id": "refund", "calls": [["lookup", "3f2a"]]})
+        >>> row["case_id"], row["calls"]
+        ('refund', [['lookup', '3f2a']])
     """
 
     __slots__ = (
@@ -217,7 +261,7 @@ class IndexRow(Mapping[str, Any]):
 
     def __init__(self, row: dict[str, Any]) -> None:
         take = row.pop
-        # A copy of its own: what the serialiser returns holds on to a buffer of several KB.
+        # A copy, because the serializer's result keeps a buffer of several KB alive.
         self._calls = bytes(memoryview(dumps(take("calls"))))
         self.case_id: str = take("case_id")
         self.cost_usd = take("cost_usd")
@@ -246,11 +290,13 @@ class IndexRow(Mapping[str, Any]):
 _PLAIN = tuple(name for name in IndexRow.__slots__ if not name.startswith("_"))
 
 
-class KeptIndex:
-    """The rows of an index.
+class IndexTable(RowTable[CaseIndexRow]):
+    """Rows of an index. Each access builds a dictionary with all fields of the file.
 
     Args:
-        rows: In suite order.
+        rows: The rows, in suite order.
+
+    Example: `Rows(IndexTable(index_rows(pieces, pack="runs/1", path="run/index.jsonl")))`
     """
 
     def __init__(self, rows: list[IndexRow]) -> None:
@@ -259,47 +305,56 @@ class KeptIndex:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @override
     def row(self, position: int) -> CaseIndexRow:
-        """See `KeptRows.row`: a dictionary, with all that stands in the file."""
         return cast(CaseIndexRow, dict(self.rows[position]))
 
 
-class LeanIndex:
-    """The same rows as they are kept, for reading a few fields of many."""
+class IndexTableView(RowTable[CaseIndexRow]):
+    """Rows of an index without dictionaries: faster where a few fields of many rows are read.
 
-    def __init__(self, index: KeptIndex) -> None:
+    Each access returns the same `IndexRow`, which is read like a dictionary but is none.
+
+    Example: `RowsById(positions, IndexTableView(table))["refund"]["models"]`
+    """
+
+    def __init__(self, index: IndexTable) -> None:
         self._rows = index.rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
+    @override
     def row(self, position: int) -> CaseIndexRow:
-        """See `KeptRows.row`; the one row there is, which is no dictionary but is read like one."""
         return cast(CaseIndexRow, self._rows[position])
 
 
-KeptResult = Form | Pieces
-"""What a case result is made from, given its id."""
+CompactResult = LineTemplate | Pieces
+"""Compact form of a case result, from which its row is built with the id of the case."""
 
 
-class KeptResults:
+class ResultTable(RowTable[CaseResultRow]):
     """Case results.
 
     Args:
         ids: Ids of the cases in suite order.
-        kept: What their results are made from.
+        results: Compact form of their results.
+
+    Example:
+        >>> ResultTable(["a"], [(b"{", b',"passed":true}')]).row(0)
+        {'case_id': 'a', 'passed': True}
     """
 
-    def __init__(self, ids: list[str], kept: list[KeptResult]) -> None:
+    def __init__(self, ids: list[str], results: list[CompactResult]) -> None:
         self._ids = ids
-        self._kept = kept
+        self._results = results
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._results)
 
+    @override
     def row(self, position: int) -> CaseResultRow:
-        """See `KeptRows.row`."""
-        kept, case_id = self._kept[position], self._ids[position]
-        if isinstance(kept, Form):
-            return kept.row(case_id)
-        return put_together(kept, case_id)
+        result, case_id = self._results[position], self._ids[position]
+        if isinstance(result, LineTemplate):
+            return result.row(case_id)
+        return put_together(result, case_id)

@@ -1,7 +1,7 @@
-"""Rows of a pack: parsed strictly, checked against the contract and against themselves.
+"""Rows of a pack: parsed strictly, and checked against the contract and for contradictions.
 
-Works on plain dictionaries: building models for every verdict of a large run costs more than comparing.
-What is kept is the JSON as it stands, unknown fields included.
+Rows are plain dictionaries, because building models for every verdict of a large run takes longer than
+comparing runs. They keep the JSON of the file, unknown fields included.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import TrialResult
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
-from agent_eval.evidence.row_cache import IndexRow, KeptResult, KnownLines, PieceTable
+from agent_eval.evidence.row_cache import CompactResult, IndexRow, KnownLines, PieceTable
 from agent_eval.evidence.sources import invalid_pack
 from agent_eval.storage.json import dumps, parse
 
@@ -36,12 +36,12 @@ _NEEDS_FAILURE = frozenset((Outcome.FAILED.value, Outcome.ERROR.value))
 _DECISIVE = itemgetter("judge_id", "outcome", "passed", "hard", "failure", "score", "weight")
 _MOST_COMBINATIONS = 1_000
 _FACTS = itemgetter("judge_id", "outcome", "hard", "weight")
-"""`contracts.verdict.VerdictFacts` of a row."""
+"""Reads `contracts.verdict.VerdictFacts` from a row."""
 _PASSED = Outcome.PASSED.value
 
 
 def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any:
-    """Strict JSON of a file of a pack; InvalidPack where it is none."""
+    """Parse a file of a pack as strict JSON; raise InvalidPack where it is none."""
     try:
         return parse(data, source=path, first_line=first_line)
     except InvalidInput as error:
@@ -49,12 +49,12 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
 
 
 def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> list[Any]:
-    """Every line of a JSON Lines file. An empty file has none; the last line ends like the others.
+    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others.
 
     Args:
-        data: The file, or whole lines of it.
-        pack: What to call the pack.
-        path: What to call the file.
+        data: Content of the file, or whole lines of it.
+        pack: Name of the pack in errors.
+        path: Path of the file in errors.
         first_line: Number of the first line in `data`.
     """
     if not data:
@@ -62,7 +62,7 @@ def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> li
     if not data.endswith(b"\n"):
         raise invalid_pack(pack, path, "does not end with a line feed")
     lines = data.count(b"\n")
-    # One parse of everything costs a third of a parse for each line; what is odd is read line by line.
+    # Parsing everything at once takes a third of the time; unusual files are parsed line by line.
     if data.count(b"}\n{") == lines - 1:
         try:
             rows = parse(b"[" + data[:-1].replace(b"\n", b",") + b"]", source=path)
@@ -77,11 +77,11 @@ def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> li
 
 
 class _Shape:
-    """Checks that plain JSON objects have the fields and types of a TypedDict.
+    """Check that plain JSON objects have the fields and types of a TypedDict.
 
-    pydantic needs microseconds for every field; the types of a row's values are the same in nearly all
-    rows. So pydantic sees one row of every combination of types, and what lies in lists is checked by
-    hand, every time.
+    pydantic needs microseconds for every field, and the types of a row's values are the same in nearly all
+    rows. So pydantic validates one row of every combination of types. The callers check the items of lists in
+    every row.
     """
 
     def __init__(self, kind: type) -> None:
@@ -95,7 +95,7 @@ class _Shape:
         return TypeAdapter(self._kind)
 
     def problem(self, row: Any) -> str | None:
-        """What is wrong with a row, None where nothing is."""
+        """Find the first problem of a row; None without any."""
         types = self._types(row)
         if types in self._right:
             return None
@@ -112,12 +112,12 @@ class _Shape:
         try:
             return tuple(map(type, self._values(row)))
         except KeyError:
-            # An older version wrote fewer fields. One that is required is never in a row that was right.
+            # Older versions wrote fewer fields. A valid row never lacks a required one.
             return tuple(type(row.get(name, _ABSENT)) for name in self._names)
 
 
 _ABSENT = object()
-"""In place of a field that is not there; of another type than every value of JSON."""
+"""Placeholder for a missing field; its type is none of JSON's."""
 
 _VERDICT = _Shape(VerdictRow)
 _RESULT = _Shape(CaseResultRow)
@@ -125,19 +125,23 @@ _INDEX = _Shape(CaseIndexRow)
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that a validation found, with its place."""
+    """Return the first problem that a validation found, with the path of its field."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part)[:100] for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 def index_rows(pieces: list[bytes], *, pack: str, path: str) -> list[IndexRow]:
-    """The rows of `run/index.jsonl`, checked; ids are unique, equal lists of models are one object.
+    """Parse and check the rows of `run/index.jsonl`. Rows with the same models share one list of them.
 
     Args:
-        pieces: The file, cut anywhere; empty afterwards, so that file and rows are never there as a whole.
-        pack: What to call the pack.
-        path: What to call the file.
+        pieces: Content of the file, cut anywhere. The function empties it, so that memory never has to hold
+            both the whole file and all rows.
+        pack: Name of the pack in errors.
+        path: Path of the file in errors.
+
+    Raises:
+        InvalidPack: A row is malformed, or two have the same id.
     """
     rows: list[IndexRow] = []
     models: dict[tuple[str, ...], list[str]] = {}
@@ -154,7 +158,7 @@ def index_rows(pieces: list[bytes], *, pack: str, path: str) -> list[IndexRow]:
 
 
 def _blocks(pieces: list[bytes]) -> Iterator[bytes]:
-    """Whole lines, a few pieces at a time; the last block may end within a line."""
+    """Yield whole lines, a few pieces at a time; the last block may end within a line."""
     pieces.reverse()
     begun: list[bytes] = []
     while pieces:
@@ -169,7 +173,7 @@ def _blocks(pieces: list[bytes]) -> Iterator[bytes]:
 
 
 def _index_problem(row: CaseIndexRow) -> str | None:
-    """What is wrong within the lists of a row."""
+    """Find the first problem in the lists of a row; None without any."""
     for call in row["calls"]:
         if type(call) is not list or len(call) != 2 or type(call[0]) is not str or type(call[1]) is not str:
             return "calls: must be pairs of strings"
@@ -180,13 +184,21 @@ def _index_problem(row: CaseIndexRow) -> str | None:
 
 
 class ResultChecker:
-    """Checks parsed case results and counts them.
+    """Check parsed case results and count them.
 
-    Most results of a run are alike but for ids and reasons, so what follows from the verdicts is worked
-    out once for every combination of outcomes.
+    Most results of a run differ in ids and reasons only, so the checker derives the result of a case once for
+    every combination of outcomes.
 
     Args:
-        pack: What to call the pack in errors.
+        pack: Name of the pack in errors.
+
+    Example:
+        >>> row = {"case_id": "refund", "outcome": "skipped", "passed": False, "hard_failed": False}
+        >>> row |= {"score": None, "verdicts": [], "trial": 0, "case_policy": None, "trials": []}
+        >>> checker = ResultChecker("runs/1")
+        >>> case_id, result = checker.check(row, "cases/refund/verdicts.json")
+        >>> case_id, checker.tally().summary("run-1", "shop").total_cases
+        ('refund', 1)
     """
 
     def __init__(self, pack: str) -> None:
@@ -198,28 +210,31 @@ class ResultChecker:
 
     @cached_property
     def _trial_checker(self) -> ResultChecker:
-        """Checks each trial as if it were a case; its counts are thrown away."""
+        """Checker of the single trials, each as if it were a case; its counts are not used."""
         return ResultChecker(self._pack)
 
-    def read_lines(self, data: bytes, path: str) -> list[tuple[str, KeptResult]]:
-        """Every case result of a JSON Lines file, parsed and checked: the id of its case, and what is kept.
+    def read_lines(self, data: bytes, path: str) -> list[tuple[str, CompactResult]]:
+        """Parse and check every case result of a JSON Lines file.
+
+        Returns:
+            Id of the case and compact form of every result.
 
         Raises:
-            InvalidPack: Not strict JSON, a line without its end; otherwise as `check`.
+            InvalidPack: A line is not strict JSON, the last line has no line feed; otherwise as for `check`.
         """
         if data and not data.endswith(b"\n"):
             raise invalid_pack(self._pack, path, "does not end with a line feed")
         lines = data.split(b"\n")[:-1]
-        found: list[tuple[str, KeptResult] | None] = [self._known.find(line) for line in lines]
-        unlike = [number for number, kept in enumerate(found) if kept is None]
+        results: list[tuple[str, CompactResult] | None] = [self._known.find(line) for line in lines]
+        unlike = [number for number, result in enumerate(results) if result is None]
         parsed = self._parse_some(lines, unlike, path)
         for number, row in zip(unlike, parsed, strict=True):
-            if problem := self._take(row):
+            if problem := self._check_row(row):
                 raise invalid_pack(self._pack, path, f"case {number + 1} in it: {problem}")
-            found[number] = self._keep(lines[number], row)
-        return cast(list[tuple[str, KeptResult]], found)
+            results[number] = self._compact(lines[number], row)
+        return cast(list[tuple[str, CompactResult]], results)
 
-    def _keep(self, line: bytes, row: CaseResultRow) -> tuple[str, KeptResult]:
+    def _compact(self, line: bytes, row: CaseResultRow) -> tuple[str, CompactResult]:
         case_id = row["case_id"]
         pieces = self._pieces.take_apart(case_id, line)
         return case_id, self._known.remember(line, row, pieces) or pieces
@@ -229,28 +244,31 @@ class ResultChecker:
         try:
             return parse_lines(some, pack=self._pack, path=path)
         except InvalidPack:
-            # Once more, to tell the line by its number in the file.
+            # Parse again line by line: the error then has the number of the line in the file.
             return [
                 parse_json(lines[number], pack=self._pack, path=path, first_line=number + 1)
                 for number in numbers
             ]
 
-    def check(self, row: Any, path: str) -> tuple[str, KeptResult]:
-        """Check a parsed case result: the id of its case, and what is kept of it.
+    def check(self, row: Any, path: str) -> tuple[str, CompactResult]:
+        """Check a parsed case result.
+
+        Returns:
+            Id of the case and compact form of the result.
 
         Raises:
-            InvalidPack: A field of the wrong type; a case's outcome, hard fail or score that does not
-                follow from its verdicts.
+            InvalidPack: A field has the wrong type; or outcome, hard fail or score of the case do not follow
+                from its verdicts.
         """
         line = dumps(row)
         if known := self._known.find(line):
             return known
-        if problem := self._take(row):
+        if problem := self._check_row(row):
             raise invalid_pack(self._pack, path, f"case 1 in it: {problem}")
-        return self._keep(line, row)
+        return self._compact(line, row)
 
     def tally(self) -> Tally:
-        """The count of everything checked so far."""
+        """Return the counts of everything that was checked so far."""
         self._count_alike()
         self._known.count(self._tally)
         return self._tally
@@ -260,7 +278,7 @@ class ResultChecker:
             self._tally.add_row(row, count)
         self._alike.clear()
 
-    def _take(self, row: Any) -> str | None:
+    def _check_row(self, row: Any) -> str | None:
         if problem := _RESULT.problem(row):
             return problem
         case_id = row["case_id"]
@@ -283,7 +301,7 @@ class ResultChecker:
         return self._count(tuple(key), row)
 
     def _trials_problem(self, row: CaseResultRow) -> str | None:
-        """What is wrong with the trials of a case, or with what is said to follow from them."""
+        """Find the first problem of a case's trials, or of the result that must follow from them."""
         trials = row["trials"]
         if type(trials) is not list:
             return "trials: must be a list"
@@ -291,7 +309,7 @@ class ResultChecker:
             if type(trial) is not dict:
                 return f"trial {number}: is not the result of a trial"
             alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
-            if problem := self._trial_checker._take(alone):
+            if problem := self._trial_checker._check_row(alone):
                 return f"trial {number}: {problem}"
         return contradiction(row)
 
@@ -309,7 +327,7 @@ class ResultChecker:
 
 
 def _inconsistency(row: CaseResultRow) -> str | None:
-    """How a case's result contradicts its verdicts."""
+    """Find the first contradiction between a case's result and its verdicts; None without any."""
     verdicts = row["verdicts"]
     for verdict in verdicts:
         if problem := _verdict_problem(verdict):
@@ -348,7 +366,7 @@ def _verdict_problem(verdict: VerdictRow) -> str | None:
 
 
 def contradiction(row: CaseResultRow) -> str | None:
-    """How the result of a case with trials, each checked by itself, contradicts them; None if it does not."""
+    """Find the first contradiction between the result of a case and its checked trials; None without any."""
     stated = row.get("case_policy")
     if not isinstance(stated, str):
         return "has trials but no case_policy"
@@ -360,7 +378,8 @@ def contradiction(row: CaseResultRow) -> str | None:
         return "has a single trial beside itself"
     facts = [
         TrialFacts(
-            trial["outcome"], is_unsafe((one["judge_id"], one["outcome"]) for one in trial["verdicts"])
+            trial["outcome"],
+            is_unsafe((verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]),
         )
         for trial in row["trials"]
     ]

@@ -1,4 +1,4 @@
-"""Where a pack's bytes come from: a directory or an archive. Nothing here trusts a name or a link."""
+"""Sources of a pack's files: a directory or an archive. No name or link in them is trusted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from typing_extensions import override
+
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence.layout import ATTESTATIONS, COMPARE
 from agent_eval.storage.files import check_member_name
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from agent_eval.storage.archive import ZipArchive
 
 MAX_FILE_BYTES = 1 << 30
-"""No file of a pack that is held in memory may be larger."""
+"""Maximum size of a file of a pack that is read into memory as a whole."""
 
 _GET_IT_AGAIN = "The pack was changed after it was sealed, or damaged: get it again or run again."
 _DEEPEST = 32
@@ -27,58 +29,59 @@ _CHUNK = 1 << 20
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
-# Made just before a file is written into them: a writer killed in between has not damaged the pack.
+# Created just before a file is written into them: a writer that is killed in between does no damage.
 _MAY_BE_EMPTY = (f"{COMPARE}/", f"{ATTESTATIONS}/")
 
 
 def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_IT_AGAIN) -> InvalidPack:
-    """The error for a pack that does not verify.
+    """Build the error for a pack that does not verify.
 
     Args:
-        pack: What to call the pack.
-        path: File or directory within the pack, where one is to blame.
-        what: What is wrong with it.
+        pack: Name of the pack.
+        path: File or directory within the pack that has the problem; None for the pack as a whole.
+        what: The problem, as a predicate: "is missing".
+        remedy: Next step for the user.
     """
     place = pack if path is None else f"{pack}: {path[:300]}"
     return InvalidPack(f"{place}: {what}", remedy=remedy, pack=pack, file=path)
 
 
 class Content(Protocol):
-    """A file of a pack, open for one reading."""
+    """A file of a pack, open to be read once."""
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes, in pieces of about 1 MiB."""
+        """Yield all bytes, in pieces of about 1 MiB."""
         ...
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the file."""
         ...
 
 
 class PackSource(Protocol):
-    """Files by relative POSIX path.
+    """Source of a pack's files by relative POSIX path. Implement it to read packs from another store.
 
-    `name` is what errors call the pack. Every method raises InvalidPack for what is not a regular file,
-    reached without links, with a name that every system can hold.
+    `name` is the name of the pack in errors. Every method raises InvalidPack for an entry that is not a
+    regular file, is reached through a link, or has a name that is not valid on every system.
     """
 
     name: str
 
     def members(self) -> Iterator[tuple[str, Content]]:
-        """Every file with its content, each readable until the next is asked for; also checks the tree."""
+        """Yield every file with its content, readable until the next is requested; check the tree as well."""
         ...
 
     def content(self, path: str) -> Content | None:
-        """One file, to be closed by the caller; None where there is none."""
+        """Open a file, which the caller closes; None where it does not exist."""
         ...
 
     def shared(self) -> AbstractContextManager[None]:
-        """While this holds, nobody adds files to the pack by way of this program."""
+        """Return a context in which no process of this program adds files to the pack."""
         ...
 
 
 def read_limited(source: PackSource, path: str, limit: int) -> bytes | None:
-    """The bytes of one file, at most `limit` of them, or None where there is no such file."""
+    """Read a file; None where it does not exist. Raises InvalidPack for more than `limit` bytes."""
     content = source.content(path)
     if content is None:
         return None
@@ -96,14 +99,14 @@ def read_limited(source: PackSource, path: str, limit: int) -> bytes | None:
 
 
 class _OpenFile:
-    """Content of a regular file by its descriptor."""
+    """Content of a regular file, by its descriptor."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.descriptor = descriptor
         self.size = size
 
     def chunks(self) -> Iterator[bytes]:
-        # The first read asks for one byte more than the file should have: its end shows at once.
+        # One byte more than the size, so that the first read reaches the end of the file.
         while chunk := os.read(self.descriptor, min(self.size, _CHUNK) + 1):
             yield chunk
 
@@ -111,14 +114,20 @@ class _OpenFile:
         os.close(self.descriptor)
 
 
-class DirectorySource:
-    """A pack in a directory, read through descriptors so that no link in it is ever followed.
+class DirectorySource(PackSource):
+    """Read a pack from a directory, through descriptors, so that links in it are never followed.
 
     Args:
-        root: The pack's directory; a link at the root itself is followed.
+        root: Directory of the pack; a link at `root` itself is followed.
 
     Raises:
         InvalidPack: `root` is missing or not a directory.
+
+    Example:
+        >>> Path("manifest.json").write_bytes(b"{}")
+        2
+        >>> [path for path, content in DirectorySource(Path(".")).members()]
+        ['manifest.json']
     """
 
     def __init__(self, root: Path) -> None:
@@ -133,8 +142,9 @@ class DirectorySource:
         weakref.finalize(self, os.close, self._descriptor)
 
     @contextmanager
+    @override
     def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the directory where the file system has locks."""
+        # A file system without locks is read unlocked.
         with suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         try:
@@ -143,9 +153,9 @@ class DirectorySource:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
+    @override
     def members(self) -> Iterator[tuple[str, Content]]:
-        """See `PackSource.members`; in order of path within each directory."""
-        # A descriptor of its own: scandir reads from where the descriptor stands.
+        # A new descriptor: scandir starts at the position of its descriptor.
         yield from self._walk(os.open(".", _OPEN_DIRECTORY, dir_fd=self._descriptor), "", 0)
 
     def _walk(self, descriptor: int, prefix: str, depth: int) -> Iterator[tuple[str, Content]]:
@@ -155,7 +165,7 @@ class DirectorySource:
             if not entries and prefix and prefix not in _MAY_BE_EMPTY:
                 raise invalid_pack(self.name, prefix.rstrip("/"), "is an empty directory")
             if depth > _DEEPEST:
-                raise invalid_pack(self.name, prefix.rstrip("/"), "lies too deep")
+                raise invalid_pack(self.name, prefix.rstrip("/"), "is too deep")
             for entry in entries:
                 path = self._checked(prefix, entry.name)
                 if entry.is_dir(follow_symlinks=False):
@@ -174,8 +184,8 @@ class DirectorySource:
         finally:
             os.close(descriptor)
 
+    @override
     def content(self, path: str) -> Content | None:
-        """See `PackSource.content`."""
         *directories, name = path.split("/")
         if check_member_name(path):
             raise invalid_pack(self.name, path, "is not a path within the pack")
@@ -195,8 +205,8 @@ class DirectorySource:
         try:
             name.encode("utf-8")
         except UnicodeEncodeError:
-            shown = prefix + name.encode("utf-8", "backslashreplace").decode()
-            raise invalid_pack(self.name, shown, "has a name that is not UTF-8") from None
+            printable = prefix + name.encode("utf-8", "backslashreplace").decode()
+            raise invalid_pack(self.name, printable, "has a name that is not UTF-8") from None
         path = prefix + name
         if problem := check_member_name(path):
             raise invalid_pack(self.name, path, f"{problem}")
@@ -239,11 +249,18 @@ class _Member:
             raise invalid_pack(self.source.name, self.path, error.message) from error
 
     def close(self) -> None:
-        """Nothing is open between two pieces that `chunks` does not close itself."""
+        """Do nothing: `chunks` closes the member itself."""
 
 
-class ArchiveSource:
-    """A pack within a zip, below `prefix` (empty, or ending in a slash)."""
+class ArchiveSource(PackSource):
+    """Read a pack from a zip.
+
+    Args:
+        archive: The zip.
+        prefix: Directory of the pack in the zip: empty, or ending in a slash.
+
+    Example: `open_pack(ArchiveSource(ZipArchive(Path("packs.zip")), "shop/"))`
+    """
 
     def __init__(self, archive: ZipArchive, prefix: str = "") -> None:
         self.archive = archive
@@ -252,16 +269,17 @@ class ArchiveSource:
         self._paths = {name[len(prefix) :]: name for name in archive.names() if name.startswith(prefix)}
 
     @contextmanager
+    @override
     def shared(self) -> Iterator[None]:
-        """An archive in hand does not change."""
+        # Packs in archives do not change.
         yield
 
+    @override
     def members(self) -> Iterator[tuple[str, Content]]:
-        """See `PackSource.members`. Directories are no members of an archive."""
         for path, name in self._paths.items():
             yield path, _Member(self.archive, name, self, path)
 
+    @override
     def content(self, path: str) -> Content | None:
-        """See `PackSource.content`."""
         name = self._paths.get(path)
         return None if name is None else _Member(self.archive, name, self, path)

@@ -1,6 +1,6 @@
-"""The seal: which files a pack must have, and whether it has exactly those.
+"""The seal of a pack: the list of its files, and the check that it has exactly those.
 
-One pass over the files: bytes are hashed as they are read, and what is used later is what was hashed.
+One pass over the files hashes the bytes as they are read, so that only bytes that were hashed are used.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ _DERIVED_REMEDY = (
 )
 
 RUN_PARTS = frozenset((at.CASES, at.JUDGES, at.CONFIG.split("/", 1)[0]))
-"""Top-level directories that belong to the run; nothing is written there after the seal."""
+"""Top-level directories of the run; no file is written into them after the seal."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Both manifests of a pack, checked, and their entries by path."""
+    """Both manifests of a pack, checked, and their entries by path.
+
+    Example: `read_seal(DirectorySource(Path("runs/1"))).run_files["run/config.json"].sha256`
+    """
 
     manifest: Manifest
     manifest_sha256: str
@@ -42,28 +45,28 @@ class Seal:
     derived_files: dict[str, FileEntry]
 
     def files(self) -> list[FileEntry]:
-        """Every file but the manifests: those of the run, then those written later."""
+        """List every file but the manifests: those of the run, then those that were written later."""
         return [*self.run_files.values(), *self.derived_files.values()]
 
 
 class Keeper(Protocol):
-    """What is done with verified files besides verifying them."""
+    """Receiver of verified files. Implement it to use their bytes without reading them again."""
 
     def wants(self, path: str) -> bool:
-        """Whether to hand over this file's bytes."""
+        """Tell whether to pass the bytes of this file to `take`."""
         ...
 
     def take(self, path: str, pieces: list[bytes]) -> None:
-        """The verified bytes of a file that was wanted, as they were read: up to some 1 MiB each."""
+        """Receive the verified bytes of a file, in the pieces that were read, of some 1 MiB at most."""
         ...
 
 
 def read_seal(source: PackSource) -> Seal:
-    """Read and check the manifests of a pack; no other file is looked at.
+    """Read and check the manifests of a pack, and no other file.
 
     Raises:
-        InvalidPack: No manifest, a malformed one, one that lists impossible paths, or a derived
-            manifest that belongs to another run.
+        InvalidPack: The manifest is missing, malformed or lists impossible paths; or the derived manifest
+            belongs to another run.
     """
     data = read_limited(source, at.MANIFEST, MAX_MANIFEST_BYTES)
     if data is None:
@@ -95,7 +98,7 @@ def _read_derived(source: PackSource, manifest_sha256: str) -> DerivedManifest |
 
 
 def parse_contract(kind: type[_Model], data: bytes, *, pack: str, path: str) -> _Model:
-    """A file of a pack as a contract; InvalidPack where it is not one."""
+    """Parse a file of a pack into a contract; raise InvalidPack where it does not match."""
     value = parse_json(data, pack=pack, path=path)
     try:
         return kind.model_validate(value)
@@ -129,7 +132,7 @@ def _check_no_overlap(run: dict[str, FileEntry], derived: dict[str, FileEntry], 
 
 
 def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) -> None:
-    """The files that the layout needs are listed, and below `cases/` no others."""
+    """Check that the files of the layout are listed, and no others below `cases/`."""
     expected = set(_compact_files(files) if manifest.layout == "compact" else _case_files(manifest, pack))
     if manifest.layout == "compact" and manifest.case_directories:
         raise invalid_pack(pack, at.MANIFEST, "a compact pack has no case directories")
@@ -171,10 +174,16 @@ def _is_artifact(path: str, directories: set[str]) -> bool:
 
 
 def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -> None:
-    """Read every file once; check that exactly the listed ones are there, unchanged.
+    """Read every file once, and check that exactly the listed files exist, unchanged.
+
+    Args:
+        source: Files of the pack.
+        seal: Manifests of the pack.
+        keeper: Receiver of the files that it wants; None to verify only.
 
     Raises:
-        InvalidPack: A file changed, added or missing; a link, device or empty directory.
+        InvalidPack: A file was changed, added or removed, or the pack contains a link, a device or an empty
+            directory.
     """
     expected = {**seal.run_files, **seal.derived_files}
     seen: set[str] = set()
@@ -199,7 +208,7 @@ def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep
     if keep and entry.size > MAX_FILE_BYTES:
         raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     hasher = hashlib.sha256()
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     for chunk in content.chunks():
         size += len(chunk)
@@ -207,18 +216,18 @@ def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep
             break
         hasher.update(chunk)
         if keep:
-            kept.append(chunk)
+            pieces.append(chunk)
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
-    return kept
+    return pieces
 
 
 def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
-    """The bytes of a file that was verified before, verified again.
+    """Read a file that was verified before, and verify it again.
 
     Raises:
-        InvalidPack: It changed in the meantime, or is gone.
+        InvalidPack: The file was changed or removed in the meantime.
     """
     content = source.content(entry.path)
     if content is None:

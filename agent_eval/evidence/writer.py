@@ -1,9 +1,9 @@
-"""Writing a pack: shards by whoever judges them, then one seal.
+"""Writing a pack: first its shards, then the seal.
 
-`ShardWriter` writes the cases of one shard; several processes may write different shards of one pack at
-a time. `PackSealer` takes the finished shards in suite order, joins what is one file in the end, and
-writes the manifest last. The bytes do not depend on who wrote which shard. Both work in a directory
-that nobody else sees yet (`storage.atomic.new_directory`).
+`ShardWriter` writes the cases of one shard; several processes may write different shards of a pack at once.
+`PackSealer` takes the finished shards in suite order, joins the files that span shards, and writes the
+manifest last. The bytes do not depend on which process wrote which shard. Both work in a new directory that
+no other process sees yet (`storage.atomic.new_directory`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
+
+from typing_extensions import override
 
 from agent_eval.contracts import (
     CaseIndexRow,
@@ -36,20 +38,24 @@ from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 
 _PARTS = ".parts"
-"""Directory for parts of files that span all shards; gone before the pack is sealed."""
+"""Directory for parts of files that span all shards; removed before the pack is sealed."""
 
 _COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PackTarget:
-    """Where and how a pack is being written. Can be sent to other processes.
+    """Pack that is being written: its directory, layout and run. It can be sent to other processes.
 
     Attributes:
-        root: The directory that becomes the pack.
+        root: Directory that becomes the pack.
         layout: `files` or `compact`.
-        run_id: The run.
-        dataset_id: Its dataset.
+        run_id: Id of the run.
+        dataset_id: Id of the run's dataset.
+
+    Example:
+        >>> PackTarget(Path("pack"), "compact", "run-1", "shop").part(3, "index").as_posix()
+        'pack/.parts/00003-index'
     """
 
     root: Path
@@ -58,27 +64,29 @@ class PackTarget:
     dataset_id: str
 
     def prepare(self) -> None:
-        """Create the directories that every writer expects."""
+        """Create the directories that the writers need. Call it once, before the first shard."""
         for name in ("run", at.CASES, _PARTS):
             (self.root / name).mkdir()
         if self.layout == "files":
             (self.root / at.JUDGES).mkdir()
 
     def part(self, shard: int, name: str) -> Path:
-        """Where a shard leaves its part of a file that spans all shards."""
+        """Return the path of a shard's part of a file that spans all shards."""
         return self.root / _PARTS / f"{shard:05d}-{name}"
 
 
 @dataclass(slots=True)
 class WrittenShard:
-    """What a shard writer leaves for the sealer.
+    """Result of a `ShardWriter`, from which `PackSealer` adds the shard to the pack.
 
     Attributes:
-        index: Which shard.
-        case_count: How many cases it holds.
+        index: Number of the shard, from 0.
+        case_count: Number of its cases.
         files: `(path, size, sha256)` of every finished file.
         directories: `(case id, directory)` of every case, in the files layout.
-        judge_ids: Judges of which there is a part.
+        judge_ids: Judges for whose file the shard has a part.
+
+    Example: `WrittenShard(0, case_count=1, files=[("cases/verdicts-00000.jsonl", 412, "9f86…")])`
     """
 
     index: int
@@ -90,16 +98,18 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class CaseEvidence:
-    """What a pack keeps of one case.
+    """Everything that a pack stores of one case.
 
     Attributes:
-        trajectory: The case as read from the suite, unknown fields kept.
-        trajectory_line: `json_writer.dumps` of it.
-        result: Its case result.
-        result_line: `json_writer.dumps` of it.
-        row: Its row of the index.
-        artifacts: Files that belong to it, by name; written as they are. What comes from anywhere but a pack
-            goes through `artifacts.storable` first, and through the redactor before that.
+        trajectory: The case as read from the suite, with its unknown fields.
+        trajectory_line: The trajectory as `storage.json.dumps` writes it.
+        result: The result of the case.
+        result_line: The result as `storage.json.dumps` writes it.
+        row: The case's row of the index.
+        artifacts: Artifacts by name, which are written unchanged. Redact those that are not from a pack, and
+            then pass them through `attachments.storable`.
+
+    Example: `CaseEvidence(case, dumps(case), result, dumps(result), row, {"stderr.txt": b"warning"})`
     """
 
     trajectory: dict[str, Any]
@@ -111,10 +121,10 @@ class CaseEvidence:
 
 
 class ShardWriter(ABC):
-    """Writes the cases of one shard, in suite order, and forgets them. See `open_shard`.
+    """Write the cases of one shard, in suite order, without keeping them in memory. `open_shard` makes it.
 
     Raises:
-        OSError: From every method; `new_directory` makes it a StorageError.
+        OSError: Any method can raise it; `new_directory` converts it to a StorageError.
     """
 
     def __init__(self, target: PackTarget, index: int) -> None:
@@ -123,10 +133,10 @@ class ShardWriter(ABC):
         self._rows: list[bytes] = []
 
     def add(self, case: CaseEvidence) -> None:
-        """Take the next case.
+        """Write the next case.
 
         Raises:
-            InvalidInput: An artifact's name is not one within the case's directory.
+            InvalidInput: The name of an artifact leads out of the case's directory.
             UsageError: The artifacts of a shard are too large for the layout `compact`.
         """
         self._add(case)
@@ -134,7 +144,7 @@ class ShardWriter(ABC):
         self._written.case_count += 1
 
     def finish(self) -> WrittenShard:
-        """Write what is left, and say what there is."""
+        """Complete the files, and return what the sealer needs."""
         self._finish()
         self.close()
         self._write_part("index", b"".join(row + b"\n" for row in self._rows))
@@ -148,7 +158,7 @@ class ShardWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open. Harmless after `finish`."""
+        """Close open files. Does nothing after `finish`."""
 
     def _write_part(self, name: str, data: bytes) -> None:
         write_unsynced(self._target.part(self._written.index, name), data)
@@ -163,17 +173,20 @@ class ShardWriter(ABC):
 
 
 def open_shard(target: PackTarget, index: int) -> ShardWriter:
-    """The writer of one shard, for a `with` statement.
+    """Open the writer of one shard, for a `with` statement.
 
     Args:
         target: The pack.
-        index: Which shard, from 0.
+        index: Number of the shard, from 0.
     """
     return CompactShard(target, index) if target.layout == "compact" else FilesShard(target, index)
 
 
 class CompactShard(ShardWriter):
-    """Files of lines: trajectories, case results, and artifacts where a case has any."""
+    """Write a shard as files of lines: trajectories, case results, and artifacts where a case has any.
+
+    Example: `open_shard(target, 0)` makes one where the layout is `compact`.
+    """
 
     def __init__(self, target: PackTarget, index: int) -> None:
         super().__init__(target, index)
@@ -182,6 +195,7 @@ class CompactShard(ShardWriter):
         self._results = HashedFile(target.root / self._paths[1])
         self._artifacts: HashedFile | None = None
 
+    @override
     def _add(self, case: CaseEvidence) -> None:
         self._trajectories.write(case.trajectory_line + b"\n")
         self._results.write(case.result_line + b"\n")
@@ -198,6 +212,7 @@ class CompactShard(ShardWriter):
             raise UsageError(what, remedy="Use the layout files, which keeps each in a file of its own.")
         self._artifacts.write(line)
 
+    @override
     def _finish(self) -> None:
         files = [*zip(self._paths, (self._trajectories, self._results), strict=True)]
         if self._artifacts is not None:
@@ -206,26 +221,30 @@ class CompactShard(ShardWriter):
             file.close()
             self._written.files.append((path, file.size, file.sha256))
 
+    @override
     def close(self) -> None:
-        """Let go of all files."""
         for file in (self._trajectories, self._results, self._artifacts):
             if file is not None:
                 file.discard()
 
 
 class FilesShard(ShardWriter):
-    """A folder a case, and parts of the files that span all cases."""
+    """Write a shard as a folder for each case, and parts of the files that span all cases.
+
+    Example: `open_shard(target, 0)` makes one where the layout is `files`.
+    """
 
     def __init__(self, target: PackTarget, index: int) -> None:
         super().__init__(target, index)
         self._judges: dict[str, list[bytes]] = {}
         self._events: list[bytes] = []
 
+    @override
     def _add(self, case: CaseEvidence) -> None:
         target, case_id = self._target, case.result["case_id"]
         directory = at.case_directory(case_id)
         self._written.directories.append((case_id, directory))
-        # It exists when an id stands twice in the suite, which is refused when the shards are joined.
+        # It exists where the suite has an id twice, which is refused when the shards are joined.
         (target.root / at.CASES / directory).mkdir(exist_ok=True)
         self._write(at.trajectory_file(directory), dumps(case.trajectory, indent=True))
         self._write(at.verdicts_file(directory), dumps(case.result, indent=True))
@@ -241,21 +260,37 @@ class FilesShard(ShardWriter):
         write_unsynced(self._target.root / path, data)
         self._written.files.append((path, len(data), sha256_bytes(data)))
 
+    @override
     def _finish(self) -> None:
         self._write_part("events", b"".join(self._events))
         for number, (judge_id, items) in enumerate(self._judges.items()):
             self._write_part(f"judge-{number}", b",\n".join(items))
             self._written.judge_ids.append(judge_id)
 
+    @override
     def close(self) -> None:
-        """Nothing is kept open."""
+        pass
 
 
 class PackSealer:
-    """Joins the shards of a pack in suite order and seals it.
+    """Join the shards of a pack in suite order, and seal it.
 
     Raises:
-        OSError: From every method; `new_directory` makes it a StorageError.
+        OSError: Any method can raise it; `new_directory` converts it to a StorageError.
+
+    Example:
+        >>> from agent_eval.contracts import Tally
+        >>> from agent_eval.storage.atomic import new_directory
+        >>> config = RunConfig(run_id="run-1", dataset_id="shop", started_at="2026-11-21T08:00Z", judges=[])
+        >>> with new_directory(Path("pack")) as root:
+        ...     target = PackTarget(root, "compact", "run-1", "shop")
+        ...     target.prepare()
+        ...     with PackSealer(target) as sealer:
+        ...         with open_shard(target, 0) as writer:  # and writer.add(case) for every case
+        ...             sealer.append(writer.finish())
+        ...         manifest = sealer.seal(config, Tally().summary("run-1", "shop"))
+        >>> [entry.path for entry in manifest.files if entry.path.startswith("run/")]
+        ['run/config.json', 'run/index.jsonl', 'run/summary.json']
     """
 
     def __init__(self, target: PackTarget) -> None:
@@ -274,7 +309,7 @@ class PackSealer:
         return file
 
     def append(self, shard: WrittenShard) -> None:
-        """Take the next shard. Shards come in suite order, each once."""
+        """Add the next shard. Call it in suite order, once for each shard."""
         self._case_count += shard.case_count
         self._directories.update(shard.directories)
         self._files.extend(
@@ -311,7 +346,7 @@ class PackSealer:
     def seal_json(
         self, config: Mapping[str, Any], summary: Mapping[str, Any], *, complete: bool = True
     ) -> Manifest:
-        """`seal` for plain JSON, which is kept as it is, and for a run that is not complete."""
+        """Seal with plain JSON, which is written unchanged; also for runs that are not complete."""
         (self._target.root / _PARTS).rmdir()
         self._finish(at.INDEX, self._index)
         if self._events is not None:
@@ -343,7 +378,7 @@ class PackSealer:
         self._files.append(FileEntry(path=path, size=file.size, sha256=file.sha256))
 
     def close(self) -> None:
-        """Let go of what is open. Harmless after `seal`."""
+        """Close open files. Does nothing after `seal`."""
         for file in self._open:
             file.discard()
 
@@ -357,7 +392,7 @@ class PackSealer:
 
 
 def result_row(result: CaseResult) -> CaseResultRow:
-    """`result.to_json()` without building it: the same JSON once written, at a fraction of the time."""
+    """Return a row whose JSON is that of `result.to_json()`, in a fraction of the time."""
     row: dict[str, Any] = {**result.__dict__, **(result.model_extra or {})}
     row["verdicts"] = [_verdict_row(verdict) for verdict in result.verdicts]
     if result.trials:

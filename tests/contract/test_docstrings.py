@@ -26,6 +26,7 @@ PLAIN_ROOMS = (
     "contracts",
     "demo",
     "errors",
+    "evidence",
     "gate",
     "http",
     "judges",

@@ -139,7 +139,7 @@ def test_very_deep_directories_are_refused(tmp_path: Path) -> None:
     deep = root / "/".join("d" for _ in range(200))
     deep.mkdir(parents=True)
     (deep / "x").write_bytes(b"")
-    with pytest.raises(InvalidPack, match="lies too deep"):
+    with pytest.raises(InvalidPack, match="is too deep"):
         open_pack(root)
 
 

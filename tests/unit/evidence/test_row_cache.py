@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts import CaseResult
 from agent_eval.evidence import row_cache as alike
 from agent_eval.evidence.reader import open_pack
-from agent_eval.evidence.row_cache import IndexRow, KeptResults, PieceTable, Rows
+from agent_eval.evidence.row_cache import IndexRow, PieceTable, ResultTable, Rows
 from agent_eval.storage.json import dumps
 from tests.factories import make_case, make_index_row, make_pack, make_result, make_verdict
 
@@ -109,14 +109,14 @@ def test_lines_taken_apart_come_back(rows: list[tuple[str, Any, bool]]) -> None:
     for row, (case_id, _, odd) in zip(made, rows, strict=True):
         line = json.dumps(row).encode() if odd else dumps(row)
         pieces.append(table.take_apart(case_id, line))
-    assert list(Rows(KeptResults([case_id for case_id, _, _ in rows], pieces))) == made
+    assert list(Rows(ResultTable([case_id for case_id, _, _ in rows], pieces))) == made
 
 
 def test_more_pieces_than_are_shared_come_back_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alike, "_SHARED_PIECES", 2)
     table = PieceTable()
     lines = [dumps({"case_id": "a", "n": number % 4}) for number in range(8)]
-    found = KeptResults(["a"] * 8, [table.take_apart("a", line) for line in lines])
+    found = ResultTable(["a"] * 8, [table.take_apart("a", line) for line in lines])
     assert [dumps(row) for row in Rows(found)] == lines
 
 

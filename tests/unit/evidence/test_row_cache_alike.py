@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import Outcome, case_result
 from agent_eval.errors import InvalidPack
-from agent_eval.evidence.row_cache import KeptResults, Rows
+from agent_eval.evidence.row_cache import ResultTable, Rows
 from agent_eval.evidence.rows import ResultChecker, parse_lines
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.json import dumps
@@ -43,7 +43,7 @@ def plainly(data: bytes) -> tuple[list[Any], Any]:
 def by_likeness(*files: bytes) -> tuple[list[Any], Any]:
     checker = ResultChecker("pack")
     found = [kept for data in files for kept in checker.read_lines(data, PATH)]
-    kept = KeptResults([case_id for case_id, _ in found], [result for _, result in found])
+    kept = ResultTable([case_id for case_id, _ in found], [result for _, result in found])
     return list(Rows(kept)), checker.tally().summary("r", "d")
 
 
