@@ -11,7 +11,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import is_secret_of_a_job
 from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.spec import AgentSpec, RunSpec
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run_agent import agent_options, run_agent
@@ -68,9 +68,9 @@ def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None
         on_progress=ProgressLines(spec.suite.name, job.platform.say),
     )
     if done.stopped:
-        standing = done.standing
+        progress = done.progress
         raise NotEvaluable(
-            f"{spec.suite}: {done.stopped}, after {standing.done} of {standing.total} trials.",
+            f"{spec.suite}: {done.stopped}, after {progress.done} of {progress.total} trials.",
             remedy=f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
             file=str(spec.suite),
         )
@@ -80,9 +80,9 @@ class ProgressLines:
     """Prints every few seconds how far a run is.
 
     Example:
-        >>> from agent_eval.engine.progress import Standing
+        >>> from agent_eval.engine.progress import RunProgress
         >>> progress = ProgressLines("orders.json", print)
-        >>> progress(Standing(4, done=1, passed=1))  # nothing yet: no ten seconds have passed
+        >>> progress(RunProgress(4, done=1, passed=1))  # nothing yet: no ten seconds have passed
 
     Args:
         suite: Name of the suite.
@@ -93,11 +93,11 @@ class ProgressLines:
         self._suite, self._say = suite, say
         self._last = time.monotonic()
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         """Print a line, if the last one is old enough."""
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
             self._last = time.monotonic()
-            self._say(f"{self._suite}: {progress_text(standing)}")
+            self._say(f"{self._suite}: {progress_text(progress)}")
 
 
 def _refuse_secrets_of_the_job(setting: str, names: Iterable[str], job: JobContext) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from agent_eval.engine.progress import Standing
+    from agent_eval.engine.progress import RunProgress
 
 
 def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str]) -> None:
@@ -40,29 +40,29 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressPrinter:
-    """Prints a run's standing; give it to `on_progress`, and use it as a context manager."""
+    """Prints a run's progress; give it to `on_progress`, and use it as a context manager."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._said = time.monotonic()
         self._drawn = 0
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         """Say how far the run is, if it is time to."""
         if self._terminal:
-            self._draw(standing)
+            self._draw(progress)
         elif time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
             from agent_eval.reports.terminal import progress_text
 
             self._said = time.monotonic()
-            click.echo(progress_text(standing), err=True)
+            click.echo(progress_text(progress), err=True)
 
-    def _draw(self, standing: Standing) -> None:
+    def _draw(self, progress: RunProgress) -> None:
         import shutil
 
         from agent_eval.reports.terminal import progress_bar
 
-        text = progress_bar(standing, shutil.get_terminal_size().columns)
+        text = progress_bar(progress, shutil.get_terminal_size().columns)
         click.echo("\r" + text.ljust(self._drawn), err=True, nl=False)
         self._drawn = len(text)
 

@@ -125,21 +125,21 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
 def _print(result: RunLoopResult, output_format: str) -> None:
     from agent_eval.reports.terminal import agent_run_text
 
-    standing = result.standing
+    progress = result.progress
     payload = {
         "run_id": result.run_id,
         "summary": result.summary.to_json(),
         "pack": str(result.pack),
         "complete": not result.stopped,
-        "resumed_cases": standing.resumed,
-        "retries": standing.retries,
-        "cost_usd": standing.cost_usd,
-        "cases_with_unknown_cost": standing.unknown_cost,
+        "resumed_cases": progress.resumed,
+        "retries": progress.retries,
+        "cost_usd": progress.cost_usd,
+        "cases_with_unknown_cost": progress.unknown_cost,
     }
     emit(
         output_format,
         payload,
-        lambda colour: agent_run_text(result.summary, str(result.pack), standing, colour=colour),
+        lambda colour: agent_run_text(result.summary, str(result.pack), progress, colour=colour),
     )
 
 
@@ -153,10 +153,10 @@ def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
 
 
 def _stopped(result: RunLoopResult, spec: RunSpec) -> str:
-    standing, most = result.standing, spec.limits.run.cost_usd
-    hint = _how_to_go_on(result.pack, raise_cost=most is not None and standing.cost_usd >= most)
+    progress, most = result.progress, spec.limits.run.cost_usd
+    hint = _how_to_go_on(result.pack, raise_cost=most is not None and progress.cost_usd >= most)
     return (
-        f"Stopped: {result.stopped}. {standing.done:,} of {standing.total:,} trials were run, "
+        f"Stopped: {result.stopped}. {progress.done:,} of {progress.total:,} trials were run, "
         f"and the pack says that it is not complete. {hint}"
     )
 

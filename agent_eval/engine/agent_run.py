@@ -1,8 +1,8 @@
-"""Running an agent over a suite, each finished trial on disk before it counts.
+"""Run an agent over a suite. A trial counts once its record is on disk.
 
-The journal has a record a trial, so that whatever ends the run, what was paid for is kept: `execute` runs
-what the journal does not have. It records traces and verdicts; `score_suite` then writes the evidence from
-`Execution.suite`, as for any suite of recorded traces.
+The journal has one record for each trial, so that no finished trial is lost when a run ends early: `execute`
+runs only the trials that the journal does not have. It records traces and verdicts; `score_suite` then writes
+the evidence from `Execution.suite`, as for any suite of recorded traces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
+
+from typing_extensions import override
 
 from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.agents.tools import check_tools
@@ -22,8 +24,8 @@ from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed, finished_trial
-from agent_eval.engine.progress import Counter, RunUse, Standing
-from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Limit, Retries, limit_of
+from agent_eval.engine.progress import Counter, RunProgress, RunUse
+from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Limit, Retries, TrialRunner, limit_of
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import Interrupted, TrialPlan, run_trial
 from agent_eval.engine.workers import can_fork, usable_processors
@@ -37,20 +39,29 @@ from agent_eval.suites.select import refuse_duplicates
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionPlan:
-    """How a run of an agent goes.
+    """Settings of a run of an agent. Pass it to `execute`.
 
     Attributes:
-        trial: How every trial goes; retries, clocks and interruption are joined to the run here.
-        trials: How often each case is run. Every case has its first trial before any has its second.
-        policy: When a case with several trials passes.
-        parallel: How many trials at once; None for as many as the provider takes.
-        limits: What the whole run may use.
-        workers: Processes for an agent that is Python code: None for as many as help, 1 for threads of this
-            one.
-        retries: When requests are sent again.
-        redactor: Knows the secrets that must not be written.
-        keep_calls: Told of the calls that live tools answered in each trial that has finished, those in the
-            journal included; from several threads.
+        trial: Settings of every trial; `execute` sets its `retry`, `interrupted` and `abandoned`.
+        trials: Number of trials of each case. Every case has its first trial before any has its second.
+        policy: Decides when a case with several trials passes.
+        parallel: Number of trials at once; None for as many as the provider accepts.
+        limits: Limits of the whole run.
+        workers: Processes for an agent that is Python code: None for as many as help, 1 for threads in this
+            process.
+        retries: Decides when requests are sent again.
+        redactor: Replaces secrets before anything is written.
+        keep_calls: Receives the calls that live tools answered in each finished trial, those in the journal
+            included. Called from several threads.
+
+    Example:
+        >>> from agent_eval.agents.recorded import RecordedAgent
+        >>> from agent_eval.agents.tools import CaseTools
+        >>> from agent_eval.engine import JudgePlan
+        >>> judges = JudgePlan(("policy",)).load()
+        >>> trial = TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools)
+        >>> ExecutionPlan(trial=trial, trials=3, parallel=8).limits.cost_usd is None
+        True
     """
 
     trial: TrialPlan
@@ -66,18 +77,32 @@ class ExecutionPlan:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run of an agent came to.
+    """Result of `execute`.
 
     Attributes:
         suite: The cases that have been run, as recorded traces.
-        stopped: Why it ended before its end, in words; empty when every case has been run.
-        standing: Its counts.
-        interrupted: Whether it ended because somebody asked it to.
+        stopped: Reason why the run ended early, as a clause; empty when every case has been run.
+        progress: Counts of trials, and what they cost.
+        interrupted: Whether the run ended early because `stop` gave a reason.
+
+    Example:
+        >>> from agent_eval.agents.recorded import RecordedAgent
+        >>> from agent_eval.agents.tools import CaseTools
+        >>> from agent_eval.engine import JudgePlan
+        >>> from agent_eval.suites import open_suite
+        >>> from pathlib import Path
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> judges = JudgePlan(("policy",)).load()
+        >>> plan = ExecutionPlan(trial=TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools))
+        >>> with Journal.create(Path("run.journal"), {}) as journal:
+        ...     execution = execute(open_suite(Path("suite.json")), plan, journal)
+        >>> execution.complete, execution.suite.case_count, execution.progress.done
+        (True, 1, 1)
     """
 
     suite: SuiteSource
     stopped: str
-    standing: Standing
+    progress: RunProgress
     interrupted: bool = False
 
     @property
@@ -91,35 +116,37 @@ def execute(
     plan: ExecutionPlan,
     journal: Journal,
     *,
-    on_progress: Callable[[Standing], None] = lambda _: None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
 ) -> Execution:
-    """Run what the journal does not have yet.
+    """Run the trials that the journal does not have yet.
+
+    Use `operations.run_agent` for a whole run with its evidence pack.
 
     Args:
-        suite: The suite.
-        plan: How.
-        journal: Where finished trials are, and go.
-        on_progress: Called in this thread several times a second. It may raise, as Ctrl-C does: what was
-            begun then gets a moment to finish, and what has finished stays in the journal.
-        stop: Asked several times a second why the run shall end, in words; empty while it shall not. What was
-            begun then gets a moment to finish.
+        suite: The suite to run.
+        plan: Settings of the run.
+        journal: Has the finished trials of an earlier start, and receives those of this one.
+        on_progress: Called in this thread several times a second. It may raise, as Ctrl-C does: trials in
+            progress then get a moment to finish, and finished ones stay in the journal.
+        stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
+            go on. Trials in progress then get a moment to finish.
 
     Raises:
-        InvalidInput: A case cannot be judged or run; nothing has been run then. Or the journal is of
-            other cases.
+        InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
+            of other cases.
         NothingMeasured: The suite has no cases.
         NotEvaluable: No attempt at any case can succeed, or the disk is full.
     """
     _check(suite, plan)
-    run = _Run(suite, plan, journal)
-    run.recall()
-    run.go(on_progress, stop)
+    run = _AgentRun(suite, plan, journal)
+    run.load_journal()
+    run.run_missing(on_progress, stop)
     return run.result()
 
 
 def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
-    """Refuse what could never be evaluated before anything is paid for."""
+    """Refuse cases that could never be evaluated, before any trial costs money."""
     if not suite.case_count:
         raise NothingMeasured(
             f"{suite.path}: the suite has no cases, so nothing would be measured",
@@ -128,47 +155,62 @@ def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
         )
     ids = array("Q")
     for shard in suite.shards:
-        for found, case in suite.read(shard):
+        for raw_case, case in suite.read(shard):
             ids.append(id_hash(case.case_id))
-            refuse_unjudgeable(plan.trial.judges, found, case, suite.path)
+            refuse_unjudgeable(plan.trial.judges, raw_case, case, suite.path)
             check_tools(case)
             if plan.redactor.finds(case.case_id.encode()):
                 raise InvalidInput(
-                    f"{suite.path}: the value of a secret variable stands in a case_id",
-                    remedy="Take it out of there.",
+                    f"{suite.path}: a case_id contains the value of a secret variable",
+                    remedy="Take it out of the case_id.",
                     file=str(suite.path),
-                    position=found.place.position,
+                    position=raw_case.place.position,
                 )
     refuse_duplicates(suite, ids)
 
 
-class TrialThreads:
-    """Trials in threads of this process, and one more that writes what has finished. A context manager.
+class TrialThreads(TrialRunner):
+    """Runs trials in threads of this process; one more thread writes finished trials. A context manager.
+
+    Used for agents that wait for a program or a server; `trial_workers.TrialWorkers` runs Python code.
 
     Args:
-        one: Runs a trial; None where the run is being ended.
+        run_one: Runs a trial; returns None if the run is being ended.
         numbers: The trials to run.
-        limit: How many at once.
-        writer: Of the journal.
+        limit: Decides how many run at once.
+        writer: Writes the journal.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agent_eval.storage.journal import encode
+        >>> def run_one(number):
+        ...     return FinishedTrial(number, "passed", None, 0, [], encode({"trial": number}))
+        >>> recorded = []
+        >>> with Journal.create(Path("run.journal"), {}) as journal:
+        ...     writer = BackgroundWriter(journal, lambda trial, offset: recorded.append(trial.number))
+        ...     with TrialThreads(run_one, iter(range(3)), FixedLimit(1), writer) as trials:
+        ...         trials.run(lambda: None)
+        >>> recorded
+        [0, 1, 2]
     """
 
     def __init__(
         self,
-        one: Callable[[int], FinishedTrial | None],
+        run_one: Callable[[int], FinishedTrial | None],
         numbers: Iterator[int],
         limit: Limit,
         writer: BackgroundWriter[FinishedTrial],
     ) -> None:
-        self._one, self._writer = one, writer
+        self._run_one, self._writer = run_one, writer
         self._crew = Crew(self._run, numbers, limit)
 
     @property
+    @override
     def in_flight(self) -> int:
-        """How many trials are being worked on."""
         return self._crew.in_flight
 
+    @override
     def run(self, tick: Callable[[], object]) -> None:
-        """See `Crew.run`. Raises what ended the writing, too."""
 
         def check_and_tick() -> None:
             self._writer.check()
@@ -177,16 +219,16 @@ class TrialThreads:
         self._crew.run(check_and_tick)
 
     def _run(self, number: int) -> None:
-        done = self._one(number)
+        done = self._run_one(number)
         if done is not None:
             self._writer.put(done, done.line)
 
+    @override
     def stop(self, within: float | None = None) -> None:
-        """See `Crew.stop`."""
         self._crew.stop(within)
 
+    @override
     def settle(self) -> None:
-        """See `Crew.settle`."""
         self._crew.settle()
 
     def __enter__(self) -> TrialThreads:
@@ -198,25 +240,8 @@ class TrialThreads:
         self._writer.__exit__(kind, error, trace)
 
 
-class _Trials(Protocol):
-    """Trials in threads or in workers; see `scheduler.Crew`."""
-
-    @property
-    def in_flight(self) -> int:
-        """How many trials are being worked on."""
-
-    def run(self, tick: Callable[[], object]) -> None:
-        """Run trials until there are none left or `stop` was called."""
-
-    def stop(self, within: float | None = None) -> None:
-        """Begin nothing new."""
-
-    def settle(self) -> None:
-        """Give what was begun a moment to end."""
-
-
-class _Run:
-    """The state of one execution."""
+class _AgentRun:
+    """The state of one call of `execute`."""
 
     def __init__(self, suite: SuiteSource, plan: ExecutionPlan, journal: Journal) -> None:
         self._suite, self._plan, self._journal = suite, plan, journal
@@ -238,8 +263,8 @@ class _Run:
         )
         self._stopped = ""
 
-    def recall(self) -> None:
-        """Count what the journal has."""
+    def load_journal(self) -> None:
+        """Count the trials that the journal has."""
         for offset, record in self._journal.entries():
             trial, position = _place(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
@@ -256,31 +281,31 @@ class _Run:
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
                 self._plan.keep_calls(record.get("calls", []))
 
-    def go(self, on_progress: Callable[[Standing], None], stop: Callable[[], str]) -> None:
-        """Run what is missing."""
+    def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
+        """Run the trials that the journal does not have."""
         with self._workers() or self._threads() as trials:
 
             def tick() -> None:
-                on_progress(self._standing(trials.in_flight))
+                on_progress(self._progress(trials.in_flight))
                 self._stop_if_due(trials, stop)
 
             try:
                 trials.run(tick)
             except BaseException:
-                if not self._interrupted.is_set():  # else what was begun had its moment
+                if not self._interrupted.is_set():  # otherwise trials in progress had their moment
                     self._interrupted.set()
                     trials.settle()
                 raise
             finally:
                 self._abandoned.set()
-        on_progress(self._standing(0))
+        on_progress(self._progress(0))
 
-    def _workers(self) -> AbstractContextManager[_Trials] | None:
-        """Forked processes, for an agent that is Python code, where they are wanted and can be had."""
+    def _workers(self) -> AbstractContextManager[TrialRunner] | None:
+        """Make forked workers for an agent that is Python code; None if they are not wanted or impossible."""
         agent, wanted = self._plan.trial.agent, self._plan.workers
         if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
             return None
-        from agent_eval.engine.trial_workers import (  # not for most agents
+        from agent_eval.engine.trial_workers import (  # most agents need no workers
             MOST_PROCESSES,
             TrialJob,
             TrialWorkers,
@@ -294,30 +319,33 @@ class _Run:
             self._missing(),
             threads=threads,
             sequential=self._plan.limits.cost_usd is not None,
-            finished=self._count_cost,
-            kept=self._keep,
+            on_finished=self._count_cost,
+            on_recorded=self._count_recorded,
         )
 
-    def _threads(self) -> AbstractContextManager[_Trials]:
+    def _threads(self) -> AbstractContextManager[TrialRunner]:
         if isinstance(self._trial.agent, LocalAgent):
             self._trial.agent.load()
         return TrialThreads(
-            self._one, self._missing(), self._limit, BackgroundWriter(self._journal, self._keep)
+            self._run_trial,
+            self._missing(),
+            self._limit,
+            BackgroundWriter(self._journal, self._count_recorded),
         )
 
-    def _stop_if_due(self, trials: _Trials, stop: Callable[[], str]) -> None:
+    def _stop_if_due(self, trials: TrialRunner, stop: Callable[[], str]) -> None:
         if not self._stopped and (reached := self._use.reached()):
             self._stopped = reached
             trials.stop()
         if self._interrupted.is_set():
             return
-        if why := stop():
-            self._stopped = why
+        if reason := stop():
+            self._stopped = reason
             self._interrupted.set()
             trials.stop(within=scheduler.GRACE_SECONDS)
 
-    def _standing(self, in_flight: int) -> Standing:
-        return self._counter.standing(in_flight=in_flight, seconds=time.monotonic() - self._began)
+    def _progress(self, in_flight: int) -> RunProgress:
+        return self._counter.progress(in_flight=in_flight, seconds=time.monotonic() - self._began)
 
     def _missing(self) -> Iterator[int]:
         for number in range(len(self._slots)):
@@ -326,7 +354,7 @@ class _Run:
             if not self._slots.has(number):
                 yield number
 
-    def _one(self, number: int) -> FinishedTrial | None:
+    def _run_trial(self, number: int) -> FinishedTrial | None:
         cases = self._slots.cases
         raw = self._suite.document.case_at(number % cases).raw
         try:
@@ -340,30 +368,30 @@ class _Run:
     def _count_cost(self, done: FinishedTrial) -> None:
         self._use.add(done.cost_usd)
 
-    def _keep(self, done: FinishedTrial, offset: int) -> None:
-        """A trial is on disk, so it counts."""
+    def _count_recorded(self, done: FinishedTrial, offset: int) -> None:
+        """Count a trial whose record is on disk."""
         self._plan.keep_calls(done.calls)
         self._counter.add(done.outcome, done.cost_usd, done.retries)
         self._slots.put(done.number, offset)
 
     def result(self) -> Execution:
-        """What there is."""
-        stopped = self._why_stopped() if self._slots.missing() else ""
+        """Return the cases whose trials have all finished."""
+        stopped = self._stop_reason() if self._slots.missing() else ""
         reader = JournalReader(self._journal.path)
         suite = executed(self._suite, self._slots, reader, self._plan.policy)
         if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        return Execution(suite, stopped, self._standing(0), bool(stopped) and self._interrupted.is_set())
+        return Execution(suite, stopped, self._progress(0), bool(stopped) and self._interrupted.is_set())
 
-    def _why_stopped(self) -> str:
-        """As it was said then; of a limit with what was spent in the end."""
+    def _stop_reason(self) -> str:
+        """Return why the run ended; for a limit, with the cost of trials that finished since."""
         return self._stopped if self._interrupted.is_set() else self._use.reached() or self._stopped
 
 
 def _place(record: Any) -> tuple[int, int]:
-    """Which trial of which case a record of the journal is; (-1, -1) for none."""
+    """Read the trial's number and the case's position from a journal record; (-1, -1) if it has none."""
     if not isinstance(record, dict):
         return -1, -1
     trial, position = record.get("trial"), record.get("position")

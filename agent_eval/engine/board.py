@@ -1,4 +1,4 @@
-"""What workers are doing, so that it is known when one has died or takes too long."""
+"""Shared memory in which workers note what they do, so that their parent sees which trial a dead one had."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 
 class AtWork(NamedTuple):
-    """What a thread of a worker is doing: the trial, since when, and until when the attempt may take."""
+    """The trial that a worker's thread runs.
+
+    Attributes:
+        number: The trial's number.
+        began: Start of the trial or its attempt, on the monotonic clock.
+        until: Time by which the attempt must end; infinite without a limit.
+
+    Example:
+        >>> AtWork(number=7, began=100.0, until=130.0).until
+        130.0
+    """
 
     number: int
     began: float
@@ -17,10 +27,18 @@ class AtWork(NamedTuple):
 
 
 class Board:
-    """Memory that a process shares with those it forks, with a place for each of their threads.
+    """Memory that a process shares with its forked workers. Each of their threads has a place.
 
     Args:
-        places: How many threads of workers there are.
+        places: Number of workers' threads.
+
+    Example:
+        >>> board = Board(2)
+        >>> (place,) = board.take(1)
+        >>> board.note(place, number=7)
+        >>> board.at(place).number
+        7
+        >>> board.close()
     """
 
     _PLACE = struct.Struct("=qdd")
@@ -30,26 +48,32 @@ class Board:
         self._free = set(range(places))
 
     def take(self, places: int) -> list[int]:
-        """Places for a new worker."""
+        """Reserve places for a new worker."""
         return [self._free.pop() for _ in range(places)]
 
     def give_back(self, places: list[int]) -> None:
-        """The worker that had them is gone."""
+        """Free the places of a worker that has ended."""
         for place in places:
             self.note(place, None)
         self._free.update(places)
 
     @property
     def interrupted(self) -> bool:
-        """Whether no attempt is begun any more."""
+        """Whether workers must begin no further attempt."""
         return self._memory[0] != 0
 
     def interrupt(self) -> None:
-        """Begin no attempt any more."""
+        """Tell workers to begin no further attempt."""
         self._memory[0] = 1
 
     def note(self, place: int, number: int | None, seconds: float | None = None) -> None:
-        """Say what is done at a place: nothing, a trial, or an attempt at it that may take so long."""
+        """Note what the thread at a place does.
+
+        Args:
+            place: The thread's place.
+            number: The trial's number; None if it runs no trial.
+            seconds: How long the current attempt may take; None without a limit.
+        """
         now = time.monotonic()
         until = float("inf") if seconds is None else now + seconds
         self._PLACE.pack_into(
@@ -57,7 +81,7 @@ class Board:
         )
 
     def at(self, place: int) -> AtWork | None:
-        """What is done at a place."""
+        """Return what the thread at a place does; None if it runs no trial."""
         number, began, until = self._PLACE.unpack_from(self._memory, self._offset(place))
         return AtWork(number - 1, began, until) if number else None
 

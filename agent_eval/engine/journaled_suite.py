@@ -1,7 +1,7 @@
-"""The trials in a journal, as the suite that scoring reads.
+"""Present the trials of a journal as a suite of recorded traces, which scoring reads.
 
-Scoring a run of an agent is scoring a suite of recorded traces: the suite's own cases, each with what its
-trials added to it. So a run that was resumed, or divided, gives the bytes of one that was not.
+Each case of the suite gets the traces and metadata of its trials. A resumed run therefore writes the same
+bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from typing_extensions import override
 
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
@@ -30,17 +32,23 @@ ARTIFACTS = "artifacts"
 """Key of a record in the journal: files of the trial, by name, in base64."""
 
 MISSING = 2**64 - 1
-"""Stands for the offset of a trial that has not finished."""
+"""Offset of a trial that has not finished."""
 
 
 class Slots:
-    """Where in the journal each trial of each case is, in 8 bytes a trial.
+    """Offsets in the journal of the trials of a run, in 8 bytes a trial.
 
     A trial's number is `trial * cases + position`: every case has its first trial before any has its second.
 
     Args:
-        cases: How many cases there are.
-        trials: How many trials each has.
+        cases: Number of cases.
+        trials: Number of trials of each case.
+
+    Example:
+        >>> slots = Slots(cases=2, trials=1)
+        >>> slots.put(1, offset=64)
+        >>> slots.is_done(0), slots.is_done(1), slots.missing()
+        (False, True, 1)
     """
 
     def __init__(self, cases: int, trials: int) -> None:
@@ -51,35 +59,43 @@ class Slots:
         return len(self._offsets)
 
     def has(self, number: int) -> bool:
-        """Whether a trial has finished."""
+        """Tell whether a trial has finished."""
         return self._offsets[number] != MISSING
 
     def put(self, number: int, offset: int) -> None:
-        """A trial has finished."""
+        """Store the offset of a finished trial."""
         self._offsets[number] = offset
 
     def is_done(self, position: int) -> bool:
-        """Whether all trials of a case have finished."""
+        """Tell whether all trials of a case have finished."""
         return MISSING not in self.of_case(position)
 
     def missing(self) -> int:
-        """How many trials have not finished."""
+        """Count the trials that have not finished."""
         return self._offsets.count(MISSING)
 
     def of_case(self, position: int) -> array[int]:
-        """The offsets of a case's trials, in trial order."""
+        """Return the offsets of a case's trials, in trial order."""
         return self._offsets[position :: self.cases]
 
 
 class ExecutedDocument(Document):
-    """A suite whose cases have been run.
+    """A suite whose cases have the traces of their trials. Made by `executed`.
 
     Args:
-        suite: What was run.
-        slots: The trials.
-        reader: The journal.
-        policy: When a case with several trials passes.
-        positions: The cases to take. All their trials must be there when they are read.
+        suite: The suite that was run.
+        slots: Offsets of the trials.
+        reader: Reads the journal.
+        policy: Decides when a case with several trials passes.
+        positions: Positions of the cases to include; all their trials must have finished.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agent_eval.suites.reader import open_document
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> suite, reader = open_document(Path("suite.json")), JournalReader(Path("run.journal"))
+        >>> ExecutedDocument(suite, Slots(1, 1), reader, ALL, positions=[]).case_count
+        0
     """
 
     def __init__(
@@ -96,13 +112,13 @@ class ExecutedDocument(Document):
         self.raw_header, self.header_line, self.problems = suite.raw_header, suite.header_line, suite.problems
         self.shards = self._cases.shards
 
+    @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
-        """The cases of a shard with what their trials added. Raises like `Document.read`."""
         positions = self._cases.positions[shard.first : shard.first + shard.count]
         with self._reader:
-            for found, position in zip(self._cases.read(shard), positions, strict=True):
+            for raw_case, position in zip(self._cases.read(shard), positions, strict=True):
                 records = [self._reader.read(offset) for offset in self._slots.of_case(position)]
-                yield executed_case(found, records, self._policy)
+                yield executed_case(raw_case, records, self._policy)
 
 
 def executed(
@@ -111,53 +127,58 @@ def executed(
     reader: JournalReader,
     policy: CasePolicy = ALL,
 ) -> SuiteSource:
-    """The suite as it was executed: the cases whose trials are all there now.
+    """Make a suite of the cases whose trials have all finished.
 
     Args:
-        suite: What was run.
-        slots: The trials.
-        reader: The journal.
-        policy: When a case with several trials passes.
+        suite: The suite that was run.
+        slots: Offsets of the trials.
+        reader: Reads the journal.
+        policy: Decides when a case with several trials passes.
     """
     positions = filter(slots.is_done, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
 
 
-def executed_case(found: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:
-    """A case with what its trials added to it.
+def executed_case(raw_case: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:
+    """Add the traces, metadata and result of a case's trials to the case.
 
     Raises:
-        InvalidInput: A record is of another case.
+        InvalidInput: A record belongs to another case.
     """
     for record in records:
-        if record.get("case_id") != found.raw.get("case_id"):
+        if record.get("case_id") != raw_case.raw.get("case_id"):
             raise InvalidInput(
                 f"the journal has a trial of {record.get('case_id')!r} where the suite has "
-                f"{found.raw.get('case_id')!r}",
+                f"{raw_case.raw.get('case_id')!r}",
                 remedy="Run again from the start.",
-                case_id=found.raw.get("case_id"),
+                case_id=raw_case.raw.get("case_id"),
             )
     first, *others = records
-    definition = definition_of(found.raw)
+    definition = definition_of(raw_case.raw)
     metadata = {**(definition.get("metadata") or {}), **first["metadata"]}
     raw = {**definition, "trace": first["trace"], "metadata": metadata}
     if others:
         raw["trials"] = [{"trace": other["trace"], "metadata": other["metadata"]} for other in others]
     results = [CaseResult.model_validate(record["result"]) for record in records]
-    return RawCase(found.place, raw, None, trials_result(results, policy), _artifacts(records))
+    return RawCase(raw_case.place, raw, None, trials_result(results, policy), _artifacts(records))
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedTrial:
-    """A trial that has finished: its record, and what the run counts. Can be sent to another process.
+    """A finished trial: its record, and what the run counts. Can be sent to another process.
 
     Attributes:
-        number: Which trial of the run, `trial * cases + position`.
-        outcome: What its verdicts amount to.
-        cost_usd: What it cost; None where nothing tells.
-        retries: Requests that were sent again.
-        calls: Those of live tools, for a cassette; without secrets.
-        line: Its record, as `journal.encode` gives it; without secrets.
+        number: The trial's number, `trial * cases + position`.
+        outcome: The outcome of its case result.
+        cost_usd: Its cost in US dollars; None if unknown.
+        retries: Number of requests that were sent again.
+        calls: Calls of live tools, for a cassette; without secrets.
+        line: Its record as `journal.encode` returns it; without secrets.
+
+    Example:
+        >>> line = encode({"position": 0, "trial": 0, "case_id": "refund"})
+        >>> FinishedTrial(0, "passed", cost_usd=0.02, retries=0, calls=[], line=line).outcome
+        'passed'
     """
 
     number: int
@@ -171,14 +192,14 @@ class FinishedTrial:
 def finished_trial(
     number: int, cases: int, case_id: str, outcome: TrialOutcome, redactor: Redactor
 ) -> FinishedTrial:
-    """The record of a trial.
+    """Make the record of a trial, without secrets.
 
     Args:
-        number: Which trial of the run, `trial * cases + position`.
-        cases: How many cases the run has.
-        case_id: Of its case.
-        outcome: What became of it.
-        redactor: Knows the secrets that must not be written.
+        number: The trial's number, `trial * cases + position`.
+        cases: Number of cases of the run.
+        case_id: Id of the trial's case.
+        outcome: Result of the trial.
+        redactor: Replaces secrets.
     """
     trial, position = divmod(number, cases)
     row, calls = result_row(outcome.result), outcome.calls
@@ -206,19 +227,19 @@ def finished_trial(
 
 
 def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
-    """A trial's artifacts as its record in the journal holds them, without secrets."""
-    kept = storable({name: redactor.redact(data) for name, data in artifacts.items()})
-    return {name: b64encode(data).decode() for name, data in kept.items()}
+    """Encode a trial's artifacts for its record in the journal, without secrets."""
+    artifacts_to_store = storable({name: redactor.redact(data) for name, data in artifacts.items()})
+    return {name: b64encode(data).decode() for name, data in artifacts_to_store.items()}
 
 
 def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
-    """Those of all trials; from the second one on, each with the trial's number."""
-    found = [record.get(ARTIFACTS) or {} for record in records]
-    if not any(found):
+    """Collect the artifacts of all trials; from the second trial on, names begin with the trial's number."""
+    of_trials = [record.get(ARTIFACTS) or {} for record in records]
+    if not any(of_trials):
         return None
     named = {
         f"trial-{number}-{name}" if number else name: b64decode(data)
-        for number, artifacts in enumerate(found)
+        for number, artifacts in enumerate(of_trials)
         for name, data in artifacts.items()
     }
     return named if len(records) == 1 else storable(named)

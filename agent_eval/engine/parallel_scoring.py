@@ -1,6 +1,6 @@
-"""Several processes score the shards of one suite, the calling process among them.
+"""Score the shards of one suite in several processes, one of which is the calling process.
 
-They are forked where that is safe (Linux, one thread) and started afresh elsewhere.
+Workers are forked if that is safe (on Linux, from a process with one thread), and otherwise spawned.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from agent_eval.judges.base import Judge
 def score_in_parallel(
     job: ScoringJob, judges: Sequence[Judge], processes: int
 ) -> Generator[ShardOutcome, None, None]:
-    """Score shards, and yield outcomes as they come. After a failed one, no further shard is begun.
+    """Score shards, and yield outcomes as they arrive. After a failed shard, no further one is started.
 
-    Shards are begun in suite order, so every shard before a failed one is yielded too. Closing the
+    Shards are started in suite order, so every shard before a failed one is yielded too. Closing the
     iterator stops the workers.
 
     Args:
         job: What to score.
         judges: The plan's judges, for this process and those forked from it.
-        processes: How many processes, this one included.
+        processes: Number of processes, this one included.
 
     Raises:
         NotEvaluable: A worker died.
@@ -106,13 +106,13 @@ def _ready(running: dict[int, Worker], timeout: float | None) -> list[tuple[int,
 
 
 def score_claimed(job: ScoringJob, judges: Sequence[Judge], reader: int, results: Outbox) -> None:
-    """Score shards until none is left or the parent is gone; what a worker does.
+    """Score shards until none is left or the parent has ended. Every worker runs this.
 
     Args:
         job: What to score.
         judges: The plan's judges.
-        reader: File descriptor to claim from.
-        results: Where outcomes go.
+        reader: File descriptor from which shards are claimed.
+        results: Receives the outcomes.
     """
     parent = os.getppid()
     while os.getppid() == parent and (number := claim(reader)) is not None:
@@ -120,7 +120,14 @@ def score_claimed(job: ScoringJob, judges: Sequence[Judge], reader: int, results
 
 
 class SpawnedWorker(Worker):
-    """A new interpreter that scores shards, and loads the judges itself."""
+    """A new interpreter that scores shards, and loads the judges itself.
+
+    Example::
+
+        worker = SpawnedWorker(job, Claims(range(len(job.suite.shards))))
+        outcomes = worker.receive()
+        worker.stop()
+    """
 
     def __init__(self, job: ScoringJob, claims: Claims) -> None:
         reader, writer = os.pipe()
@@ -128,7 +135,7 @@ class SpawnedWorker(Worker):
             "import sys; sys.path[:] = eval(sys.argv[1]); "
             "from agent_eval.engine.parallel_scoring import spawned; spawned(*map(int, sys.argv[2:]))"
         )
-        # In a process group of its own, so that Ctrl-C reaches this process only, which then stops it.
+        # In its own process group, so that Ctrl-C reaches this process only, which then stops the worker.
         self._process = subprocess.Popen(
             [sys.executable, "-c", main, repr(sys.path), str(claims.reader), str(writer)],
             stdin=subprocess.PIPE,
@@ -159,11 +166,11 @@ class SpawnedWorker(Worker):
 
 
 def spawned(reader: int, results: int) -> None:
-    """Entry point of a `SpawnedWorker`: reads its job from standard input.
+    """Run a `SpawnedWorker`. It reads its job from standard input.
 
     Args:
-        reader: File descriptor to claim from.
-        results: File descriptor to send outcomes to.
+        reader: File descriptor from which shards are claimed.
+        results: File descriptor to which outcomes are sent.
     """
     outbox = Outbox(results)
     with suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""What is to be done with a suite, as plain values that can be sent to other processes."""
+"""Settings of judging and scoring, as plain values that can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from agent_eval.suites.reader import SuiteSource
 
 @dataclass(frozen=True)
 class JudgePlan:
-    """Which judges, and how they are configured.
+    """The judges of a run, and their configuration.
 
     Attributes:
-        names: Built-in names, entry points, or `module:Class`, in the order they judge.
+        names: Built-in names, entry points, or `module:Class`, in the order in which they judge.
         configs: Configuration by judge name.
-        allow_plugins: False where the names come from an evidence pack.
-        case_policy: When a case with several trials passes.
+        allow_plugins: Whether judges other than built-in ones may be loaded; False for the names in a pack.
+        case_policy: Decides when a case with several trials passes.
+
+    Example:
+        >>> plan = JudgePlan(("policy", "regex"), configs={"regex": {"hard": False}})
+        >>> [judge.judge_id for judge in plan.load()]
+        ['policy', 'regex']
     """
 
     names: tuple[str, ...]
@@ -31,17 +36,32 @@ class JudgePlan:
     case_policy: CasePolicy = ALL
 
     def load(self) -> list[Judge]:
-        """The judges.
+        """Load and configure the judges.
 
         Raises:
-            InvalidInput: Unknown judge, wrong configuration.
+            InvalidInput: A judge is unknown, or its configuration is invalid.
         """
         return load_judges(self.names, self.configs, allow_plugins=self.allow_plugins)
 
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """Everything a worker needs to score any shard of a suite into a pack."""
+    """Everything a worker needs to score any shard of a suite into a pack.
+
+    Attributes:
+        suite: The suite to score.
+        plan: The judges.
+        target: The pack to write.
+        redactor: Replaces secrets before anything is written.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agent_eval.suites import open_suite
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> target = PackTarget(Path("pack"), "compact", run_id="1", dataset_id="orders")
+        >>> ScoringJob(open_suite(Path("suite.json")), JudgePlan(("policy",)), target).suite.case_count
+        1
+    """
 
     suite: SuiteSource
     plan: JudgePlan

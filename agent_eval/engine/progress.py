@@ -1,4 +1,4 @@
-"""How far a run of an agent has come and what it has used, counted by the threads that do it."""
+"""Progress of a run and what it has used, counted by the threads that run trials."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from agent_eval.contracts.limits import RunLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A moment of a run.
+class RunProgress:
+    """Counts of a run at one moment. Callbacks named `on_progress` receive it.
 
     Attributes:
-        total: Trials that the run has.
-        done: Trials that are finished and on disk, those of an earlier start included.
-        resumed: How many of them an earlier start had finished.
-        passed: How many of them passed.
-        errors: How many could not be evaluated: agent crashed, limit reached.
-        in_flight: Trials that are being worked on.
+        total: Number of trials of the run.
+        done: Trials that are finished and on disk, including those of an earlier start.
+        resumed: Trials of `done` that an earlier start finished.
+        passed: Trials of `done` that passed.
+        errors: Trials of `done` that could not be evaluated: the agent crashed, or reached a limit.
+        in_flight: Trials that are being run.
         retries: Requests that were sent again.
-        cost_usd: What is known to have been spent, in US dollars.
-        unknown_cost: Finished trials whose cost nothing tells.
-        seconds: Since this start.
-        unit: What is counted; recorded traces are judged case by case.
+        cost_usd: Known cost so far, in US dollars.
+        unknown_cost: Finished trials whose cost is unknown.
+        seconds: Time since this start.
+        unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
+
+    Example:
+        >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)
+        >>> progress.failed, progress.seconds_left
+        (1, 30.0)
     """
 
     total: int
@@ -42,12 +47,12 @@ class Standing:
 
     @property
     def failed(self) -> int:
-        """Trials that are finished and neither passed nor errors."""
+        """Finished trials that are neither passed nor errors."""
         return self.done - self.passed - self.errors
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at this pace; None before the first trial of this start is done."""
+        """Estimated time until the end; None before the first trial of this start is done."""
         finished = self.done - self.resumed
         if not finished or not self.seconds:
             return None
@@ -56,24 +61,30 @@ class Standing:
 
 @dataclass
 class Counter:
-    """Counts finished trials; any thread may.
+    """Counts finished trials. All methods are safe to call from any thread.
 
     Args:
-        total: Trials that the run has.
+        total: Number of trials of the run.
+
+    Example:
+        >>> counter = Counter(total=2)
+        >>> counter.add("passed", cost_usd=0.25, retries=0)
+        >>> counter.progress().done, counter.progress().cost_usd
+        (1, 0.25)
     """
 
     total: int
-    _standing: Standing = field(init=False)
+    _progress: RunProgress = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._standing = Standing(self.total)
+        self._progress = RunProgress(self.total)
 
     def add(self, outcome: str, cost_usd: float | None, retries: int, *, resumed: bool = False) -> None:
         """Count a finished trial."""
         with self._lock:
-            before = self._standing
-            self._standing = replace(
+            before = self._progress
+            self._progress = replace(
                 before,
                 done=before.done + 1,
                 resumed=before.resumed + resumed,
@@ -84,26 +95,32 @@ class Counter:
                 unknown_cost=before.unknown_cost + (cost_usd is None),
             )
 
-    def standing(self, *, in_flight: int = 0, seconds: float = 0.0) -> Standing:
-        """The moment."""
+    def progress(self, *, in_flight: int = 0, seconds: float = 0.0) -> RunProgress:
+        """Return the counts so far."""
         with self._lock:
-            return replace(self._standing, in_flight=in_flight, seconds=seconds)
+            return replace(self._progress, in_flight=in_flight, seconds=seconds)
 
 
 @dataclass
 class RunUse:
-    """What a run has used, counted by many threads.
+    """Counts what a run has used against its limits. All methods are safe to call from any thread.
 
     Args:
         limits: The run's limits.
-        clock: Seconds that only grow.
+        clock: Returns seconds that never decrease.
+
+    Example:
+        >>> use = RunUse(RunLimits(cost_usd=0.5), clock=lambda: 0.0)
+        >>> use.add(0.75)
+        >>> use.reached()
+        "the run's cost limit of 0.5 US dollars is reached (0.75 spent)"
     """
 
     limits: RunLimits
     clock: Callable[[], float]
     cost_usd: float = 0.0
     unknown_cost: int = 0
-    """Finished trials whose cost nothing tells."""
+    """Number of finished trials whose cost is unknown."""
     _began: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -119,11 +136,11 @@ class RunUse:
                 self.cost_usd += cost_usd
 
     def is_spent(self) -> bool:
-        """Whether the limit of cost is reached."""
+        """Tell whether the cost limit is reached."""
         return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
 
     def reached(self) -> str:
-        """Which limit was reached, in words; empty while within both."""
+        """Describe the limit that was reached; an empty text if none was."""
         seconds, cost = self.limits.seconds, self.limits.cost_usd
         if seconds is not None and self.clock() - self._began >= seconds:
             return f"the run's time limit of {seconds:g} s is reached"

@@ -1,8 +1,8 @@
-"""Shards scored by whoever a `concurrent.futures` executor reaches, such as the machines of a cluster.
+"""Score shards on a `concurrent.futures` executor, for example the machines of a Dask cluster.
 
-Nothing is shared with them: a task brings its cases along, and what it wrote comes back as bytes. So the
-pack has the bytes that this machine would have written, and workers need neither the suite nor the output
-directory, only the same agent-eval, the same packages that judge, and the plug-ins among the judges.
+Workers share nothing with this machine: a task contains its cases, and returns the files it wrote as bytes.
+The pack has therefore the same bytes as one scored here, and workers need neither the suite nor the output
+directory, only the same versions of agent-eval, of the packages that judge, and of plug-in judges.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from typing_extensions import override
+
 from agent_eval import __version__
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.engine.shard import ShardOutcome, score_shard
@@ -27,34 +29,49 @@ from agent_eval.storage.atomic import write_unsynced
 from agent_eval.suites.document import Document, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
 
-LOOK_SECONDS = 5.0
-"""How often it is looked whether anybody is still there while nothing comes back."""
+CHECK_SECONDS = 5.0
+"""Interval at which `Cluster.check_alive` is called while no task returns."""
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """Who scores shards.
+class Cluster:
+    """Workers that score shards in place of this machine. Pass it to `score_suite`.
 
     Attributes:
-        executor: Takes the tasks.
-        at_once: How many of them it has at most.
-        versions: What must be installed there: `versions_here`.
-        look: Called every few seconds while nothing comes back; raises NotEvaluable when nobody is there.
+        executor: Runs the tasks.
+        most_tasks: Maximum number of tasks that the executor has at a time.
+        versions: Versions that must be installed on the workers, from `versions_here`.
+        check_alive: Called every few seconds while no task returns; raises NotEvaluable if the cluster has
+            no workers any more.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> cluster = Cluster(ThreadPoolExecutor(4), most_tasks=8, versions=versions_here(["google-re2"]))
+        >>> sorted(cluster.versions)
+        ['agent_eval', 'google-re2', 'python']
     """
 
     executor: Executor
-    at_once: int
+    most_tasks: int
     versions: Mapping[str, str | None]
-    look: Callable[[], None] = lambda: None
+    check_alive: Callable[[], None] = lambda: None
 
 
-class Portion(Document):
-    """The cases of one shard, read already.
+class ShardDocument(Document):
+    """The cases of one shard, already read. Tasks contain it in place of the suite.
 
     Args:
-        suite: What they are of.
+        suite: The suite that the shard belongs to.
         shard: The shard.
         cases: Its cases.
+
+    Example:
+        >>> from agent_eval.suites.reader import open_document
+        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> suite = open_document(Path("suite.json"))
+        >>> document = ShardDocument(suite, suite.shards[0], list(suite.read(suite.shards[0])))
+        >>> [raw_case.raw["case_id"] for raw_case in document.read(document.shards[0])]
+        ['refund']
     """
 
     def __init__(self, suite: Document, shard: Shard, cases: Sequence[RawCase]) -> None:
@@ -63,73 +80,78 @@ class Portion(Document):
         self.shards = [shard]
         self._cases = list(cases)
 
-    def read(self, shard: Shard) -> Iterator[RawCase]:  # noqa: ARG002 - there is only one
-        """Its cases."""
+    @override
+    def read(self, shard: Shard) -> Iterator[RawCase]:
         yield from self._cases
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """What comes back of a shard: its outcome, and its files by path in the pack."""
+class ScoredShard:
+    """Result of a task: the outcome of a shard, and its files by their paths in the pack.
+
+    Example:
+        >>> ScoredShard(ShardOutcome(index=0), files={}).outcome.index
+        0
+    """
 
     outcome: ShardOutcome
     files: Mapping[str, bytes]
 
 
-def score_elsewhere(
-    job: ScoringJob, judges: Sequence[Judge], elsewhere: Elsewhere
+def score_on_cluster(
+    job: ScoringJob, judges: Sequence[Judge], cluster: Cluster
 ) -> Generator[ShardOutcome, None, None]:
-    """Have shards scored, and yield outcomes as they come. After a failed one, no further shard is begun.
+    """Score shards on a cluster, and yield outcomes as they arrive.
 
-    Shards are begun in suite order, so every shard before a failed one is yielded too. Closing the iterator
-    cancels what has not begun.
+    Shards are started in suite order, and none after a failed one, so every shard before a failed one is
+    yielded too. Closing the iterator cancels tasks that have not started.
 
     Args:
         job: What to score.
-        judges: For shards that cannot even be read, which this process says itself.
-        elsewhere: Who scores them.
+        judges: Score the shards that cannot be read, for which this process reports the error.
+        cluster: Scores all other shards.
 
     Raises:
-        NotEvaluable: A task was lost, or other versions are installed there.
+        NotEvaluable: A task was lost, or a worker has other versions installed.
     """
-    left = iter(job.suite.shards)
-    running: dict[Future[Delivery], Shard] = {}
+    shards = iter(job.suite.shards)
+    running: dict[Future[ScoredShard], Shard] = {}
     try:
         while True:
-            while len(running) < elsewhere.at_once and (shard := next(left, None)) is not None:
+            while len(running) < cluster.most_tasks and (shard := next(shards, None)) is not None:
                 task = _task(job, shard)
                 if task is None:
                     yield score_shard(job, judges, shard)
-                    left = iter(())
+                    shards = iter(())
                     break
-                running[elsewhere.executor.submit(score_task, task, shard, elsewhere.versions)] = shard
+                running[cluster.executor.submit(score_task, task, shard, cluster.versions)] = shard
             if not running:
                 return
-            done, _ = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+            done, _ = wait(running, CHECK_SECONDS, FIRST_COMPLETED)
             if not done:
-                elsewhere.look()
+                cluster.check_alive()
             for future in done:
                 outcome = _received(future, running.pop(future), job)
                 if outcome.error is not None:
-                    left = iter(())
+                    shards = iter(())
                 yield outcome
     finally:
         for future in running:
             future.cancel()
 
 
-def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> Delivery:
-    """What is done elsewhere: score a shard into a directory of its own, and send back what was written.
+def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ScoredShard:
+    """Score a shard into a temporary directory, and return the files. Runs on a worker of the cluster.
 
     Raises:
-        NotEvaluable: Other versions are installed here; their verdicts could be others.
+        NotEvaluable: Other versions are installed here, so verdicts could differ.
     """
     here = versions_here(versions)
     if here != versions:
         differing = sorted(name for name in versions if here[name] != versions[name])
-        said = ", ".join(f"{name} {here[name]} instead of {versions[name]}" for name in differing)
+        differences = ", ".join(f"{name} {here[name]} instead of {versions[name]}" for name in differing)
         raise NotEvaluable(
-            f"a worker of the cluster ({platform.node()}) has other versions: {said}",
+            f"a worker of the cluster ({platform.node()}) has other versions: {differences}",
             remedy="Install the same on every worker.",
         )
     with TemporaryDirectory(prefix="agent-eval-shard-") as directory:
@@ -138,68 +160,71 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         target.prepare()
         outcome = score_shard(replace(job, target=target), job.plan.load(), shard)
         if outcome.error is not None:
-            # Dask sends what an exception was raised from along, which may be one that cannot be sent.
+            # Dask sends the cause of an exception too, which pickle may refuse.
             outcome.error.__cause__ = outcome.error.__context__ = None
         written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
-        return Delivery(outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written})
+        return ScoredShard(
+            outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
+        )
 
 
 def versions_here(names: Iterable[str]) -> dict[str, str | None]:
-    """Versions of Python, of this program (`agent_eval`) and of packages; None for what is not installed."""
-    found: dict[str, str | None] = {}
+    """Return the versions of Python, agent_eval and the named packages; None for one not installed."""
+    versions: dict[str, str | None] = {}
     for name in names:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = None
-    return {**found, "python": platform.python_version(), "agent_eval": __version__}
+            versions[name] = None
+    return {**versions, "python": platform.python_version(), "agent_eval": __version__}
 
 
 def _task(job: ScoringJob, shard: Shard) -> ScoringJob | None:
-    """The job for one shard; None where its cases cannot be read."""
+    """Make the job for one shard; None if its cases cannot be read."""
     try:
         cases = list(job.suite.document.read(shard))
     except AgentEvalError:
         return None
-    return replace(job, suite=SuiteSource(Portion(job.suite.document, shard, cases), job.suite.header))
+    return replace(job, suite=SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header))
 
 
-def _received(future: Future[Delivery], shard: Shard, job: ScoringJob) -> ShardOutcome:
+def _received(future: Future[ScoredShard], shard: Shard, job: ScoringJob) -> ShardOutcome:
     try:
-        delivery = future.result()
+        scored = future.result()
     except AgentEvalError:
         raise
-    # Whatever the executor says of a task that nobody did: killed, connection lost, not installed there.
+    # The executor may raise anything for a lost task: worker killed, connection lost, package not installed.
     except Exception as error:
         raise NotEvaluable(
             f"cases {shard.first} to {shard.first + shard.count - 1} were not scored by the cluster: "
             f"{type(error).__name__}: {error}"[:1000],
             remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
         ) from error
-    for path, data in delivery.files.items():
+    for path, data in scored.files.items():
         place = job.target.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         write_unsynced(place, data)
-    return delivery.outcome
+    return scored.outcome
 
 
 CONNECT_SECONDS = 10.0
 ALONE_SECONDS = 60.0
-"""How long a cluster may be without workers before it is given up."""
+"""How long a cluster may be without workers until the run ends."""
 
 
 @contextmanager
-def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Elsewhere]:
-    """The cluster of a scheduler, for a `with` statement.
+def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
+    """Connect to a Dask scheduler. A context manager.
 
-    Whoever runs the scheduler can run code on its workers and here: Dask sends pickled objects both ways.
+    The operator of the scheduler can run code on its workers and on this machine: Dask sends pickled objects
+    both ways.
 
     Args:
-        address: Of the scheduler, such as `tcp://10.0.0.5:8786`; `tls://…` where Dask has certificates.
+        address: Address of the scheduler, such as `tcp://10.0.0.5:8786`; `tls://…` if Dask has certificates.
         packages: Packages whose versions must be the same on every worker.
 
     Raises:
-        UsageError: `distributed` is not installed, or this is no address.
+        UsageError: `distributed` is not installed, or the address is invalid.
         NotEvaluable: The scheduler cannot be reached, or it has no workers.
     """
     try:
@@ -224,14 +249,17 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Elsewhere]:
             raise NotEvaluable(
                 f"the Dask scheduler {address} has no workers", remedy="Start some with `dask worker`."
             )
-        # One to work on and one at hand for every thread.
-        yield Elsewhere(
-            client.get_executor(pure=False), 2 * threads, versions_here(packages), _Watch(client).look
+        # Each thread has one task to run and one waiting.
+        yield Cluster(
+            client.get_executor(pure=False),
+            2 * threads,
+            versions_here(packages),
+            _DaskWatch(client).check_alive,
         )
 
 
 def _check(address: str) -> None:
-    """Refuse what Dask would try to connect to for half a minute."""
+    """Refuse an invalid address at once; Dask would try to connect for half a minute."""
     from distributed.comm.addressing import get_address_host_port
     from distributed.comm.registry import get_backend
 
@@ -246,20 +274,20 @@ def _check(address: str) -> None:
         ) from None
 
 
-class _Watch:
-    """Notices that a cluster is gone, which Dask itself waits for without end.
+class _DaskWatch:
+    """Detects that a cluster has lost its workers; Dask itself would wait without end.
 
     Args:
-        client: Of the cluster.
-        clock: Seconds that only grow.
+        client: Client of the cluster.
+        clock: Returns seconds that never decrease.
     """
 
     def __init__(self, client: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._clock = client, clock
         self._alone_since: float | None = None
 
-    def look(self) -> None:
-        """See `Elsewhere.look`."""
+    def check_alive(self) -> None:
+        """Raise NotEvaluable once the cluster has had no workers for `ALONE_SECONDS`."""
         try:
             threads = _threads(self._client)
         except (OSError, TimeoutError):
@@ -271,7 +299,7 @@ class _Watch:
         if self._clock() - self._alone_since >= ALONE_SECONDS:
             raise NotEvaluable(
                 f"the Dask cluster has had no workers for {ALONE_SECONDS:g} s",
-                remedy="Look at the workers' logs, and start them anew.",
+                remedy="Look at the workers' logs, and start them again.",
             )
 
 

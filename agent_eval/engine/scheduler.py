@@ -1,7 +1,7 @@
-"""Many trials at once: a fixed number, or as many as a provider takes.
+"""Run many trials at once: a fixed number, or as many as a provider accepts.
 
-Threads, since an agent is plain synchronous Python that mostly waits. They take their work in the order in
-which it is given, so no case waits for another one's repeats.
+Threads do the work, since an agent is synchronous Python that mostly waits. They start trials in order, so
+every case gets its first trial before any case gets its second.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
+
+from typing_extensions import override
 
 from agent_eval.agents.base import Reply
 from agent_eval.http.retry import Patience, backoff
@@ -19,60 +22,74 @@ from agent_eval.http.retry import Patience, backoff
 T = TypeVar("T")
 
 TICK_SECONDS = 0.2
-"""How often the waiting thread looks around."""
+"""Interval at which the waiting thread calls `tick`."""
 
 GRACE_SECONDS = 2.0
-"""How long an interrupted run waits for what is nearly done."""
+"""How long an interrupted run waits for trials in progress."""
 
 
 class Limit(Protocol):
-    """How many may be at work. Any thread may ask."""
+    """Limits how many items are worked on at once. All methods are safe to call from any thread."""
 
     def current(self) -> int:
-        """The number now."""
+        """Return the current number of places."""
         ...
 
     def take(self) -> bool:
-        """Take a place. Returns false when all are taken."""
+        """Take a place. Returns False if all are taken."""
         ...
 
     def give_back(self) -> None:
-        """Let go of a place."""
+        """Return a place taken before."""
         ...
 
 
-class FixedLimit:
-    """Always the same number. For one crew, which has no more threads than that: a place is always free."""
+class FixedLimit(Limit):
+    """A constant number of places, for one crew.
+
+    A crew has no more threads than the limit has places, so a place is always free.
+
+    Example:
+        >>> FixedLimit(8).current()
+        8
+    """
 
     def __init__(self, number: int) -> None:
         self._number = number
 
+    @override
     def current(self) -> int:
-        """That number."""
         return self._number
 
+    @override
     def take(self) -> bool:
-        """There is one."""
         return True
 
+    @override
     def give_back(self) -> None:
-        """Nothing follows from it."""
+        pass
 
 
-class AdaptiveLimit:
-    """Grows while requests succeed and all places are taken, shrinks when a provider says it is too much.
+class AdaptiveLimit(Limit):
+    """Grows while requests succeed and all places are taken; shrinks when a provider limits the rate.
 
     The rule of Inspect's adaptive connections (https://inspect.aisi.org.uk/parallelism.html): double after
     a clean round of as many successes as there are places until the first refusal, from then on add a
     twentieth; on a refusal take four fifths, once per wait that the provider asked for, and count no success
     meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
-    infrastructure begin the round anew. One controller serves one account at one provider, whichever runs
-    ask it; see `limit_of`.
+    infrastructure restart the round. All runs of a process share one limit for each account at a provider:
+    get it from `limit_of`.
 
     Args:
-        first: Places to begin with.
-        most: Places at most.
-        clock: Seconds that only grow.
+        first: Number of places at the start.
+        most: Maximum number of places.
+        clock: Returns seconds that never decrease.
+
+    Example:
+        >>> limit = AdaptiveLimit(first=10)
+        >>> limit.report(failed=True, refused=True)
+        >>> limit.current()
+        8
     """
 
     SHORTEST_ROUND = 4
@@ -83,36 +100,36 @@ class AdaptiveLimit:
     ) -> None:
         self._places, self._most, self._clock = float(first), most, clock
         self._successes = 0
-        self._taken = self._peak = 0
+        self._in_use = self._peak = 0
         self._doubling = True
         self._cool_until = float("-inf")
         self._lock = threading.Lock()
 
+    @override
     def current(self) -> int:
-        """Places now."""
         return int(self._places)
 
+    @override
     def take(self) -> bool:
-        """Take a place, and remember how many were taken at most in this round."""
         with self._lock:
-            if self._taken >= self.current():
+            if self._in_use >= self.current():
                 return False
-            self._taken += 1
-            self._peak = max(self._peak, self._taken)
+            self._in_use += 1
+            self._peak = max(self._peak, self._in_use)
             return True
 
+    @override
     def give_back(self) -> None:
-        """Let go of a place."""
         with self._lock:
-            self._taken -= 1
+            self._in_use -= 1
 
     def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
-        """Be told how a request fared.
+        """Adapt the limit to the result of a request.
 
         Args:
-            failed: The infrastructure failed.
-            refused: It failed because there were too many requests.
-            asked_wait: Seconds the provider asked to wait.
+            failed: Whether the infrastructure failed.
+            refused: Whether it failed because of too many requests.
+            asked_wait: Seconds that the provider asked to wait; None if it did not say.
         """
         with self._lock:
             now = self._clock()
@@ -141,7 +158,7 @@ class AdaptiveLimit:
             self._places = min(float(self._most), grown)
 
     def _begin_round(self) -> None:
-        self._successes, self._peak = 0, self._taken
+        self._successes, self._peak = 0, self._in_use
 
 
 _limits: dict[str, AdaptiveLimit] = {}
@@ -149,11 +166,10 @@ _limits_lock = threading.Lock()
 
 
 def limit_of(account: str | None) -> AdaptiveLimit:
-    """The controller of an account at a provider, the same for all runs of this process.
+    """Return the limit of an account at a provider, the same for all runs of this process.
 
     Args:
-        account: From `agents.base.account_of`; None for what has no account, and so a controller of its
-            own each time.
+        account: From `agents.base.account_of`; None for an agent without an account, which gets a new limit.
     """
     if account is None:
         return AdaptiveLimit()
@@ -162,12 +178,18 @@ def limit_of(account: str | None) -> AdaptiveLimit:
 
 
 class Crew(Generic[T]):
-    """Threads that work off an iterator.
+    """Threads that call a function with each item of an iterator.
 
     Args:
-        work: Done for each item; what it raises ends everything.
-        items: In the order in which they are begun.
-        limit: How many at once.
+        work: Called with each item. An exception ends the crew, and `run` raises it.
+        items: Items in the order in which they are started.
+        limit: Decides how many items are worked on at once.
+
+    Example:
+        >>> done = []
+        >>> Crew(done.append, iter(["refund", "order"]), FixedLimit(1)).run(tick=lambda: None)
+        >>> done
+        ['refund', 'order']
     """
 
     def __init__(self, work: Callable[[T], None], items: Iterator[T], limit: Limit) -> None:
@@ -183,18 +205,18 @@ class Crew(Generic[T]):
 
     @property
     def in_flight(self) -> int:
-        """How many items are being worked on."""
+        """Number of items that are being worked on."""
         return self._in_flight
 
     def run(self, tick: Callable[[], object]) -> None:
-        """Work until there is nothing left, `stop` was called or something was raised.
+        """Work until no item is left, `stop` was called or an exception was raised.
 
         Args:
-            tick: Called in this thread several times a second; may raise, as Ctrl-C does. Nothing new is
-                begun then; see `settle`.
+            tick: Called in this thread several times a second. It may raise, as Ctrl-C does: no further
+                item is started then. Call `settle` afterwards.
 
         Raises:
-            BaseException: What `work` or `tick` raised first.
+            BaseException: The first exception of `work` or `tick`.
         """
         try:
             while not self._over.is_set() and not self._is_late():
@@ -209,18 +231,18 @@ class Crew(Generic[T]):
             raise self._error
 
     def stop(self, within: float | None = None) -> None:
-        """Begin nothing new.
+        """Start no further item.
 
         Args:
-            within: Seconds after which what was begun is left behind, in threads that do not keep the
-                process alive; without it `run` waits for all of it.
+            within: Seconds after which `run` no longer waits for items in progress. Their threads do not
+                keep the process alive. None to wait for all of them.
         """
         if within is not None and self._deadline is None:
             self._deadline = time.monotonic() + within
         self._stop_with(None)
 
     def settle(self) -> None:
-        """After `run` raised: give what was begun a moment to end, and leave the rest behind."""
+        """Wait a moment for items in progress to end. Call it after `run` raised."""
         self._join(time.monotonic() + GRACE_SECONDS)
 
     def _is_late(self) -> bool:
@@ -236,7 +258,7 @@ class Crew(Generic[T]):
         while self._enter():
             try:
                 with self._take:
-                    # A stop while this thread waited for its turn.
+                    # Another thread may have stopped the crew while this one waited for its turn.
                     item = None if self._finished else next(self._items, None)
                 if item is None:
                     self._stop_with(None)
@@ -248,14 +270,14 @@ class Crew(Generic[T]):
                 self._leave()
 
     def _enter(self) -> bool:
-        """Wait for a place. Returns false when nothing new is begun any more."""
+        """Wait for a place. Returns False once the crew was stopped."""
         with self._place_free:
             while not self._finished:
                 if self._limit.take():
                     self._in_flight += 1
                     return True
                 self._waiting += 1
-                # Not for ever: places are also let go of by other crews, or are there when the limit grows.
+                # With a timeout: another crew may return a place, or the limit may grow, without notice.
                 self._place_free.wait(TICK_SECONDS)
                 self._waiting -= 1
             return False
@@ -282,20 +304,63 @@ class Crew(Generic[T]):
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
+class TrialRunner(ABC):
+    """Runs the trials of a run. `TrialThreads` does so in threads, `TrialWorkers` in processes."""
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Number of trials that are being run."""
+
+    @abstractmethod
+    def run(self, tick: Callable[[], object]) -> None:
+        """Run trials until none is left, `stop` was called or an exception was raised.
+
+        Args:
+            tick: Called several times a second. It may raise, as Ctrl-C does: no further trial is started
+                then. Call `settle` afterwards.
+
+        Raises:
+            AgentEvalError: No attempt at any case can succeed, workers keep dying, or the disk is full.
+        """
+
+    @abstractmethod
+    def stop(self, within: float | None = None) -> None:
+        """Start no further trial.
+
+        Args:
+            within: Seconds after which `run` no longer waits for trials in progress; None to wait for all.
+        """
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait a moment for trials in progress to end. Call it after `run` raised."""
+
+
 PATIENCE = Patience(attempts=5, first_wait=1.0, longest_wait=90.0, total_wait=300.0)
-"""How often and how long, unless the caller says otherwise."""
+"""Number of attempts and length of waits, unless the caller sets others."""
 
 
 @dataclass
 class Retries:
-    """When to send again, and how often that was done. One for all threads of a run; see `agents.Retry`.
+    """Sends requests again when the infrastructure fails. All threads of a run share one.
 
-    Args:
-        patience: Attempts, waits and their sum, for each request.
+    Implements `agents.base.Retry`.
+
+    Attributes:
+        patience: Number of attempts, and lengths of waits, for each request.
         stopping: Set when the run stops; ends every wait.
-        limit: Is told how requests fare; None where nothing adapts.
-        chance: From 0 to 1; spreads threads that failed together.
-        wait: Waits for that many seconds; true when the run stops meanwhile.
+        limit: Receives the result of every request; None if the limit does not adapt.
+        chance: Returns a number from 0 to 1, which spreads the retries of threads that failed together.
+        wait: Waits for that many seconds; returns True if the run stopped meanwhile.
+        count: Number of requests that were sent again.
+
+    Example:
+        >>> from agent_eval.errors import FailureKind
+        >>> replies = iter([Reply(failure=FailureKind.INFRASTRUCTURE, problem="HTTP 503"), Reply("refunded")])
+        >>> reply, times = Retries(wait=lambda seconds: False)(lambda: next(replies))
+        >>> reply.value, times
+        ('refunded', 1)
     """
 
     patience: Patience = PATIENCE
@@ -307,10 +372,10 @@ class Retries:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-        """Send until the infrastructure lets it through, or patience ends.
+        """Send until the infrastructure does not fail, or patience ends.
 
         Returns:
-            The last answer, and how often it was sent again.
+            The last reply, and how often the request was sent again.
         """
         waited, attempt = 0.0, 1
         while True:

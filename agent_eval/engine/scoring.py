@@ -1,4 +1,4 @@
-"""Scoring a suite of recorded traces into a sealed evidence pack."""
+"""Score a suite of recorded traces into a sealed evidence pack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine.plan import JudgePlan, ScoringJob
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
@@ -24,13 +24,13 @@ from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
 
 if TYPE_CHECKING:
-    from agent_eval.engine.remote import Elsewhere
+    from agent_eval.engine.remote import Cluster
 
-Progress = Callable[[Standing], None]
-"""Called now and then with how many cases are done and how they fared."""
+Progress = Callable[[RunProgress], None]
+"""Called every now and then with the number of cases done, passed and failed."""
 
 MOST_PROCESSES = 3
-"""Processes used unless the caller says otherwise: each takes some 45 MB."""
+"""Maximum number of processes unless the caller sets one: each takes some 45 MB."""
 
 SHARDS_WORTH_A_PROCESS = 2
 """Below this many shards a process, starting one costs more than it saves."""
@@ -47,7 +47,7 @@ def score_suite(
     redactor: Redactor | None = None,
     complete: bool = True,
     on_progress: Progress | None = None,
-    elsewhere: Elsewhere | None = None,
+    cluster: Cluster | None = None,
 ) -> RunSummary:
     """Judge every case of a suite by its recorded trace, and seal the evidence.
 
@@ -60,17 +60,17 @@ def score_suite(
         suite: The suite.
         plan: The judges.
         config: What the pack says of the run.
-        out: Where the pack shall stand. An evidence pack there is replaced.
+        out: Path of the pack. An evidence pack that is already there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
-        workers: Processes, this one included; by default as many as help.
-        redactor: Knows the secrets that must not be written; none by default.
-        complete: False where cases are missing that the run should have.
+        workers: Number of processes, this one included; None for as many as help.
+        redactor: Replaces secrets; by default there are none.
+        complete: Whether the suite has all cases that the run should have.
         on_progress: Called in this process.
-        elsewhere: Who scores the shards instead of this machine; then `workers` means nothing.
+        cluster: Scores the shards in place of this machine; `workers` is then ignored.
 
     Raises:
         InvalidInput: The first thing that is wrong with the suite, in suite order, or a judge's name or
-            configuration; a secret stands in a name.
+            configuration; a name contains a secret.
         NothingMeasured: The suite has no cases.
         UsageError: Something that is not an evidence pack is at `out`.
         NotEvaluable: A worker died, or the suite changed meanwhile.
@@ -85,16 +85,16 @@ def score_suite(
     judges = plan.load()
     redactor = redactor or Redactor(())
     config = written_config(config, redactor)
-    joined = _Joined()
+    merged = _MergedShards()
     with new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
         job = ScoringJob(suite, plan, target, redactor)
         with PackSealer(target) as sealer:
-            with closing(_outcomes(job, judges, workers, elsewhere)) as outcomes:
-                _join(joined, suite, outcomes, sealer, on_progress)
-            summary = joined.tally.summary(config.run_id, config.dataset_id)
-            stated = _with_redactions(config, joined.redacted_cases)
+            with closing(_outcomes(job, judges, workers, cluster)) as outcomes:
+                _merge(merged, suite, outcomes, sealer, on_progress)
+            summary = merged.tally.summary(config.run_id, config.dataset_id)
+            stated = _with_redactions(config, merged.redacted_cases)
             sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
     return summary
 
@@ -107,13 +107,13 @@ def _with_redactions(config: RunConfig, count: int) -> RunConfig:
 
 
 def _outcomes(
-    job: ScoringJob, judges: Sequence[Judge], workers: int | None, elsewhere: Elsewhere | None
+    job: ScoringJob, judges: Sequence[Judge], workers: int | None, cluster: Cluster | None
 ) -> Generator[ShardOutcome, None, None]:
-    """The outcomes of all shards, in any order."""
-    if elsewhere is not None:
-        from agent_eval.engine.remote import score_elsewhere  # not needed on one machine
+    """Yield the outcomes of all shards, in any order."""
+    if cluster is not None:
+        from agent_eval.engine.remote import score_on_cluster  # not needed on one machine
 
-        yield from score_elsewhere(job, judges, elsewhere)
+        yield from score_on_cluster(job, judges, cluster)
         return
     shards = job.suite.shards
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
@@ -133,14 +133,14 @@ def _default_processes(shards: int) -> int:
     worth = min(MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS)
     if worth <= 1:
         return 1
-    from agent_eval.engine.workers import usable_processors  # all about processes, which few suites need
+    from agent_eval.engine.workers import usable_processors  # few suites need more than one process
 
     return min(usable_processors(), worth)
 
 
 @dataclass(slots=True)
-class _Joined:
-    """What the shards so far amount to; shards are added in suite order."""
+class _MergedShards:
+    """Counts over the shards so far, which are added in suite order."""
 
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
@@ -148,9 +148,9 @@ class _Joined:
     shards: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def standing(self, total: int) -> Standing:
+    def progress(self, total: int) -> RunProgress:
         cases = self.tally.cases
-        return Standing(
+        return RunProgress(
             total=total,
             done=len(self.ids),
             passed=cases[Outcome.PASSED.value],
@@ -168,25 +168,25 @@ class _Joined:
         sealer.append(outcome.written)
 
 
-def _join(
-    result: _Joined,
+def _merge(
+    merged: _MergedShards,
     suite: SuiteSource,
     outcomes: Iterator[ShardOutcome],
     sealer: PackSealer,
     on_progress: Progress | None,
 ) -> None:
-    """Take outcomes in suite order, whichever order they come in."""
+    """Add outcomes in suite order, whatever order they arrive in."""
     waiting: dict[int, ShardOutcome] = {}
     for outcome in outcomes:
         waiting[outcome.index] = outcome
-        while result.shards in waiting and waiting[result.shards].written is not None:
-            result.add(waiting.pop(result.shards), sealer)
+        while merged.shards in waiting and waiting[merged.shards].written is not None:
+            merged.add(waiting.pop(merged.shards), sealer)
         if on_progress is not None:
-            on_progress(result.standing(suite.case_count))
-    failed = waiting.get(result.shards)
+            on_progress(merged.progress(suite.case_count))
+    failed = waiting.get(merged.shards)
     if failed is not None:
-        result.ids.extend(failed.ids)
-    # An id that stands twice before the failing case comes first.
-    refuse_duplicates(suite, result.ids)
+        merged.ids.extend(failed.ids)
+    # A duplicate id before the failing case is the error to report.
+    refuse_duplicates(suite, merged.ids)
     if failed is not None and failed.error is not None:
         raise failed.error

@@ -1,4 +1,4 @@
-"""Scoring one shard: read, judge, write; what every worker does."""
+"""Score one shard: read its cases, judge them, write the evidence. Every worker does this."""
 
 from __future__ import annotations
 
@@ -38,15 +38,20 @@ from agent_eval.suites.document import Place, RawCase, Shard
 
 @dataclass
 class ShardOutcome:
-    """What became of a shard.
+    """Result of scoring one shard.
 
     Attributes:
-        index: Which shard.
+        index: Index of the shard in the suite.
         ids: `id_hash` of every case in suite order, up to the one that failed.
         tally: Counts over the shard.
-        redacted_cases: In how many cases a secret was replaced.
-        written: What was written; None when the shard failed.
-        error: Why it failed.
+        redacted_cases: Number of cases in which a secret was replaced.
+        written: The files written; None if the shard failed.
+        error: The error that ended the shard; None if it was scored.
+
+    Example:
+        >>> outcome = ShardOutcome(index=3, error=InvalidInput("cases[750]: no case_id"))
+        >>> outcome.written is None, outcome.error.message
+        (True, 'cases[750]: no case_id')
     """
 
     index: int
@@ -58,22 +63,22 @@ class ShardOutcome:
 
 
 def id_hash(case_id: str) -> int:
-    """64 bits that stand for a case id, so that 100,000 ids can be compared without being kept."""
+    """Hash a case id to 64 bits, so that 100,000 ids can be compared in little memory."""
     return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8).digest(), "little")
 
 
 def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> ShardOutcome:
     """Score the cases of a shard and write them.
 
-    Never raises on account of its input or the disk: `ShardOutcome.error` says what went wrong.
+    Errors of the input and of the disk are not raised, but returned as `ShardOutcome.error`.
     """
     outcome = ShardOutcome(shard.index)
     try:
         with open_shard(job.target, shard.index) as writer:
-            for found, case in job.suite.read(shard):
+            for raw_case, case in job.suite.read(shard):
                 outcome.ids.append(id_hash(case.case_id))
-                refuse_unjudgeable(judges, found, case, job.suite.path)
-                _score_case(found, case, judges, outcome, writer, job)
+                refuse_unjudgeable(judges, raw_case, case, job.suite.path)
+                _score_case(raw_case, case, judges, outcome, writer, job)
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error
@@ -87,19 +92,23 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     return outcome
 
 
-def refuse_unjudgeable(judges: Sequence[Judge], found: RawCase, case: Case, file: Path) -> None:
-    """Refuse a case that a judge could never judge, saying where it stands."""
+def refuse_unjudgeable(judges: Sequence[Judge], raw_case: RawCase, case: Case, file: Path) -> None:
+    """Refuse a case that a judge could never judge; the error names its place in the suite.
+
+    Raises:
+        InvalidInput: A judge cannot judge the case.
+    """
     try:
         validate_case(judges, case)
     except InvalidInput as error:
-        place = found.place
+        place = raw_case.place
         line = "" if place.line is None else f"line {place.line}: "
         details = {**error.details, "file": str(file), "line": place.line, "position": place.position}
         raise InvalidInput(f"{file}: {line}{error.message}", **details) from None
 
 
 def _score_case(
-    found: RawCase,
+    raw_case: RawCase,
     case: Case,
     judges: Sequence[Judge],
     outcome: ShardOutcome,
@@ -107,49 +116,51 @@ def _score_case(
     job: ScoringJob,
 ) -> None:
     trace = Trace(case.trace)
-    # Before the judges, which may be anyone's code: evidence is what was read, not what they left of it.
-    written = written_case(found, case, job.redactor)
+    # Before the judges run: a plug-in judge may change the case, and the evidence has the case as read.
+    written = written_case(raw_case, case, job.redactor)
     rows = [index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)]
     for number in range(1, written.case.trial_count):
-        shown = written.case.of_trial(number)
-        rows.append(index_row(written.raw, shown, Trace(shown.trace)))
-    said, said_line = _encodable(found.result or judge_trials(judges, case, trace, job.plan.case_policy))
-    result = written_result(said, said_line, job.redactor)
-    result_line = said_line if result is said else dumps(result_row(result))
-    outcome.redacted_cases += written.changed or result is not said
+        case_of_trial = written.case.of_trial(number)
+        rows.append(index_row(written.raw, case_of_trial, Trace(case_of_trial.trace)))
+    judged, judged_line = _encodable(
+        raw_case.result or judge_trials(judges, case, trace, job.plan.case_policy)
+    )
+    result = written_result(judged, judged_line, job.redactor)
+    result_line = judged_line if result is judged else dumps(result_row(result))
+    outcome.redacted_cases += written.changed or result is not judged
     outcome.tally.add(result)
-    row, artifacts = rows[said.trial], found.artifacts or {}
+    row, artifacts = rows[judged.trial], raw_case.artifacts or {}
     writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row, artifacts))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:
-    """What the judges say of every trial of a case, and what that amounts to.
+    """Judge every trial of a case, and combine the results.
 
     Args:
-        judges: In the order they judge.
+        judges: The judges, in the order in which they judge.
         case: The case.
-        trace: Of its first trial.
-        policy: When the case passes.
+        trace: Trace of its first trial.
+        policy: Decides when the case passes.
     """
     if not case.trials:
         return case_result(case.case_id, judge_case(judges, case, trace))
     results = [judge(judges, case, trace)]
     for number in range(1, case.trial_count):
-        shown = case.of_trial(number)
-        results.append(judge(judges, shown, Trace(shown.trace)))
+        case_of_trial = case.of_trial(number)
+        results.append(judge(judges, case_of_trial, Trace(case_of_trial.trace)))
     return trials_result(results, policy)
 
 
 def judge(judges: Sequence[Judge], case: Case, trace: Trace) -> CaseResult:
-    """What the judges say of a case, as a result that JSON can hold."""
+    """Judge one trial. A verdict that is not valid JSON becomes an error verdict."""
     return _encodable(case_result(case.case_id, judge_case(judges, case, trace)))[0]
 
 
 def _encodable(result: CaseResult) -> tuple[CaseResult, bytes]:
-    """The result and its line, with an error in place of each verdict that JSON cannot hold."""
+    """Encode a result as a line of JSON; a verdict that is not valid JSON becomes an error verdict."""
     try:
         return result, dumps(result_row(result))
-    # A plug-in's verdict may be of a class of its own, which may raise anything.
+    # A plug-in's verdict may be of any class, which may raise anything.
     except Exception:
         verdicts = [_encodable_verdict(verdict) for verdict in result.verdicts]
     checked = with_verdicts(result, verdicts)
@@ -175,14 +186,25 @@ def _encodable_verdict(verdict: Verdict) -> Verdict:
 _IDENTIFIERS = frozenset({"judge_id", "case_id", "outcome", "failure"})
 _OF_THE_RUN = frozenset({"schema_version", "run_id", "dataset_id", "judges"})
 _REMEDY = (
-    "Take it out of there; where the value is an ordinary word, unset the variable or give it a name "
+    "Remove the value; if it is an ordinary word, unset the variable or give it a name "
     "that does not look secret."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenCase:
-    """A case as it is written: as JSON, on one line, and as a contract."""
+    """A case as it is written into the evidence.
+
+    Attributes:
+        raw: The case as JSON values.
+        line: `raw` encoded on one line.
+        case: The case as a contract.
+        changed: Whether a secret was replaced in it.
+
+    Example:
+        >>> WrittenCase({"case_id": "refund"}, b'{"case_id":"refund"}', Case(case_id="refund")).changed
+        False
+    """
 
     raw: dict[str, Any]
     line: bytes
@@ -190,32 +212,32 @@ class WrittenCase:
     changed: bool = False
 
 
-def written_case(found: RawCase, case: Case, redactor: Redactor) -> WrittenCase:
-    """The case without secrets.
+def written_case(raw_case: RawCase, case: Case, redactor: Redactor) -> WrittenCase:
+    """Replace secrets in a case.
 
     Raises:
-        InvalidInput: A secret stands in the case's id, or where the contract has no place for text.
+        InvalidInput: A secret is part of the case's id, or of a field that cannot have other text.
     """
-    line = found.encoded()
+    line = raw_case.encoded()
     if not redactor.finds(line):
-        return WrittenCase(found.raw, line, case)
+        return WrittenCase(raw_case.raw, line, case)
     if redactor.finds(case.case_id.encode()):
-        raise _cannot_be_replaced("the case_id", found.place)
-    raw = redactor.redact_value(found.raw)
+        raise _cannot_be_replaced("the case_id", raw_case.place)
+    raw = redactor.redact_value(raw_case.raw)
     try:
         return WrittenCase(raw, dumps(raw), Case.model_validate(raw), changed=True)
     except ValidationError as error:
         field = ".".join(str(step) for step in error.errors(include_url=False, include_input=False)[0]["loc"])
-        raise _cannot_be_replaced(f"the field {field}", found.place) from None
+        raise _cannot_be_replaced(f"the field {field}", raw_case.place) from None
 
 
 def written_result(result: CaseResult, line: bytes, redactor: Redactor) -> CaseResult:
-    """The result without secrets in what judges said; itself where there are none.
+    """Replace secrets in verdicts. Returns `result` itself if there are none.
 
     Args:
         result: The verdicts on one case.
-        line: `json_writer.dumps` of it.
-        redactor: Knows the secrets.
+        line: The encoded `result`.
+        redactor: Replaces the secrets.
     """
     if not redactor.finds(line):
         return result
@@ -228,27 +250,27 @@ def written_result(result: CaseResult, line: bytes, redactor: Redactor) -> CaseR
 
 
 def _verdict(verdict: Verdict, redactor: Redactor) -> Verdict:
-    said = {**verdict.__dict__, **(verdict.model_extra or {})}
-    kept = {name: value for name, value in said.items() if name in _IDENTIFIERS}
-    rest = {name: value for name, value in said.items() if name not in _IDENTIFIERS}
-    return Verdict.model_validate({**redactor.redact_value(rest, numbers=False), **kept})
+    fields = {**verdict.__dict__, **(verdict.model_extra or {})}
+    identifiers = {name: value for name, value in fields.items() if name in _IDENTIFIERS}
+    rest = {name: value for name, value in fields.items() if name not in _IDENTIFIERS}
+    return Verdict.model_validate({**redactor.redact_value(rest, numbers=False), **identifiers})
 
 
 def written_config(config: RunConfig, redactor: Redactor) -> RunConfig:
-    """The configuration without secrets.
+    """Replace secrets in a run's configuration.
 
     Raises:
-        InvalidInput: A secret stands in the name of the run or of the dataset.
+        InvalidInput: A secret is part of the id of the run or of the dataset.
     """
-    stated = config.to_json()
-    if not redactor.finds(dumps(stated)):
+    fields = config.to_json()
+    if not redactor.finds(dumps(fields)):
         return config
     for name in ("run_id", "dataset_id"):
-        if redactor.finds(stated[name].encode()):
+        if redactor.finds(fields[name].encode()):
             raise _cannot_be_replaced(f"the {name}")
-    kept = {name: value for name, value in stated.items() if name in _OF_THE_RUN}
-    rest = {name: value for name, value in stated.items() if name not in _OF_THE_RUN}
-    return RunConfig.model_validate({**redactor.redact_value(rest, numbers=False), **kept})
+    identifiers = {name: value for name, value in fields.items() if name in _OF_THE_RUN}
+    rest = {name: value for name, value in fields.items() if name not in _OF_THE_RUN}
+    return RunConfig.model_validate({**redactor.redact_value(rest, numbers=False), **identifiers})
 
 
 def _cannot_be_replaced(what: str, place: Place | None = None) -> InvalidInput:

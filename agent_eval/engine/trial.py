@@ -1,8 +1,8 @@
-"""One trial of a case: propose, execute, judge, and repair until it passes.
+"""Run one trial of a case: the agent attempts it, judges judge, and the agent repairs until it passes.
 
-An attempt is the agent's one run at the case. Its verdicts go back to the agent as `previous_attempts`, and
-the trial ends with the first attempt that passes, when no repair is left, or when a limit is reached. What is
-judged is the last attempt, whose number is `selected_attempt`.
+The agent gets the verdicts on its attempts as `previous_attempts`. The trial ends with the first attempt that
+passes, when no repair is left, or when a limit is reached. Its result is that of the last attempt, whose
+number is `selected_attempt`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,19 @@ from agent_eval.judges.base import Judge
 from agent_eval.judges.builtin.budgets import published_price
 from agent_eval.judges.matching.usage import spent
 
-_SAYS_NOTHING_OF_USE = frozenset({TOOL_ANSWER_SOURCE})
-"""Attributes that most events of tools have. Looking for tokens and cost takes longer than all the rest."""
+_NO_USE = frozenset({TOOL_ANSWER_SOURCE})
+"""Attributes without tokens and cost. Most events of tools have only these; searching them would be slow."""
 
 
 @dataclass(slots=True)
 class TrialUse:
-    """What a trial has used so far. Tokens and cost are None while nothing says."""
+    """What a trial has used so far. Tokens and cost are None while unknown.
+
+    Example:
+        >>> use = TrialUse(steps=12)
+        >>> use.reached(TrialLimits(steps=10))[1]
+        'used 12 steps, more than the 10 that a case may take'
+    """
 
     seconds: float = 0.0
     steps: int = 0
@@ -62,12 +68,12 @@ class TrialUse:
         Args:
             case: The case without what earlier attempts recorded.
             trace: The attempt's events.
-            seconds: How long the agent took.
+            seconds: Time that the agent took.
         """
         self.seconds += seconds
         self.steps += sum(event.is_agent and event.type != TOOL_RESULT for event in trace.events)
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
-        if any(not _SAYS_NOTHING_OF_USE.issuperset(event.attributes) for event in trace.events):
+        if any(not _NO_USE.issuperset(event.attributes) for event in trace.events):
             used = spent(case, trace, published_price)
             tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
             if tokens:
@@ -76,7 +82,7 @@ class TrialUse:
                 self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or used.known_cost_usd)
 
     def reached(self, limits: TrialLimits) -> tuple[FailureKind, str] | None:
-        """The first limit that was passed, as failure and words; None while within all."""
+        """Return the first limit that was exceeded, as failure and words; None if none was."""
         for name, unit in _UNITS.items():
             limit, used = getattr(limits, name), getattr(self, name)
             if limit is not None and used is not None and used > limit:
@@ -85,7 +91,7 @@ class TrialUse:
         return None
 
     def is_spent(self, limits: TrialLimits) -> bool:
-        """Whether nothing is left for another attempt."""
+        """Tell whether a limit leaves nothing for another attempt."""
         return any(
             (limit := getattr(limits, name)) is not None
             and (used := getattr(self, name)) is not None
@@ -104,47 +110,64 @@ _UNITS = {
 
 
 ARTIFACT_BYTES = 4096
-"""How much of an artifact of an attempt, such as its standard error, its history shows: its end."""
+"""Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""
 
 _WITHHELD = "withheld: it tells the expected output"
 
 
 class Interrupted(Exception):
-    """The run was ended in the middle of a trial, which therefore does not count."""
+    """The run was ended during a trial, which therefore does not count."""
 
 
 class TrialWatch:
-    """Told of the attempts at a trial; this one does nothing with it."""
+    """Called before and after every attempt at a trial. This one does nothing.
 
-    def begins(self, before: Attempts, limits: AttemptLimits) -> None:
-        """An attempt begins.
+    Example:
+        >>> class Log(TrialWatch):
+        ...     def attempt_begins(self, before, limits):
+        ...         print("attempt", len(before.history))
+        >>> Log().attempt_begins(Attempts(), AttemptLimits())
+        attempt 0
+    """
+
+    def attempt_begins(self, before: Attempts, limits: AttemptLimits) -> None:
+        """Called before an attempt.
 
         Args:
-            before: What the attempts before it came to.
-            limits: What it may use.
+            before: The attempts before it.
+            limits: Limits of the attempt.
         """
 
-    def ended(self) -> None:
-        """It ended."""
+    def attempt_ended(self) -> None:
+        """Called after an attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """How every trial of a run goes.
+    """Settings of every trial of a run.
 
     Attributes:
-        agent: What is tested.
-        judges: What is asked after every attempt.
-        tools: Makes what answers the tool calls of one attempt.
-        max_repairs: Attempts after the first one.
-        attempt_limits: What each attempt may use.
-        limits: What all attempts of a trial may use.
-        share_expected_output: Whether the agent is handed the expected output.
-        retry: How requests are repeated.
-        clocks: Time.
-        watch: Told of every attempt as it begins and ends.
-        interrupted: Whether the run is being ended: no attempt is begun any more.
-        abandoned: Whether it has ended: what is still going on was cut off and does not count.
+        agent: The agent under test.
+        judges: The judges that judge every attempt.
+        tools: Makes the tools that answer the calls of one attempt.
+        max_repairs: Maximum number of attempts after the first one.
+        attempt_limits: Limits of each attempt.
+        limits: Limits of all attempts of a trial together.
+        share_expected_output: Whether the agent gets the expected output.
+        retry: Sends requests again.
+        clocks: The clocks of the run.
+        watch: Called before and after every attempt.
+        interrupted: Returns whether the run is being ended, so that no further attempt may begin.
+        abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
+
+    Example:
+        >>> from agent_eval.agents.recorded import RecordedAgent
+        >>> from agent_eval.agents.tools import CaseTools
+        >>> from agent_eval.judges.catalog import load_judges
+        >>> judges = load_judges(["final_output"], {})
+        >>> plan = TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools, max_repairs=2)
+        >>> run_trial({"case_id": "refund", "expected_output": "Refunded."}, plan).result.passed
+        False
     """
 
     agent: Agent
@@ -162,7 +185,7 @@ class TrialPlan:
 
 
 class Recorded(TypedDict):
-    """What a trial adds to a case."""
+    """The fields that a trial adds to its case."""
 
     trace: list[dict[str, Any]]
     metadata: dict[str, Any]
@@ -170,9 +193,21 @@ class Recorded(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What became of a trial: what it adds to the case, what judges say of it, what it used.
+    """Result of `run_trial`.
 
-    `calls` are those of live tools, for a cassette. `artifacts` are files by name, which says the attempt.
+    Attributes:
+        recorded: The fields that the trial adds to its case.
+        result: The verdicts.
+        use: What the trial used.
+        retries: Number of requests that were sent again.
+        calls: Calls of live tools, for a cassette.
+        artifacts: Files by name; the name begins with the attempt.
+
+    Example:
+        >>> from agent_eval.contracts import case_result
+        >>> outcome = TrialOutcome({"trace": [], "metadata": {}}, case_result("refund", []), TrialUse(), 0)
+        >>> outcome.result.case_id
+        'refund'
     """
 
     recorded: Recorded
@@ -185,7 +220,19 @@ class TrialOutcome:
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts at one trial so far. Can be sent to another process, which then goes on with the trial."""
+    """The attempts of one trial so far. Can be sent to another process, which continues the trial.
+
+    Attributes:
+        history: The entries of `metadata.attempt_history`.
+        artifacts: Files by name; the name begins with the attempt.
+        calls: Calls of live tools, for a cassette.
+        use: What all attempts used together.
+        retries: Number of requests that were sent again.
+
+    Example:
+        >>> len(Attempts(history=[{"attempt": 0}]).history)
+        1
+    """
 
     history: list[dict[str, Any]] = field(default_factory=list)
     artifacts: dict[str, bytes] = field(default_factory=dict)
@@ -193,23 +240,27 @@ class Attempts:
     use: TrialUse = field(default_factory=TrialUse)
     retries: int = 0
 
-    def add(self, task: Task, given: AttemptResult, recorded: Sequence[dict[str, Any]]) -> None:
-        """Add an attempt, but for what judges say of it."""
+    def add(self, task: Task, attempt: AttemptResult, recorded: Sequence[dict[str, Any]]) -> None:
+        """Add an attempt, except for its history entry."""
         self.calls.add(recorded)
-        files = given.artifacts.items()
+        files = attempt.artifacts.items()
         self.artifacts.update((f"attempt-{task.attempt}-{name}", data) for name, data in files)
-        self.retries += given.retries
-        self.use.add(task.case, Trace(given.events), given.seconds)
+        self.retries += attempt.retries
+        self.use.add(task.case, Trace(attempt.events), attempt.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class LostAttempt:
-    """An attempt of which nothing is left but how it ended, since its process is gone.
+    """An attempt whose process ended with it, so that only its failure is known.
 
     Attributes:
         failure: `AGENT_ERROR`, or `TIMEOUT`.
         problem: The failure in words.
-        seconds: How long the agent took.
+        seconds: Time that the agent took.
+
+    Example:
+        >>> LostAttempt(FailureKind.TIMEOUT, "did not end within 30 s", seconds=30.0).failure.value
+        'timeout'
     """
 
     failure: FailureKind
@@ -217,7 +268,7 @@ class LostAttempt:
     seconds: float
 
     def result(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """The attempt as the agent would have given it: what it had done by then is not known."""
+        """Make the result of the attempt, with the case's input as its only event."""
         recorder = Recorder(task, surroundings)
         recorder.record_input()
         recorder.seconds = self.seconds
@@ -231,14 +282,14 @@ def run_trial(
     attempts: Attempts | None = None,
     lost: LostAttempt | None = None,
 ) -> TrialOutcome:
-    """Run a case once.
+    """Run one trial of a case.
 
     Args:
-        raw: The case as read from the suite. What an earlier run recorded in it is not told to the agent;
-            only the trace is there for an agent that is a recording.
-        plan: How.
-        attempts: What attempts at it in another process came to.
-        lost: What the next attempt came to, which ended the process it was made in.
+        raw: The case as read from the suite. Fields that an earlier run recorded in it are removed, except
+            for the trace, which the `recorded` agent replays.
+        plan: Settings of the trial.
+        attempts: Attempts that another process made at this trial.
+        lost: The next attempt, if it ended the process that made it.
 
     Raises:
         Interrupted: The run is being ended.
@@ -251,39 +302,39 @@ def run_trial(
         tools = plan.tools(case)
         surroundings = Surroundings(tools, plan.retry, plan.clocks)
         if lost is not None:
-            given, lost = lost.result(task, surroundings), None
+            attempt, lost = lost.result(task, surroundings), None
         else:
-            plan.watch.begins(attempts, task.limits)
-            given = plan.agent.attempt(task, surroundings)
-            plan.watch.ended()
-        if plan.abandoned() or (plan.interrupted() and given.failure is FailureKind.INFRASTRUCTURE):
+            plan.watch.attempt_begins(attempts, task.limits)
+            attempt = plan.agent.attempt(task, surroundings)
+            plan.watch.attempt_ended()
+        if plan.abandoned() or (plan.interrupted() and attempt.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
-        attempts.add(task, given, tools.recorded())
-        attempts.history.append(_entry(task, given, attempts.use.reached(plan.limits)))
-        result = _judged(case, attempts.history, given.events, plan)
+        attempts.add(task, attempt, tools.recorded())
+        attempts.history.append(_entry(task, attempt, attempts.use.reached(plan.limits)))
+        result = _judged(case, attempts.history, attempt.events, plan)
         _add_verdicts(attempts.history[-1], result)
-        if _is_last(result, given, attempts.use, task.attempt, plan):
-            return _outcome(attempts, given, result, plan)
+        if _is_last(result, attempt, attempts.use, task.attempt, plan):
+            return _outcome(attempts, attempt, result, plan)
         if plan.interrupted():
             raise Interrupted
 
 
 def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:
-    """The next attempt."""
+    """Make the task of the next attempt."""
     number = len(attempts.history)
     return Task(
         case,
         mode="repair" if number else "propose",
         attempt=number,
-        previous_attempts=_told(attempts.history, case, plan),
+        previous_attempts=_shareable_history(attempts.history, case, plan),
         share_expected_output=plan.share_expected_output,
         limits=remaining(plan.attempt_limits, plan.limits, attempts.use),
     )
 
 
-def _outcome(attempts: Attempts, given: AttemptResult, result: CaseResult, plan: TrialPlan) -> TrialOutcome:
+def _outcome(attempts: Attempts, last: AttemptResult, result: CaseResult, plan: TrialPlan) -> TrialOutcome:
     metadata = {**_loop_metadata(attempts.history, plan), "loop_passed": result.passed}
-    recorded = Recorded(trace=[event_json(event) for event in given.events], metadata=metadata)
+    recorded = Recorded(trace=[event_json(event) for event in last.events], metadata=metadata)
     return TrialOutcome(
         recorded, result, attempts.use, attempts.retries, attempts.calls.rows(), attempts.artifacts
     )
@@ -293,38 +344,38 @@ _NO_LIMITS = TrialLimits()
 
 
 def remaining(each: AttemptLimits, limits: TrialLimits, use: TrialUse) -> AttemptLimits:
-    """What the next attempt may use: its own limits, or what is left of the trial's."""
+    """Compute the limits of the next attempt: its own, or what is left of the trial's if that is less."""
     if limits == _NO_LIMITS:
         return each
-    left: dict[str, Any] = {}
+    lower: dict[str, Any] = {}
     for name in ("seconds", "steps", "tool_calls", "tokens"):
         limit, own = getattr(limits, name), getattr(each, name)
         if limit is not None:
             rest = max(limit - (getattr(use, name) or 0), 0)
-            left[name] = rest if own is None else min(own, rest)
-    return each.model_copy(update=left)
+            lower[name] = rest if own is None else min(own, rest)
+    return each.model_copy(update=lower)
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """An event as it stands in a suite: what it does not say is left out."""
-    said = {name: value for name, value in event.__dict__.items() if value is not None}
+    """Turn an event into JSON values as a suite has them, without empty fields."""
+    fields = {name: value for name, value in event.__dict__.items() if value is not None}
     if not event.attributes:
-        said.pop("attributes", None)
-    return {**said, **(event.model_extra or {})}
+        fields.pop("attributes", None)
+    return {**fields, **(event.model_extra or {})}
 
 
-def _entry(task: Task, given: AttemptResult, reached: tuple[FailureKind, str] | None) -> dict[str, Any]:
-    """An attempt's record in `metadata.attempt_history`."""
-    entry: dict[str, Any] = {"attempt": task.attempt, "mode": task.mode, "response": given.response()}
-    failure, problem = given.failure, given.problem
+def _entry(task: Task, attempt: AttemptResult, reached: tuple[FailureKind, str] | None) -> dict[str, Any]:
+    """Make the entry of an attempt in `metadata.attempt_history`."""
+    entry: dict[str, Any] = {"attempt": task.attempt, "mode": task.mode, "response": attempt.response()}
+    failure, problem = attempt.failure, attempt.problem
     if failure is None and reached is not None:
         failure, problem = reached
     if failure is not None:
         entry.update(failure=failure.value, problem=problem)
-    if given.retries:
-        entry["retries"] = given.retries
-    if given.artifacts:
-        entry["artifacts"] = {name: _end_of(data) for name, data in sorted(given.artifacts.items())}
+    if attempt.retries:
+        entry["retries"] = attempt.retries
+    if attempt.artifacts:
+        entry["artifacts"] = {name: _end_of(data) for name, data in sorted(attempt.artifacts.items())}
     return entry
 
 
@@ -335,10 +386,10 @@ def _end_of(data: bytes) -> str:
 
 
 def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan) -> CaseResult:
-    """The verdicts on an attempt, as judges will see the case in the evidence."""
+    """Judge an attempt. Judges see the case as the evidence will have it."""
     metadata = {**case.metadata, **_loop_metadata(history, plan)}
-    shown = case.model_copy(update={"metadata": metadata, "trace": events})
-    return judge(plan.judges, shown, Trace(events))
+    recorded_case = case.model_copy(update={"metadata": metadata, "trace": events})
+    return judge(plan.judges, recorded_case, Trace(events))
 
 
 def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, Any]:
@@ -364,14 +415,14 @@ def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
     ]
 
 
-def _is_last(result: CaseResult, given: AttemptResult, use: TrialUse, attempt: int, plan: TrialPlan) -> bool:
-    # Whoever could not be reached, though tried again and again, has nothing to repair.
-    unreachable = given.failure is FailureKind.INFRASTRUCTURE
-    return result.passed or unreachable or attempt >= plan.max_repairs or use.is_spent(plan.limits)
+def _is_last(result: CaseResult, attempt: AttemptResult, use: TrialUse, number: int, plan: TrialPlan) -> bool:
+    # An agent that could not be reached after all retries has nothing to repair.
+    unreachable = attempt.failure is FailureKind.INFRASTRUCTURE
+    return result.passed or unreachable or number >= plan.max_repairs or use.is_spent(plan.limits)
 
 
-def _told(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[dict[str, Any]]:
-    """What the agent is told of its earlier attempts: everything, but not the answer."""
+def _shareable_history(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[dict[str, Any]]:
+    """Remove reasons that quote the expected output from the history that the agent gets."""
     if plan.share_expected_output or case.metadata.get(SHARE_EXPECTED_OUTPUT) is True:
         return history
     secrets = _forms(case.expected_output)
@@ -382,7 +433,7 @@ def _told(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[di
 
 
 def _forms(expected: Any) -> list[str]:
-    """How a reason might quote the expected output."""
+    """List the texts by which a reason might quote the expected output."""
     if expected is None:
         return []
     return [expected] if isinstance(expected, str) and expected else [canonical_json(expected).decode()]

@@ -1,7 +1,7 @@
-"""Processes that work off numbers: shards to score (`parallel_scoring`), trials to run (`trial_workers`).
+"""Worker processes for numbered work: shards to score (`parallel_scoring`), trials to run (`trial_workers`).
 
-Workers claim numbers from one pipe, and each sends what came of them through a pipe of its own. They end when
-there is nothing left to claim, when their parent is gone, or when it stops them.
+Workers claim numbers from one pipe, and each sends its results through its own pipe. A worker ends when no
+number is left to claim, when its parent has ended, or when its parent stops it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 FINISHED = "finished"
-"""What a worker sends last."""
+"""The last message of a worker."""
 STOP_SECONDS = 5.0
-"""How long a worker that has finished may take to end."""
-_LOOK_SECONDS = 0.005
+"""How long a worker may take to exit once it has finished."""
+_POLL_SECONDS = 0.005
 _RESULT_PIPE_BYTES = 1 << 20
 _PR_SET_PDEATHSIG = 1
 
 
 def usable_processors() -> int:
-    """How many processors this process may use."""
+    """Count the processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def can_fork() -> bool:
-    """Whether forking is safe here: on Linux, and with one thread, which therefore holds every lock."""
+    """Tell whether forking is safe: on Linux, in a process with one thread, so that no other holds a lock."""
     if sys.platform != "linux" or threading.active_count() > 1:
         return False
     try:
@@ -50,10 +50,10 @@ def can_fork() -> bool:
 
 
 class WorkerDied(Exception):
-    """A worker process ended without saying that it had finished.
+    """A worker process ended before it had finished.
 
     Attributes:
-        code: Its exit code, negative for a signal; None where it is not known.
+        code: Its exit code, negative for a signal; None if unknown.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -62,7 +62,7 @@ class WorkerDied(Exception):
 
     @property
     def how(self) -> str:
-        """Words that follow "died"."""
+        """The cause in words that follow "died"."""
         if self.code is None or self.code >= 0:
             return f"with exit code {self.code}"
         with suppress(ValueError):
@@ -74,10 +74,19 @@ _LENGTH = struct.Struct("=I")
 
 
 class Outbox:
-    """The writing end of a pipe of pickled messages. Any thread may send.
+    """The writing end of a pipe of pickled messages. `send` is safe to call from any thread.
 
     Args:
-        descriptor: The pipe.
+        descriptor: File descriptor of the pipe.
+
+    Example:
+        >>> reader, writer = os.pipe()
+        >>> outbox, inbox = Outbox(writer), Inbox(reader)
+        >>> outbox.send({"case_id": "refund"})
+        >>> inbox.receive()
+        [{'case_id': 'refund'}]
+        >>> outbox.close(), inbox.close()
+        (None, None)
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -88,7 +97,7 @@ class Outbox:
         """Send a message.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reading end is closed.
         """
         data = pickle.dumps(message)
         rest = memoryview(_LENGTH.pack(len(data)) + data)
@@ -105,19 +114,25 @@ class Inbox:
     """The reading end of a pipe of pickled messages.
 
     Args:
-        descriptor: The pipe.
+        descriptor: File descriptor of the pipe.
+
+    Example:
+        >>> reader, writer = os.pipe()
+        >>> Outbox(writer).send("refund")
+        >>> Inbox(reader).receive()
+        ['refund']
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._begun = bytearray()
+        self._incomplete = bytearray()
 
     def fileno(self) -> int:
         """The file descriptor, readable when something has arrived."""
         return self._descriptor
 
     def receive(self) -> list[Any]:
-        """Every whole message that has arrived; waits while nothing has.
+        """Return every whole message that has arrived. Waits until there is something to read.
 
         Raises:
             EOFError: The writing end is closed.
@@ -125,16 +140,16 @@ class Inbox:
         data = os.read(self._descriptor, _RESULT_PIPE_BYTES)
         if not data:
             raise EOFError
-        self._begun += data
+        self._incomplete += data
         messages, start = [], 0
-        while len(self._begun) - start >= _LENGTH.size:
+        while len(self._incomplete) - start >= _LENGTH.size:
             body = start + _LENGTH.size
-            end = body + _LENGTH.unpack_from(self._begun, start)[0]
-            if end > len(self._begun):
+            end = body + _LENGTH.unpack_from(self._incomplete, start)[0]
+            if end > len(self._incomplete):
                 break
-            messages.append(pickle.loads(self._begun[body:end]))  # noqa: S301 - from a process of our own
+            messages.append(pickle.loads(self._incomplete[body:end]))  # noqa: S301 - pickled by a worker
             start = end
-        del self._begun[:start]
+        del self._incomplete[:start]
         return messages
 
     def close(self) -> None:
@@ -143,22 +158,22 @@ class Inbox:
 
 
 class Worker(ABC):
-    """A process that works off numbers.
+    """A process that claims numbers and sends results.
 
     Attributes:
-        results: Where what it sends arrives.
-        finished: Whether it said that it has finished, and did not die.
+        results: Receives its messages.
+        finished: Whether it has sent its last message, and so did not die.
     """
 
     results: Inbox
     finished = False
 
     def receive(self) -> list[Any]:
-        """What it has sent; waits while it has sent nothing.
+        """Return the results that the worker has sent. Waits until there is something to read.
 
         Raises:
-            WorkerDied: It died.
-            Exception: What it raised.
+            WorkerDied: The worker died.
+            Exception: The exception that the worker raised.
         """
         try:
             messages = self.results.receive()
@@ -175,41 +190,54 @@ class Worker(ABC):
 
     @abstractmethod
     def exit_code(self) -> int | None:
-        """Wait a moment for its end: the exit code, negative for a signal; None while it runs."""
+        """Wait a moment for the end. Returns the exit code, negative for a signal; None while it runs."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Wait for it if it has finished, end it otherwise."""
+        """Wait for the worker if it has finished; end it otherwise."""
 
 
 class ForkedWorker(Worker):
-    """A copy of this process, in a process group of its own with all that it starts.
+    """A forked copy of this process, in its own process group with all that it starts.
 
     Args:
-        do: What it does, given the way to send results.
-        claims: What it claims from.
+        do: Called in the worker with the outbox for its results.
+        claims: The numbers that it can claim.
         siblings: Workers that were forked before.
 
     Attributes:
         pid: Its process id.
+
+    Example::
+
+        def score(results: Outbox) -> None:
+            while (number := claim(claims.reader)) is not None:
+                results.send(number * number)
+
+        claims = Claims(range(100))
+        claims.refill()
+        worker = ForkedWorker(score, claims, siblings=[])
+        while not worker.finished:
+            print(worker.receive())
+        worker.stop()
     """
 
     def __init__(self, do: Callable[[Outbox], None], claims: Claims, siblings: Iterable[Worker]) -> None:
         reader, writer = os.pipe()
-        with suppress(OSError, AttributeError):  # a small pipe only makes it wait more often
+        with suppress(OSError, AttributeError):  # with a small pipe the worker only waits more often
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _RESULT_PIPE_BYTES)
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
-                stream.flush()  # else both processes would write what waits
+                stream.flush()  # otherwise both processes would write the buffered text
         parent = os.getpid()
         with _signals_blocked():
             self.pid = os.fork()
             if not self.pid:
                 inherited = [reader, *(sibling.results.fileno() for sibling in siblings)]
-                _live(do, Outbox(writer), claims, inherited, parent)
+                _run_worker(do, Outbox(writer), claims, inherited, parent)
         os.close(writer)
         self._code: int | None = None
-        self._gone = False
+        self._ended = False
         self.results = Inbox(reader)
 
     @override
@@ -218,7 +246,7 @@ class ForkedWorker(Worker):
         return self._code
 
     def has_ended(self) -> bool:
-        """Whether the process has ended, without waiting for it."""
+        """Tell whether the process has ended, without waiting for it."""
         return self._wait(0)
 
     @override
@@ -230,41 +258,41 @@ class ForkedWorker(Worker):
         self.results.close()
 
     def kill(self) -> None:
-        """End it, and what it started, at once."""
+        """Kill the worker and all that it started."""
         self._signal(signal.SIGKILL)
         self._wait(None)
 
     def _wait(self, seconds: float | None) -> bool:
-        """Wait for its end. What it started and left in its process group ends with it."""
+        """Wait for the worker to end. Processes that it left in its process group are then killed."""
         until = None if seconds is None else time.monotonic() + seconds
-        while not self._gone:
-            # Without reaping it: the number of its group is nobody else's until then.
+        while not self._ended:
+            # Without reaping it: until then no other process group can get its number.
             flags = os.WEXITED | os.WNOWAIT | (0 if until is None else os.WNOHANG)
             try:
                 if os.waitid(os.P_PID, self.pid, flags) is not None:
                     self._signal(signal.SIGKILL)
                     self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-                    self._gone = True
+                    self._ended = True
                     continue
-            except ChildProcessError:  # this process ignores SIGCHLD, or something else waited for it
-                self._gone = True
+            except ChildProcessError:  # this process ignores SIGCHLD, or other code waited for it
+                self._ended = True
                 continue
             if until is not None and time.monotonic() >= until:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return True
 
     def _signal(self, number: signal.Signals) -> None:
-        if not self._gone:
-            for send in (os.killpg, os.kill):  # it may not have founded its group yet
+        if not self._ended:
+            for send in (os.killpg, os.kill):  # it may not have its process group yet
                 with suppress(OSError):
                     send(self.pid, number)
 
 
-def _live(
+def _run_worker(
     do: Callable[[Outbox], None], results: Outbox, claims: Claims, inherited: Sequence[int], parent: int
 ) -> NoReturn:
-    """What a forked worker does until its end."""
+    """Run a forked worker until its end."""
     code = 1
     try:
         _become_worker(claims, inherited, parent)
@@ -273,7 +301,7 @@ def _live(
         code = 0
     except BrokenPipeError:
         pass
-    # A defect of this program or of a plug-in: the parent shows it like one of its own.
+    # A defect of this program or of a plug-in: the parent raises it like its own.
     except BaseException as error:
         with suppress(OSError):
             results.send(sendable(error))
@@ -287,19 +315,19 @@ def _live(
 
 
 def _become_worker(claims: Claims, inherited: Sequence[int], parent: int) -> None:
-    # A group of its own: Ctrl-C reaches the parent only, and what the worker starts ends with the worker.
+    # In its own process group: Ctrl-C reaches only the parent, and what the worker starts ends with it.
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # forgets one that came while both were blocked
+        signal.signal(number, signal.SIG_IGN)  # discards a signal that came while both were blocked
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
-    # What the parent does at its end is not the worker's; what plug-ins and agents register from now on is.
+    # Exit handlers of the parent must not run in the worker; those of plug-ins and agents, added later, do.
     atexit._clear()
-    # Else nobody would see the end of these pipes while this process lives.
+    # Otherwise other processes would not see the end of these pipes while this one runs.
     claims.close_writer()
     for descriptor in inherited:
         os.close(descriptor)
@@ -310,7 +338,7 @@ def _become_worker(claims: Claims, inherited: Sequence[int], parent: int) -> Non
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Hold back what would end a new process before it has its own answer to that."""
+    """Block the signals that would end a new process before it has set its own handlers."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -319,7 +347,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def sendable(error: BaseException) -> BaseException:
-    """The error itself, or one that says the same where it cannot be sent."""
+    """Return the error, or a RuntimeError with its text if the error cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made one line above
     except Exception:
@@ -334,11 +362,18 @@ _PIPE_BYTES = 1 << 16
 class Claims:
     """Numbers that workers claim, each once and in order: a pipe that several processes read.
 
-    A read takes one number and nothing is locked, so a process that is killed takes nothing with it but the
-    numbers it had claimed.
+    A read takes one number without a lock, so a killed process loses only the numbers that it had claimed.
 
     Args:
-        numbers: What there is to claim; taken from as the pipe has room.
+        numbers: The numbers to claim; read when the pipe has room.
+
+    Example:
+        >>> claims = Claims([7, 8, 9])
+        >>> claims.refill()
+        [7, 8, 9]
+        >>> claim(claims.reader), claims.waiting()
+        (7, 2)
+        >>> claims.close()
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
@@ -348,10 +383,10 @@ class Claims:
         self._next: int | None = None
 
     def refill(self, most: int | None = None) -> list[int]:
-        """Put numbers into the pipe until it is full or has `most` more, and close its end after the last.
+        """Write numbers until the pipe is full or `most` were written; close the pipe after the last number.
 
         Returns:
-            Those that were put in.
+            The numbers written.
         """
         put: list[int] = []
         while self._writer >= 0 and (most is None or len(put) < most):
@@ -369,20 +404,20 @@ class Claims:
         return put
 
     def waiting(self) -> int:
-        """How many numbers are in the pipe."""
+        """Count the numbers in the pipe."""
         size = fcntl.ioctl(self.reader, termios.FIONREAD, b"\0\0\0\0")
         return int.from_bytes(size, sys.byteorder) // _NUMBER.size
 
     def withdraw(self) -> list[int]:
-        """Take back what nobody has claimed. Returns what was in the pipe."""
+        """Remove all numbers from the pipe and close it. Returns the numbers that no worker had claimed."""
         self.close_writer()
-        taken = b""
+        unclaimed = b""
         while data := os.read(self.reader, _PIPE_BYTES):
-            taken += data
-        return [number for (number,) in _NUMBER.iter_unpack(taken)]
+            unclaimed += data
+        return [number for (number,) in _NUMBER.iter_unpack(unclaimed)]
 
     def close_writer(self) -> None:
-        """Say that no more numbers come. Every process that holds the pipe has to."""
+        """Close the writing end. Readers see the end of the numbers once every process has closed it."""
         if self._writer >= 0:
             os.close(self._writer)
             self._writer = -1
@@ -394,7 +429,7 @@ class Claims:
 
 
 def claim(reader: int) -> int | None:
-    """Take the next number; None when all are taken.
+    """Claim the next number; None if no number is left.
 
     Args:
         reader: File descriptor of `Claims.reader`.

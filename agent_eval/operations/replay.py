@@ -20,7 +20,7 @@ from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import AgentDescription, ExecutionConfig, SuiteHeader, Tally
 from agent_eval.contracts.replay import ReplayExecReport
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import MANIFEST
@@ -89,7 +89,7 @@ def replay_exec(
     request: ReplayExecRequest,
     *,
     environ: Mapping[str, str],
-    on_progress: Callable[[Standing], None] = lambda _: None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> ReplayExecResult:
     """Run the agent on the cases of a pack and compare.
 

@@ -24,7 +24,7 @@ from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose
 
 if TYPE_CHECKING:
-    from agent_eval.engine.remote import Elsewhere
+    from agent_eval.engine.remote import Cluster
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def run_suite(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=stated_policy(plan.case_policy)
     )
     config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
-    with _elsewhere(spec.judging) as elsewhere:
+    with _cluster(spec.judging) as cluster:
         summary = score_suite(
             chosen.suite,
             plan,
@@ -82,7 +82,7 @@ def run_suite(
             workers=spec.judging.workers,
             redactor=redactor or redactor_for(environ),
             on_progress=on_progress,
-            elsewhere=elsewhere,
+            cluster=cluster,
         )
     if spec.output.summary_json is not None:
         write_output(spec.output.summary_json, dumps(summary.to_json(), indent=True))
@@ -100,7 +100,7 @@ def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
 
 
 @contextmanager
-def _elsewhere(judging: Judging) -> Iterator[Elsewhere | None]:
+def _cluster(judging: Judging) -> Iterator[Cluster | None]:
     if judging.dask_scheduler is None:
         yield None
         return

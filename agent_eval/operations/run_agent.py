@@ -27,7 +27,7 @@ from agent_eval.contracts.trials import CasePolicy
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import written_config
@@ -69,7 +69,7 @@ class RunLoopResult:
     summary: RunSummary
     pack: Path
     stopped: str
-    standing: Standing
+    progress: RunProgress
 
     @property
     def run_id(self) -> str:
@@ -84,7 +84,7 @@ def run_agent(
     redactor: Redactor | None = None,
     source: SuiteSource | None = None,
     options: AgentOptions | None = None,
-    on_progress: Callable[[Standing], None] = lambda _: None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
 ) -> RunLoopResult:
     """Run an agent over a suite and write the pack, sealed.
@@ -203,7 +203,7 @@ class _Run:
         self,
         source: SuiteSource,
         trial: TrialPlan,
-        on_progress: Callable[[Standing], None],
+        on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
     ) -> RunLoopResult:
         """Execute, then score what was executed."""
@@ -232,7 +232,7 @@ class _Run:
             write_output(output.summary_json, dumps(summary.to_json(), indent=True))
         if done.complete:
             self.journal.remove()
-        return RunLoopResult(self.config, summary, output.pack, done.stopped, done.standing)
+        return RunLoopResult(self.config, summary, output.pack, done.stopped, done.progress)
 
     def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(
@@ -259,7 +259,7 @@ class _Run:
         SUPERVISORS.end_children()
         if is_complete_pack(self.spec.output.pack):
             raise RunInterrupted(
-                f"{done.stopped}; {done.standing.done:,} of {done.standing.total:,} trials were run, and the "
+                f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
                 f"complete pack of an earlier run at {self.spec.output.pack} was left as it is"
             )
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome, Trace
 from agent_eval.contracts.trials import StabilityReport
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.derived import write_output
@@ -108,7 +108,7 @@ def check_agent(
     request: StabilityRequest,
     *,
     environ: Mapping[str, str],
-    on_progress: Callable[[Standing], None] = lambda _: None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> StabilityResult:
     """Run an agent over the suite several times.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_eval.contracts import RunSummary
     from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
     from agent_eval.contracts.trials import PassCurve, StabilityReport
-    from agent_eval.engine.progress import Standing
+    from agent_eval.engine.progress import RunProgress
 
 
 WIDTH = 80
@@ -104,10 +104,10 @@ def joined(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def agent_run_text(summary: RunSummary, pack: str, standing: Standing, *, colour: bool = False) -> str:
+def agent_run_text(summary: RunSummary, pack: str, progress: RunProgress, *, colour: bool = False) -> str:
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
     *lines, evidence = run_text(summary, pack, colour=colour).splitlines()
-    sentences = [*_kinds(summary), *_effort(standing)]
+    sentences = [*_kinds(summary), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence])
 
@@ -118,58 +118,58 @@ def _kinds(summary: RunSummary) -> list[str]:
     return [f"Verdicts that do not pass, by kind: {kinds}."] if kinds else []
 
 
-def _effort(standing: Standing) -> list[str]:
+def _effort(progress: RunProgress) -> list[str]:
     sentences = []
-    if number := standing.resumed:
+    if number := progress.resumed:
         sentences.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
-    if number := standing.retries:
+    if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
-    if standing.cost_usd:
-        unknown = f", and what {count(standing.unknown_cost, 'trial')} cost is not known"
-        sentences.append(f"Spent: ${standing.cost_usd:,.4f}{unknown if standing.unknown_cost else ''}.")
+    if progress.cost_usd:
+        unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known"
+        sentences.append(f"Spent: ${progress.cost_usd:,.4f}{unknown if progress.unknown_cost else ''}.")
     return [" ".join(sentences)] if sentences else []
 
 
 _BAR = 24
 
 
-def progress_text(standing: Standing) -> str:
+def progress_text(progress: RunProgress) -> str:
     """Write progress on one line: how many are done and how they ended, the cost, the time left."""
-    share = 100 * standing.done // standing.total if standing.total else 100
-    done = f"{standing.done:,} of {standing.total:,} {standing.unit} ({share} %)"
-    return ", ".join([done, *_outcomes(standing), *_cost(standing, " and more"), *_time_left(standing)])
+    share = 100 * progress.done // progress.total if progress.total else 100
+    done = f"{progress.done:,} of {progress.total:,} {progress.unit} ({share} %)"
+    return ", ".join([done, *_outcomes(progress), *_cost(progress, " and more"), *_time_left(progress)])
 
 
-def progress_bar(standing: Standing, columns: int) -> str:
+def progress_bar(progress: RunProgress, columns: int) -> str:
     """Write progress with a bar before it; a narrow terminal gets fewer words, then no bar."""
-    filled = _BAR * standing.done // standing.total if standing.total else _BAR
+    filled = _BAR * progress.done // progress.total if progress.total else _BAR
     bar = f"[{'#' * filled}{'.' * (_BAR - filled)}] "
     short = ", ".join(
         [
-            f"{standing.done:,}/{standing.total:,}",
-            *_outcomes(standing),
-            *_cost(standing, "+"),
-            *_time_left(standing),
+            f"{progress.done:,}/{progress.total:,}",
+            *_outcomes(progress),
+            *_cost(progress, "+"),
+            *_time_left(progress),
         ]
     )
-    lines = (bar + progress_text(standing), bar + short, short)
+    lines = (bar + progress_text(progress), bar + short, short)
     return next((line for line in lines if len(line) < columns), short)[: max(columns - 1, 1)]
 
 
-def _outcomes(standing: Standing) -> list[str]:
-    parts = [f"{standing.passed:,} passed", f"{standing.failed:,} failed", count(standing.errors, "error")]
-    return [*parts, count(standing.retries, "retry", "retries")] if standing.retries else parts
+def _outcomes(progress: RunProgress) -> list[str]:
+    parts = [f"{progress.passed:,} passed", f"{progress.failed:,} failed", count(progress.errors, "error")]
+    return [*parts, count(progress.retries, "retry", "retries")] if progress.retries else parts
 
 
-def _cost(standing: Standing, more: str) -> list[str]:
-    if not standing.cost_usd:
+def _cost(progress: RunProgress, more: str) -> list[str]:
+    if not progress.cost_usd:
         return []
-    return [f"${standing.cost_usd:,.4f}{more if standing.unknown_cost else ''}"]
+    return [f"${progress.cost_usd:,.4f}{more if progress.unknown_cost else ''}"]
 
 
-def _time_left(standing: Standing) -> list[str]:
-    seconds = standing.seconds_left
-    return [] if seconds is None or standing.done >= standing.total else [f"{_duration(seconds)} left"]
+def _time_left(progress: RunProgress) -> list[str]:
+    seconds = progress.seconds_left
+    return [] if seconds is None or progress.done >= progress.total else [f"{_duration(seconds)} left"]
 
 
 def _duration(seconds: float) -> str:

@@ -25,6 +25,7 @@ PLAIN_ROOMS = (
     "config",
     "contracts",
     "demo",
+    "engine",
     "errors",
     "evidence",
     "gate",

@@ -9,7 +9,7 @@ import pytest
 from agent_eval.ci import agent as live
 from agent_eval.ci.agent import ProgressLines, checked_agent
 from agent_eval.config.assembly import command_line
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import InvalidInput, UsageError
 from tests.unit.ci.jobs import make_job, settings_of
 
@@ -17,10 +17,10 @@ from tests.unit.ci.jobs import make_job, settings_of
 def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     lines = ProgressLines("orders.json", said.append)
-    lines(Standing(4, done=1, passed=1))
+    lines(RunProgress(4, done=1, passed=1))
     assert said == []
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
-    lines(Standing(4, done=2, passed=1, errors=1))
+    lines(RunProgress(4, done=2, passed=1, errors=1))
     assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]
 
 

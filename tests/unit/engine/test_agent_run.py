@@ -18,7 +18,7 @@ from agent_eval.contracts import AttemptLimits, RunConfig, RunLimits, TrialLimit
 from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.trial import TrialPlan
@@ -61,7 +61,7 @@ def run(
     suite: SuiteSource,
     agent: FakeAgent,
     journal: Path,
-    on_progress: Callable[[Standing], None] = lambda _: None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None,
     **more: Any,
 ) -> Execution:
     found = Journal.resume(journal) or Journal.create(journal, {})
@@ -95,7 +95,7 @@ def test_what_the_agent_does_becomes_the_trace(make_suite: MakeSuite, tmp_path: 
     suite = make_suite(3)
     done = run(suite, FakeAgent(lambda task: Answer(f"hello {task.case.case_id}")), tmp_path / "j")
     assert done.complete
-    assert done.standing.done == done.standing.passed == 3
+    assert done.progress.done == done.progress.passed == 3
     for case_id, raw in cases(done).items():
         kinds = [(event["actor"], event["type"]) for event in raw["trace"]]
         assert kinds == [
@@ -120,10 +120,10 @@ def test_repair_stops_at_the_first_pass(make_suite: MakeSuite, tmp_path: Path) -
     assert [entry["passed"] for entry in metadata["attempt_history"]] == [False, False, True]
     assert metadata["selected_attempt"] == 2
     assert metadata["max_repairs"] == 5
-    told = agent.tasks[2].previous_attempts
-    assert [entry["attempt"] for entry in told] == [0, 1]
-    assert told[0]["response"]["tool_calls"] == [{"tool": "forbidden", "arguments": {}}]
-    failed = next(verdict for verdict in told[0]["verdicts"] if verdict["judge_id"] == "policy")
+    previous = agent.tasks[2].previous_attempts
+    assert [entry["attempt"] for entry in previous] == [0, 1]
+    assert previous[0]["response"]["tool_calls"] == [{"tool": "forbidden", "arguments": {}}]
+    failed = next(verdict for verdict in previous[0]["verdicts"] if verdict["judge_id"] == "policy")
     assert failed["passed"] is False
     assert "forbidden" in failed["reason"]
 
@@ -132,7 +132,7 @@ def test_repairs_end(make_suite: MakeSuite, tmp_path: Path) -> None:
     agent = FakeAgent(lambda _: Answer(calls=("forbidden",)))
     done = run(make_suite(1), agent, tmp_path / "j", max_repairs=2)
     assert len(agent.tasks) == 3
-    assert done.standing.failed == 1
+    assert done.progress.failed == 1
     assert results(done)["c0"].outcome == "failed"
 
 
@@ -157,7 +157,7 @@ def test_a_failed_attempt_is_an_error_of_its_kind_and_the_run_goes_on(
     found = results(done)
     assert [found[name].outcome for name in ("c0", "c1", "c2")] == ["passed", "error", "passed"]
     assert {verdict.failure for verdict in found["c1"].verdicts} >= {kind}
-    assert done.standing.errors == 1
+    assert done.progress.errors == 1
 
 
 def test_infrastructure_is_tried_again_and_counted(make_suite: MakeSuite, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_infrastructure_is_tried_again_and_counted(make_suite: MakeSuite, tmp_pa
     retries = Retries(wait=lambda seconds: bool(waits.append(seconds)), chance=lambda: 1.0)
     done = run(make_suite(1), FakeAgent(behave), tmp_path / "j", retries=retries)
     assert waits == [3.5, 2.0]
-    assert done.standing.passed == 1
-    assert done.standing.retries == 2
+    assert done.progress.passed == 1
+    assert done.progress.retries == 2
     assert cases(done)["c0"]["metadata"]["attempt_history"][0]["retries"] == 2
 
 
@@ -189,7 +189,7 @@ def test_patience_ends_in_an_error_without_repair(make_suite: MakeSuite, tmp_pat
     retries = Retries(Patience(attempts=3), wait=lambda _: False)
     done = run(make_suite(1), agent, tmp_path / "j", retries=retries, max_repairs=4)
     assert len(agent.tasks) == 1
-    assert done.standing.retries == 2
+    assert done.progress.retries == 2
     verdict = next(verdict for verdict in results(done)["c0"].verdicts if verdict.judge_id == "execution")
     assert verdict.failure is FailureKind.INFRASTRUCTURE
 
@@ -248,34 +248,34 @@ def test_the_cost_limit_of_the_run_stops_it_and_resuming_does_the_rest(
     assert not first.complete
     assert not first.interrupted
     assert "cost limit of 5 US dollars" in first.stopped
-    assert first.suite.case_count == first.standing.done == len(agent.tasks) == 5
+    assert first.suite.case_count == first.progress.done == len(agent.tasks) == 5
     assert list(cases(first)) == [f"c{number}" for number in range(5)]
     again = FakeAgent(lambda _: Answer())
     second = run(suite, again, tmp_path / "j", limits=RunLimits(cost_usd=100.0))
     assert second.complete
-    assert second.standing.resumed == 5
+    assert second.progress.resumed == 5
     assert len(again.tasks) == 25
 
 
 def test_the_time_limit_of_the_run_lets_what_was_begun_finish(make_suite: MakeSuite, tmp_path: Path) -> None:
     done = run(make_suite(9), slow_agent(), tmp_path / "j", limits=RunLimits(seconds=0.01))
     assert "time limit of 0.01 s" in done.stopped
-    assert done.standing.done == 1
+    assert done.progress.done == 1
 
 
 def test_a_run_that_is_interrupted_keeps_what_is_done(make_suite: MakeSuite, tmp_path: Path) -> None:
     suite = make_suite(300)
 
-    def interrupt(standing: Standing) -> None:
-        if standing.done:
+    def interrupt(progress: RunProgress) -> None:
+        if progress.done:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(suite, FakeAgent(lambda _: Answer()), tmp_path / "j", interrupt, parallel=3)
     rest = FakeAgent(lambda _: Answer())
     done = run(suite, rest, tmp_path / "j", parallel=3)
-    assert done.standing.resumed > 0
-    assert done.standing.resumed + len(rest.tasks) == done.standing.done == 300
+    assert done.progress.resumed > 0
+    assert done.progress.resumed + len(rest.tasks) == done.progress.done == 300
 
 
 def test_a_trial_cut_off_by_the_interruption_does_not_count(make_suite: MakeSuite, tmp_path: Path) -> None:
@@ -285,13 +285,13 @@ def test_a_trial_cut_off_by_the_interruption_does_not_count(make_suite: MakeSuit
         began.set()
         return Answer(failure=FailureKind.INFRASTRUCTURE, asked_wait=60.0)
 
-    def interrupt(_: Standing) -> None:
+    def interrupt(_: RunProgress) -> None:
         if began.is_set():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(make_suite(1), FakeAgent(behave), tmp_path / "j", interrupt, retries=Retries())
-    assert run(make_suite(1), FakeAgent(lambda _: Answer()), tmp_path / "j").standing.resumed == 0
+    assert run(make_suite(1), FakeAgent(lambda _: Answer()), tmp_path / "j").progress.resumed == 0
 
 
 def test_an_agent_that_cannot_run_at_all_ends_the_run(make_suite: MakeSuite, tmp_path: Path) -> None:
@@ -363,8 +363,8 @@ def test_the_pack_does_not_depend_on_how_it_was_run(
     whole = run(suite, FakeAgent(behave), tmp_path / "j1")
     score_suite(whole.suite, JudgePlan(JUDGES), config, tmp_path / "whole", layout=layout)
 
-    def interrupt(standing: Standing) -> None:
-        if standing.done > 50:
+    def interrupt(progress: RunProgress) -> None:
+        if progress.done > 50:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -386,9 +386,9 @@ def test_a_pack_of_a_part_says_that_it_is_not_complete(
 
 
 def test_progress_is_told(make_suite: MakeSuite, tmp_path: Path) -> None:
-    told: list[Standing] = []
-    run(make_suite(20), FakeAgent(lambda _: Answer()), tmp_path / "j", told.append)
-    last = told[-1]
+    updates: list[RunProgress] = []
+    run(make_suite(20), FakeAgent(lambda _: Answer()), tmp_path / "j", updates.append)
+    last = updates[-1]
     assert (last.total, last.done, last.passed, last.failed, last.in_flight) == (20, 20, 20, 0, 0)
     assert last.seconds_left == 0
     assert last.unknown_cost == 20
@@ -405,7 +405,7 @@ def test_every_case_has_its_first_trial_before_any_has_its_second(
     agent = FakeAgent(behave)
     done = run(make_suite(3), agent, tmp_path / "j", trials=3, policy=case_policy("majority"))
     assert [task.case.case_id for task in agent.tasks] == ["c0", "c1", "c2"] * 3
-    assert done.standing.total == done.standing.done == 9
+    assert done.progress.total == done.progress.done == 9
     score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack")
     pack = open_pack(tmp_path / "pack")
     assert [row["outcome"] for row in pack.results()] == ["passed", "failed", "passed"]
@@ -415,15 +415,15 @@ def test_every_case_has_its_first_trial_before_any_has_its_second(
 
 
 def test_a_case_counts_when_all_its_trials_are_done(make_suite: MakeSuite, tmp_path: Path) -> None:
-    def stop(standing: Standing) -> None:
-        if standing.done >= 1:
+    def stop(progress: RunProgress) -> None:
+        if progress.done >= 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(make_suite(3), slow_agent(), tmp_path / "j", stop, trials=2)
     agent = FakeAgent(lambda _: Answer())
     done = run(make_suite(3), agent, tmp_path / "j", trials=2)
-    assert done.standing.resumed + len(agent.tasks) == 6
+    assert done.progress.resumed + len(agent.tasks) == 6
     assert all(len(raw["trials"]) == 1 for raw in cases(done).values())
 
 

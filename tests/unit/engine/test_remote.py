@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import SHARD_CASES, RunConfig
-from agent_eval.engine import JudgePlan, score_suite
-from agent_eval.engine import remote as elsewhere
-from agent_eval.engine.remote import ALONE_SECONDS, Elsewhere, _Watch, dask_cluster, versions_here
+from agent_eval.engine import JudgePlan, remote, score_suite
+from agent_eval.engine.remote import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from tests.unit.engine.conftest import MakeSuite, case
 
@@ -26,19 +25,19 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def threads() -> Iterator[Elsewhere]:
+def threads() -> Iterator[Cluster]:
     with ThreadPoolExecutor(3) as pool:
-        yield Elsewhere(pool, 4, VERSIONS)
+        yield Cluster(pool, 4, VERSIONS)
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
 @pytest.mark.parametrize("name", ["s.jsonl", "s.json"])
 def test_pack_is_the_one_that_this_machine_writes(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Elsewhere, layout: Any, name: str
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, layout: Any, name: str
 ) -> None:
     suite = make_suite(3 * SHARD_CASES + 7, name)
     here = score_suite(suite, POLICY, config, tmp_path / "here", layout=layout, workers=1)
-    there = score_suite(suite, POLICY, config, tmp_path / "there", layout=layout, elsewhere=threads)
+    there = score_suite(suite, POLICY, config, tmp_path / "there", layout=layout, cluster=threads)
     assert here == there
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
@@ -48,13 +47,13 @@ def test_processes_need_nothing_but_the_task(
 ) -> None:
     suite = make_suite(2 * SHARD_CASES)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        summary = score_suite(suite, POLICY, config, tmp_path / "p", elsewhere=Elsewhere(pool, 2, VERSIONS))
+        summary = score_suite(suite, POLICY, config, tmp_path / "p", cluster=Cluster(pool, 2, VERSIONS))
     assert summary.total_cases == 2 * SHARD_CASES
 
 
 @pytest.mark.parametrize("bad", ["{", '{"case_id": 7}', '{"case_id": "c1"}'])
 def test_errors_are_those_of_this_machine(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Elsewhere, bad: str
+    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, bad: str
 ) -> None:
     cases: list[Any] = [case(f"c{number}") for number in range(3 * SHARD_CASES)]
     cases[SHARD_CASES + 9] = bad
@@ -62,7 +61,7 @@ def test_errors_are_those_of_this_machine(
     errors = []
     for who in (None, threads):
         with pytest.raises(InvalidInput) as caught:
-            score_suite(suite, POLICY, config, tmp_path / "pack", elsewhere=who)
+            score_suite(suite, POLICY, config, tmp_path / "pack", cluster=who)
         errors.append(caught.value.to_json())
         assert not (tmp_path / "pack").exists()
     assert errors[0] == errors[1]
@@ -72,54 +71,52 @@ def test_no_more_tasks_are_given_than_can_be_held(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path
 ) -> None:
     pool = _Counting()
-    score_suite(make_suite(5 * SHARD_CASES), POLICY, config, tmp_path / "pack", elsewhere=pool.elsewhere(2))
+    score_suite(make_suite(5 * SHARD_CASES), POLICY, config, tmp_path / "pack", cluster=pool.cluster(2))
     assert pool.most == 2
-    assert pool.given == 5
+    assert pool.task_count == 5
 
 
 def test_other_versions_are_refused(make_suite: MakeSuite, config: RunConfig, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        other = Elsewhere(pool, 1, {**VERSIONS, "orjson": "0.0.1", "python": "2.7.18"})
+        other = Cluster(pool, 1, {**VERSIONS, "orjson": "0.0.1", "python": "2.7.18"})
         with pytest.raises(NotEvaluable, match=r"orjson \S+ instead of 0.0.1, python \S+ instead of 2.7.18"):
-            score_suite(make_suite(3), POLICY, config, tmp_path / "pack", elsewhere=other)
+            score_suite(make_suite(3), POLICY, config, tmp_path / "pack", cluster=other)
     assert not (tmp_path / "pack").exists()
 
 
-def test_a_task_that_nobody_did_is_not_evaluable(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
-) -> None:
+def test_a_lost_task_is_not_evaluable(make_suite: MakeSuite, config: RunConfig, tmp_path: Path) -> None:
     pool = _Counting(failing=lambda number: number == 1)
     with pytest.raises(NotEvaluable, match="cases 250 to 499 were not scored by the cluster: RuntimeError"):
-        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", elsewhere=pool.elsewhere(4))
+        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=pool.cluster(4))
 
 
-def test_somebody_looks_whether_anybody_is_there(
+def test_a_cluster_that_returns_nothing_is_checked(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "CHECK_SECONDS", 0.01)
 
-    def look() -> None:
-        raise NotEvaluable("nobody is there")
+    def check_alive() -> None:
+        raise NotEvaluable("the cluster is gone")
 
     pool = _Silent()
-    who = Elsewhere(pool, 2, VERSIONS, look)
-    with pytest.raises(NotEvaluable, match="nobody is there"):
-        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", elsewhere=who)
+    who = Cluster(pool, 2, VERSIONS, check_alive)
+    with pytest.raises(NotEvaluable, match="the cluster is gone"):
+        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=who)
     assert [future.cancelled() for future in pool.futures] == [True, True]
 
 
 def test_a_cluster_without_workers_is_given_up_after_a_while() -> None:
     now = 0.0
     client = _Client(threads=[2, 0, OSError("gone"), 1, 0, 0])
-    watch = _Watch(client, clock=lambda: now)
+    watch = _DaskWatch(client, clock=lambda: now)
     for _ in range(3):
-        watch.look()
+        watch.check_alive()
         now += ALONE_SECONDS / 2
-    watch.look()
-    watch.look()
+    watch.check_alive()
+    watch.check_alive()
     now += ALONE_SECONDS
     with pytest.raises(NotEvaluable, match="no workers for 60 s"):
-        watch.look()
+        watch.check_alive()
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,16 +141,16 @@ class _Counting(Executor):
     """Does a task when it is waited for the next time; counts."""
 
     def __init__(self, failing: Callable[[int], bool] = lambda _: False) -> None:
-        self.given = self.most = self._open = 0
+        self.task_count = self.most = self._open = 0
         self._failing = failing
         self._pool = ThreadPoolExecutor(1)
 
-    def elsewhere(self, at_once: int) -> Elsewhere:
-        return Elsewhere(self, at_once, VERSIONS)
+    def cluster(self, most_tasks: int) -> Cluster:
+        return Cluster(self, most_tasks, VERSIONS)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        number = self.given
-        self.given += 1
+        number = self.task_count
+        self.task_count += 1
         self._open += 1
         self.most = max(self.most, self._open)
         future: Future[Any] = self._pool.submit(self._do, number, fn, *args)

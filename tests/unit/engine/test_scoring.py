@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
 from agent_eval.engine import JudgePlan, score_suite, shard
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
@@ -335,7 +335,7 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
 def test_progress_counts_up_to_all(
     make_suite: MakeSuite, config: RunConfig, out: Path, workers: int | None
 ) -> None:
-    seen: list[Standing] = []
+    seen: list[RunProgress] = []
     suite = make_suite(4 * SHARD_CASES + 1)
     score_suite(
         suite,
@@ -346,7 +346,7 @@ def test_progress_counts_up_to_all(
         workers=workers,
         on_progress=seen.append,
     )
-    done = [standing.done for standing in seen]
+    done = [progress.done for progress in seen]
     assert done == sorted(done)
     last, total = seen[-1], 4 * SHARD_CASES + 1
     assert (last.done, last.total, last.unit, last.errors) == (total, total, "cases", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts import RunSummary, Tally
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.reports.terminal import agent_run_text
 
 
@@ -14,21 +14,21 @@ def summary(**failures: int) -> RunSummary:
 
 
 @pytest.mark.parametrize(
-    ("standing", "said"),
+    ("progress", "said"),
     [
-        (Standing(4, done=4), ""),
-        (Standing(4, done=4, unknown_cost=4), ""),
-        (Standing(4, done=4, retries=1), "1 request was sent again."),
+        (RunProgress(4, done=4), ""),
+        (RunProgress(4, done=4, unknown_cost=4), ""),
+        (RunProgress(4, done=4, retries=1), "1 request was sent again."),
         (
-            Standing(4, done=4, resumed=3, retries=2, cost_usd=1.5, unknown_cost=1),
+            RunProgress(4, done=4, resumed=3, retries=2, cost_usd=1.5, unknown_cost=1),
             "3 trials were done before. 2 requests were sent again. Spent: $1.5000, and what\n"
             "  1 trial cost is not known.",
         ),
-        (Standing(4, done=4, resumed=1, cost_usd=0.25), "1 trial was done before. Spent: $0.2500."),
+        (RunProgress(4, done=4, resumed=1, cost_usd=0.25), "1 trial was done before. Spent: $0.2500."),
     ],
 )
-def test_what_it_took_stands_before_the_evidence(standing: Standing, said: str) -> None:
-    text = agent_run_text(summary(), "runs/a", standing)
+def test_what_it_took_stands_before_the_evidence(progress: RunProgress, said: str) -> None:
+    text = agent_run_text(summary(), "runs/a", progress)
     before, evidence, after = text.partition("Evidence: runs/a\n")
     assert evidence
     assert after == ""
@@ -37,6 +37,6 @@ def test_what_it_took_stands_before_the_evidence(standing: Standing, said: str) 
 
 
 def test_kinds_of_failure_are_told_the_most_frequent_first() -> None:
-    text = agent_run_text(summary(timeout=2, agent_error=1_000, budget_exceeded=2), "p", Standing(9))
+    text = agent_run_text(summary(timeout=2, agent_error=1_000, budget_exceeded=2), "p", RunProgress(9))
     assert "by kind: agent_error 1,000, budget_exceeded 2, timeout 2." in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines())

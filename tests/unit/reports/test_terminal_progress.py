@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.engine.progress import Standing
+from agent_eval.engine.progress import RunProgress
 from agent_eval.reports.terminal import progress_bar, progress_text
 
 
 def test_a_line_says_what_a_person_waits_for() -> None:
-    standing = Standing(
+    progress = RunProgress(
         1000, done=250, passed=200, errors=10, retries=3, cost_usd=1.5, unknown_cost=2, seconds=50
     )
-    assert progress_text(standing) == (
+    assert progress_text(progress) == (
         "250 of 1,000 trials (25 %), 200 passed, 40 failed, 10 errors, 3 retries, $1.5000 and more, "
         "2 min 30 s left"
     )
@@ -22,22 +22,22 @@ def test_a_line_says_what_a_person_waits_for() -> None:
     ("seconds", "said"), [(10, "30 s left"), (100, "5 min 00 s left"), (3600, "3 h 00 min left")]
 )
 def test_the_rest_is_estimated_by_what_this_start_did(seconds: float, said: str) -> None:
-    assert progress_text(Standing(600, done=300, resumed=200, seconds=seconds)).endswith(said)
+    assert progress_text(RunProgress(600, done=300, resumed=200, seconds=seconds)).endswith(said)
 
 
 def test_nothing_is_estimated_before_the_first_or_after_the_last() -> None:
-    assert "left" not in progress_text(Standing(5, done=2, resumed=2, seconds=3))
-    assert "left" not in progress_text(Standing(5, done=5, seconds=3))
+    assert "left" not in progress_text(RunProgress(5, done=2, resumed=2, seconds=3))
+    assert "left" not in progress_text(RunProgress(5, done=5, seconds=3))
 
 
 def test_the_bar_fills_and_fits() -> None:
-    assert progress_bar(Standing(10, done=5), 200).startswith("[############............] 5 of 10")
-    assert progress_bar(Standing(10, done=5), 40) == "5/10, 0 passed, 5 failed, 0 errors"
-    assert progress_bar(Standing(10, done=5), 12) == "5/10, 0 pas"
-    assert progress_bar(Standing(0), 200).startswith("[########################]")
+    assert progress_bar(RunProgress(10, done=5), 200).startswith("[############............] 5 of 10")
+    assert progress_bar(RunProgress(10, done=5), 40) == "5/10, 0 passed, 5 failed, 0 errors"
+    assert progress_bar(RunProgress(10, done=5), 12) == "5/10, 0 pas"
+    assert progress_bar(RunProgress(0), 200).startswith("[########################]")
 
 
-LARGE = Standing(
+LARGE = RunProgress(
     100_000, done=12_345, passed=11_000, errors=345, retries=12, cost_usd=12.3456, unknown_cost=1, seconds=900
 )
 
@@ -46,10 +46,10 @@ LARGE = Standing(
     "columns", [pytest.param(80, id="terminals begin with that"), pytest.param(120, id="wide")]
 )
 def test_bar__says_everything_in_a_terminal_of_usual_width(columns: int) -> None:
-    standing = Standing(
+    progress = RunProgress(
         40, done=15, passed=12, errors=1, cost_usd=0.18, unknown_cost=1, seconds=7, in_flight=8
     )
-    bar = progress_bar(standing, columns)
+    bar = progress_bar(progress, columns)
     assert len(bar) < columns
     for said in ("15", "40", "12 passed", "2 failed", "1 error,", "$0.1800", "12 s left"):
         assert said in bar
