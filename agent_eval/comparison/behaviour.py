@@ -1,4 +1,4 @@
-"""How the agent behaved differently, case by case, beyond what its judges said."""
+"""Changes of the agent's behaviour, case by case, apart from its verdicts."""
 
 from __future__ import annotations
 
@@ -28,40 +28,43 @@ from agent_eval.contracts import (
 )
 
 Traces = Callable[[str], tuple[Case, Case]]
-"""Case id to the case with its trace, in the baseline and in the candidate."""
+"""Function from a case id to the case with its trace, in the baseline and in the candidate."""
 
 FIGURES = ("input_tokens", "output_tokens", "cost_usd", "latency_ms")
 MOVED = 0.10
-"""Relative change from which a figure of one case is shown."""
+"""Relative change from which a figure of a case is listed."""
 OUTPUT_LIMIT = 2_000
-"""Characters of a final output that enter a comparison."""
+"""Maximum characters of a final output in a comparison."""
 CALLS_LIMIT = 200
-"""Calls of one case that are listed one by one; all of them are compared."""
+"""Maximum calls of a case that are listed; all of them are compared."""
 STEPS_LIMIT = 2 * CALLS_LIMIT
 RUNS_LIMIT = 50
 COUNTS_LIMIT = 200
-"""Tools, each with a way to differ, for which calls are counted, the most frequent."""
+"""Maximum pairs of a tool and a kind of difference whose calls are counted; the most frequent count."""
 MODELS_LIMIT = 10
 
 
 def calls_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
-    """Whether the tools called, their order or their arguments differ."""
+    """Tell whether tools, their order or their arguments differ."""
     return before["calls"] != now["calls"]
 
 
 def output_differs(before: CaseIndexRow, now: CaseIndexRow) -> bool:
-    """Whether the final output differs; saying nothing differs from saying something."""
+    """Tell whether the final output differs; none differs from any."""
     return before["output_digest"] != now["output_digest"]
 
 
 def models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
-    """Whether both traces name models and not the same ones. Unknown is not a change."""
+    """Tell whether both traces name models, and different ones. An unknown model is no change."""
     return bool(before["models"] and now["models"]) and set(before["models"]) != set(now["models"])
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Ids of the compared cases, in order, whose calls, models or final output differ."""
+    """Ids of the compared cases, in order, whose calls, models or final output differ.
+
+    Example: `Differences(calls=["refund"], models=[], output=["refund", "cancel"])`
+    """
 
     calls: list[str]
     models: list[str]
@@ -69,36 +72,36 @@ class Differences:
 
 
 def differences(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Differences:
-    """Look once at every compared case's index rows."""
-    found = Differences([], [], [])
+    """Find the compared cases whose rows of the index differ."""
+    differing = Differences([], [], [])
     for case_id in compared:
         before, now = baseline.index[case_id], candidate.index[case_id]
         if calls_differ(before, now):
-            found.calls.append(case_id)
+            differing.calls.append(case_id)
         if models_differ(before, now):
-            found.models.append(case_id)
+            differing.models.append(case_id)
         if output_differs(before, now):
-            found.output.append(case_id)
-    return found
+            differing.output.append(case_id)
+    return differing
 
 
-def changed_cases(found: Differences, results_changed: Iterable[str]) -> list[str]:
-    """Ids of cases whose behaviour or result changed, each once, the ones to look at first in front.
+def changed_cases(differing: Differences, results_changed: Iterable[str]) -> list[str]:
+    """List the ids of cases whose behaviour or result changed, each once, most important first.
 
-    In this order: result changed (as given), calls changed, model changed, only the output changed.
+    The order: result changed (in the order of `results_changed`), calls, model, only the output.
     """
-    return list(dict.fromkeys([*results_changed, *found.calls, *found.models, *found.output]))
+    return list(dict.fromkeys([*results_changed, *differing.calls, *differing.models, *differing.output]))
 
 
 def behaviour_change(
     before: CaseIndexRow, now: CaseIndexRow, cases: tuple[Case, Case] | None
 ) -> BehaviourChange:
-    """What changed on one case.
+    """Describe how the behaviour changed on one case.
 
     Args:
-        before: The case's index row in the baseline.
-        now: The same in the candidate.
-        cases: Both cases with their traces, for outputs and argument differences; None leaves those out.
+        before: The case's row of the index in the baseline.
+        now: The case's row of the index in the candidate.
+        cases: Both cases with their traces, for outputs and differing arguments; None to leave those out.
     """
     traces = None if cases is None else (Trace(cases[0].trace), Trace(cases[1].trace))
     calls, coarse = _call_changes(before, now, traces) if calls_differ(before, now) else ([], False)
@@ -111,9 +114,9 @@ def behaviour_change(
         candidate_call_count=len(now["calls"]),
         baseline_runs=_runs(before),
         candidate_runs=_runs(now),
-        calls=_shown(calls),
+        calls=_listed(calls),
         call_counts=_counts(calls),
-        calls_changed=any(one.kind != "same" for one in calls),
+        calls_changed=any(change.kind != "same" for change in calls),
         calls_coarse=coarse,
         output_changed=output_changed,
         baseline_output=_text(traces[0].final_output) if traces and output_changed else None,
@@ -128,17 +131,17 @@ def behaviour_change(
 def _call_changes(
     before: CaseIndexRow, now: CaseIndexRow, traces: tuple[Trace, Trace] | None
 ) -> tuple[list[CallChange], bool]:
-    """Every step from the calls before to those now, and whether they are coarse."""
+    """List every step from the calls before to those now, and tell whether they are coarse."""
     arguments = (
         (None, None) if traces is None else (_arguments(before, traces[0]), _arguments(now, traces[1]))
     )
-    aligned = align([_call(one) for one in before["calls"]], [_call(one) for one in now["calls"]])
-    looked_at = 0
+    aligned = align([_call(row) for row in before["calls"]], [_call(row) for row in now["calls"]])
+    compared = 0
     changes = []
     for step in aligned.steps:
-        # That digests differ must do for the many: only so many arguments can be listed.
-        known = step.kind == "arguments" and looked_at < STEPS_LIMIT
-        looked_at += known
+        # Arguments are compared up to the number of steps that are listed; beyond it, digests are enough.
+        known = step.kind == "arguments" and compared < STEPS_LIMIT
+        compared += known
         changes.append(_call_change(step, *(arguments if known else (None, None))))
     return changes, aligned.coarse
 
@@ -149,32 +152,32 @@ def _call_change(step: Step, before: list[Any] | None, now: list[Any] | None) ->
     assert step.baseline is not None
     assert step.candidate is not None
     differing = argument_diff(before[step.baseline], now[step.candidate])
-    # Digests also differ for 10 and 10.0, which say the same.
+    # Digests also differ for 10 and 10.0, which are equal.
     return CallChange(kind="arguments" if differing else "same", tool=step.tool, arguments=differing or None)
 
 
-def _shown(calls: list[CallChange]) -> list[CallChange]:
-    """As many steps as are listed, in order; the equal ones give way to those that differ."""
+def _listed(calls: list[CallChange]) -> list[CallChange]:
+    """Select the steps that are listed, in order; drop equal ones before those that differ."""
     if len(calls) <= STEPS_LIMIT:
         return calls
-    room = max(0, STEPS_LIMIT - sum(one.kind != "same" for one in calls))
-    shown = []
-    for one in calls:
-        if one.kind != "same" or room > 0:
-            shown.append(one)
-            room -= one.kind == "same"
-    return shown[:STEPS_LIMIT]
+    room = max(0, STEPS_LIMIT - sum(change.kind != "same" for change in calls))
+    listed = []
+    for change in calls:
+        if change.kind != "same" or room > 0:
+            listed.append(change)
+            room -= change.kind == "same"
+    return listed[:STEPS_LIMIT]
 
 
 def _counts(calls: list[CallChange]) -> list[CallCount]:
-    """The most frequent differences; those of arguments last, as all others say more."""
-    counts = Counter((one.kind, one.tool) for one in calls)
-    found = [
+    """Count the differences, most frequent first; those of arguments last, as they matter least."""
+    counts = Counter((change.kind, change.tool) for change in calls)
+    differing = [
         CallCount(kind=kind, tool=tool, count=count)
         for (kind, tool), count in counts.most_common()
         if kind != "same"
     ]
-    return sorted(found, key=lambda one: one.kind == "arguments")[:COUNTS_LIMIT]
+    return sorted(differing, key=lambda entry: entry.kind == "arguments")[:COUNTS_LIMIT]
 
 
 def _runs(row: CaseIndexRow) -> list[CallRun]:
@@ -187,7 +190,7 @@ def _call(row: list[str]) -> tuple[str, str]:
 
 
 def _arguments(row: CaseIndexRow, trace: Trace) -> list[Any] | None:
-    """The arguments of the calls that the index names; None when trace and index do not agree."""
+    """Return the arguments of the calls in the index; None where trace and index disagree."""
     calls = [call for call in trace.calls if call.call is not None]
     if len(calls) != len(row["calls"]):
         calls = trace.calls
@@ -219,16 +222,16 @@ def _moved_figures(before: CaseIndexRow, now: CaseIndexRow) -> list[Metric]:
 
 
 def figure(name: str, before: float, now: float) -> Metric:
-    """A metric that both sides know."""
+    """Build a metric whose value is known in both runs."""
     return Metric(name=name, baseline=before, candidate=now, delta=now - before)
 
 
 MIN_CASES = 5
-"""Cases that both runs must know a figure of before a shift is worth a sentence."""
+"""Number of cases with a known figure in both runs from which a shift has a sentence."""
 NOTABLE = {"input_tokens": 0.10, "output_tokens": 0.10, "cost_usd": 0.10, "latency_ms": 0.20}
-"""Relative change of the total that is said. Latency is noisier than tokens and cost."""
+"""Relative change of the total from which it has a sentence. Latency varies more than tokens and cost."""
 WIDESPREAD = 0.05
-"""A median case that moved less than this, or the other way, means that few cases cause the shift."""
+"""Relative change of the median case below which few cases cause the shift."""
 NAME_LIMIT = 100
 
 _NAMES = {
@@ -241,7 +244,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _Shift:
-    """Totals over the cases that both runs know, and the median case's relative change."""
+    """Totals of a figure over the cases that have it in both runs, and the median case's relative change."""
 
     metric: Metric
     cases: int
@@ -252,10 +255,10 @@ def run_behaviour(
     baseline: RunView,
     candidate: RunView,
     compared: Sequence[str],
-    found: Differences,
+    differing: Differences,
     compatibility: Compatibility,
 ) -> RunBehaviour:
-    """Behaviour over all compared cases, with a sentence for everything that moved enough to say."""
+    """Summarize the behaviour over all compared cases, with a sentence for every notable change."""
     before, now = _models(baseline, candidate, compared)
     shifts = [shift for name in FIGURES if (shift := _shift(name, baseline, candidate, compared))]
     model_changed = bool(before and now) and before != now
@@ -264,8 +267,8 @@ def run_behaviour(
     notices += [sentence for shift in shifts if (sentence := _sentence(shift))]
     notices += _failed_checks(compatibility, "judges_match", "judge_config_match")
     return RunBehaviour(
-        cases_with_changed_calls=len(found.calls),
-        cases_with_changed_output=len(found.output),
+        cases_with_changed_calls=len(differing.calls),
+        cases_with_changed_output=len(differing.output),
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
@@ -275,17 +278,19 @@ def run_behaviour(
 
 
 def _failed_checks(compatibility: Compatibility, *names: str) -> list[str]:
-    """What two runs differ in that were compared all the same, each as a sentence."""
+    """Write a sentence for each named check that failed without stopping the comparison."""
     return [
-        f"{one.message[:1].upper()}{one.message[1:]}." for one in compatibility.failures if one.name in names
+        f"{failed.message[:1].upper()}{failed.message[1:]}."
+        for failed in compatibility.failures
+        if failed.name in names
     ]
 
 
 def _models(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Models that the traces name; where one side names none, what both runs were configured with.
+    """List the models that the traces name; where a run's traces name none, those in both configurations.
 
-    A name from a trace is never held against a name somebody typed: `gpt-4o` and
-    `gpt-4o-2024-08-06` may be the same model.
+    A name from a trace is never compared with a configured name: `gpt-4o` and `gpt-4o-2024-08-06` may be the
+    same model.
     """
     before, now = _traced(baseline, compared), _traced(candidate, compared)
     if before and now:
@@ -294,10 +299,10 @@ def _models(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> t
 
 
 def _traced(run: RunView, compared: Sequence[str]) -> list[str]:
-    found: set[str] = set()
+    models: set[str] = set()
     for case_id in compared:
-        found.update(run.index[case_id]["models"])
-    return sorted(cut(name, NAME_LIMIT) for name in found)[:MODELS_LIMIT]
+        models.update(run.index[case_id]["models"])
+    return sorted(cut(name, NAME_LIMIT) for name in models)[:MODELS_LIMIT]
 
 
 def _configured(run: RunView) -> list[str]:
@@ -308,22 +313,22 @@ def _shift(name: str, baseline: RunView, candidate: RunView, compared: Sequence[
     was: list[float] = []
     is_now: list[float] = []
     for case_id in compared:
-        one, other = baseline.index[case_id].get(name), candidate.index[case_id].get(name)
-        if one is not None and other is not None:
+        before, now = baseline.index[case_id].get(name), candidate.index[case_id].get(name)
+        if before is not None and now is not None:
             # Row types are validated where packs are read; here the key is only known at run time.
-            was.append(one)  # type: ignore[arg-type]
-            is_now.append(other)  # type: ignore[arg-type]
+            was.append(before)  # type: ignore[arg-type]
+            is_now.append(now)  # type: ignore[arg-type]
     if not was:
         return None
     try:
-        before, now = fsum(was), fsum(is_now)
+        total_before, total_now = fsum(was), fsum(is_now)
     except OverflowError:
         return None
-    if not isfinite(now - before):
+    if not isfinite(total_now - total_before):
         return None
     changes = [after / start - 1 for start, after in zip(was, is_now, strict=True) if start > 0]
     return _Shift(
-        metric=figure(name, before, now),
+        metric=figure(name, total_before, total_now),
         cases=len(was),
         median_change=median(changes) if changes else None,
     )
@@ -338,33 +343,33 @@ def _sentence(shift: _Shift) -> str | None:
     if not abs(change) >= NOTABLE[metric.name]:
         return None
     title, form, unit = _NAMES[metric.name]
-    said = (
+    sentence = (
         f"{title} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} in total: "
         f"{before:{form}}{unit} became {now:{form}}{unit} over {shift.cases} cases"
     )
     if shift.median_change * change <= 0 or abs(shift.median_change) < WIDESPREAD:
-        return f"{said}; a few cases cause it, the median case moved by {shift.median_change:+.0%}."
-    return f"{said}."
+        return f"{sentence}; a few cases cause it, the median case moved by {shift.median_change:+.0%}."
+    return f"{sentence}."
 
 
 ABSENT = "(absent)"
-"""Stands for a value that one side does not have."""
+"""Placeholder for a value that one run does not have."""
 PLACES = 20
-"""Differing places listed for one call."""
+"""Maximum differing places that are listed for one call."""
 VALUE_LIMIT = 200
-"""Characters of a value's text."""
+"""Maximum characters of a value's text."""
 DEPTH = 6
-"""Levels followed before two values are compared as a whole."""
+"""Number of levels below which two values are compared as a whole."""
 
 
 def argument_diff(before: Any, now: Any) -> dict[str, tuple[Any, Any]]:
-    """JSON paths at which two values differ, with both values, cut to a bounded size."""
-    found: dict[str, tuple[Any, Any]] = {}
+    """Map the JSON paths at which two values differ to both values there, cut to a bounded size."""
+    differing: dict[str, tuple[Any, Any]] = {}
     for path, values in _differences(before, now, "$", DEPTH):
-        if len(found) == PLACES:
+        if len(differing) == PLACES:
             break
-        found[path] = values
-    return found
+        differing[path] = values
+    return differing
 
 
 def _differences(before: Any, now: Any, path: str, depth: int) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -381,7 +386,7 @@ def _differences(before: Any, now: Any, path: str, depth: int) -> Iterator[tuple
 
 
 def same_json(before: Any, now: Any) -> bool:
-    """Whether two JSON values are the same; `true` is not `1`, but `10.0` is `10`."""
+    """Tell whether two JSON values are equal; `true` is not `1`, but `10.0` is `10`."""
     if isinstance(before, bool) or isinstance(now, bool):
         return before is now
     if isinstance(before, int | float) and isinstance(now, int | float):

@@ -1,4 +1,4 @@
-"""Failures grouped by judge and by what the reason says once its particulars are left out."""
+"""Clusters of failures: the same judge, and the same reason but for numbers, ids and quoted parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from agent_eval.contracts import CaseResultRow, Cluster, FailureClusters, Triage
 CASES_PER_CLUSTER = 10
 RANKED = 25
 COUNTED = 200
-"""Clusters listed by count for each run; what is beyond them is summed up."""
+"""Number of clusters that are listed with their count for each run; the counts of others are added up."""
 TRIAGED = 5
 REST = "(other failures)"
 
 
 @dataclass(slots=True)
-class _Found:
+class _Failures:
+    """Failures of one cluster in one run."""
+
     judge_id: str
     reason: str
     failure: str | None
@@ -34,11 +36,11 @@ def failure_clusters(
 
     Args:
         failing_before: Ids of compared cases with a failed or error verdict in the baseline.
-        failing_now: The same for the candidate.
+        failing_now: Ids of compared cases with such a verdict in the candidate.
         baseline: Results of the baseline by case id.
         candidate: Results of the candidate by case id.
 
-    A cluster counts cases, not verdicts. Its cases that were not in it before come first.
+    A cluster counts cases, not verdicts. It lists first the cases that were not in it before.
     """
     before = _collect(failing_before, baseline)
     now = _collect(failing_now, candidate)
@@ -54,18 +56,20 @@ def failure_clusters(
 
 
 def triage(clusters: FailureClusters) -> Triage:
-    """What to look at first: the clusters that grew most, else the largest that remain."""
-    grown = [one for one in clusters.delta_ranked if one.delta > 0]
+    """Select the clusters to look at first: those that grew most, else the largest that remain."""
+    grown = [cluster for cluster in clusters.delta_ranked if cluster.delta > 0]
     remaining = sorted(
-        (one for one in clusters.delta_ranked if one.delta <= 0 < one.candidate_count),
-        key=lambda one: (-one.candidate_count, one.cluster),
+        (cluster for cluster in clusters.delta_ranked if cluster.delta <= 0 < cluster.candidate_count),
+        key=lambda cluster: (-cluster.candidate_count, cluster.cluster),
     )
     top = (grown or remaining)[:TRIAGED]
-    return Triage(top_clusters=top, suggested_fixes_count=sum(one.suggested_fix is not None for one in top))
+    return Triage(
+        top_clusters=top, suggested_fixes_count=sum(cluster.suggested_fix is not None for cluster in top)
+    )
 
 
-def _collect(case_ids: Iterable[str], results: Mapping[str, CaseResultRow]) -> dict[str, _Found]:
-    found: dict[str, _Found] = {}
+def _collect(case_ids: Iterable[str], results: Mapping[str, CaseResultRow]) -> dict[str, _Failures]:
+    clusters: dict[str, _Failures] = {}
     names: dict[tuple[str, str], str] = {}
     for case_id in case_ids:
         for verdict in results[case_id]["verdicts"]:
@@ -75,39 +79,39 @@ def _collect(case_ids: Iterable[str], results: Mapping[str, CaseResultRow]) -> d
             name = names.get(key)
             if name is None:
                 name = names[key] = f"{key[0]}: {normalise(key[1])}"
-            cluster = found.get(name)
+            cluster = clusters.get(name)
             if cluster is None:
-                cluster = found[name] = _Found(*key, verdict["failure"])
+                cluster = clusters[name] = _Failures(*key, verdict["failure"])
             cluster.case_ids[case_id] = None
-    return found
+    return clusters
 
 
-def _size(found: Mapping[str, _Found], name: str) -> int:
-    return len(found[name].case_ids) if name in found else 0
+def _size(clusters: Mapping[str, _Failures], name: str) -> int:
+    return len(clusters[name].case_ids) if name in clusters else 0
 
 
-def _counts(found: Mapping[str, _Found]) -> dict[str, int]:
-    ranked = sorted(found, key=lambda name: (-_size(found, name), name))
-    counts = {name: _size(found, name) for name in ranked[:COUNTED]}
-    rest = sum(_size(found, name) for name in ranked[COUNTED:])
+def _counts(clusters: Mapping[str, _Failures]) -> dict[str, int]:
+    ranked = sorted(clusters, key=lambda name: (-_size(clusters, name), name))
+    counts = {name: _size(clusters, name) for name in ranked[:COUNTED]}
+    rest = sum(_size(clusters, name) for name in ranked[COUNTED:])
     return counts | ({REST: rest} if rest else {})
 
 
-def _cluster(name: str, before: _Found | None, now: _Found | None) -> Cluster:
-    shown = now or before
-    assert shown is not None
+def _cluster(name: str, before: _Failures | None, now: _Failures | None) -> Cluster:
+    either = now or before
+    assert either is not None
     was_there = before.case_ids if before else {}
     is_there = now.case_ids if now else {}
     ordered = sorted(is_there, key=lambda case_id: (case_id in was_there, case_id))
     return Cluster(
         cluster=name,
-        judge_id=shown.judge_id,
-        reason=cut(shown.reason, KIND_LIMIT),
+        judge_id=either.judge_id,
+        reason=cut(either.reason, KIND_LIMIT),
         baseline_count=len(was_there),
         candidate_count=len(is_there),
         delta=len(is_there) - len(was_there),
         case_ids=ordered[:CASES_PER_CLUSTER],
-        suggested_fix=hint(shown.judge_id, shown.failure),
+        suggested_fix=hint(either.judge_id, either.failure),
     )
 
 
@@ -151,9 +155,9 @@ _NOT_THE_AGENT = frozenset({"agent_error", "timeout", "missing_output", "judge_e
 
 
 def hint(judge_id: str, failure: str | None) -> str | None:
-    """What to try first, None when there is nothing better to say than the reason itself.
+    """Suggest what to try first; None where the reason of the verdict already says it.
 
-    Where it could not be judged at all, the kind of failure says more than the judge's name.
+    Where a case could not be judged, the kind of failure decides, not the judge.
     """
     if failure in _NOT_THE_AGENT:
         return _BY_FAILURE[failure]

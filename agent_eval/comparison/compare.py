@@ -1,4 +1,4 @@
-"""Compare a candidate run with a baseline run."""
+"""The comparison of a candidate run with a baseline run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from agent_eval.errors import NothingMeasured
 from agent_eval.text.numbers import differing, percent
 
 DETAIL_LIMIT = 200
-"""Cases of which a comparison says how the behaviour changed. Those whose result changed come first."""
+"""Maximum cases whose change of behaviour a comparison lists. Those whose result changed come first."""
 
 
 def compare(
@@ -49,36 +49,37 @@ def compare(
     traces: Traces | None = None,
     detail_limit: int = DETAIL_LIMIT,
 ) -> Comparison:
-    """Everything that changed from `baseline` to `candidate`.
+    """Compare two runs: list everything that changed from `baseline` to `candidate`.
 
     Args:
         baseline: The earlier run.
-        candidate: The run to be judged.
-        changed: What to do when the runs did not evaluate the same cases; see `Changed`. A different
-            dataset is compared with `include` only.
-        generated_at: ISO 8601 time that the comparison carries.
-        traces: Looks up both sides' cases with their traces; called only for cases whose result changed.
-        detail_limit: Cases listed in `behaviour_changes`; totals in `behaviour` count all of them.
+        candidate: The later run, on which the gate will decide.
+        changed: What to do about cases that differ between the runs (`Changed`). Runs of different datasets
+            are compared with `include` only.
+        generated_at: ISO 8601 time of the comparison.
+        traces: Function that returns a case with its trace in both runs; called only for cases whose result
+            changed.
+        detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold.
         InvalidInput: A stored result or summary contradicts the verdicts.
-        NothingMeasured: A run has no case, or nothing is shared with `include`.
+        NothingMeasured: A run has no case, or the runs share none with `include`.
 
-    With `exclude` there may be no case to compare; the gate's relative rules cannot hold then.
+    With `exclude` no case may remain to be compared; then the relative rules of the gate cannot hold.
     """
     _refuse_empty(baseline, candidate)
     before, now = case_outcomes(baseline), case_outcomes(candidate)
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
     compared, case_sets = select(compatibility, parts, before, changed)
-    both = _ComparedRuns(
+    runs = _ComparedRuns(
         baseline, candidate, {case_id: (before[case_id], now[case_id]) for case_id in compared}
     )
-    metrics, judges = case_metrics(both.pairs.values()), judge_metrics(both.pairs.values())
-    found = differences(baseline, candidate, compared)
-    clusters = both.clusters()
-    balance = both.balance()
+    metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
+    differing_cases = differences(baseline, candidate, compared)
+    clusters = runs.clusters()
+    balance = runs.balance()
     return Comparison(
         generated_at=generated_at,
         baseline_run_id=baseline.config.run_id,
@@ -90,17 +91,19 @@ def compare(
         cases=case_sets,
         metrics=metrics,
         judge_metrics=judges,
-        overview=both.overview(risk_level(balance)),
-        case_regressions=both.rows,
+        overview=runs.overview(risk_level(balance)),
+        case_regressions=runs.rows,
         regressions=regression_sentences(metrics, judges),
         top_regressed_judges=top_regressed_judges(judges),
-        new_hard_fail_case_ids=both.new_hard_fails,
-        resolved_hard_fail_case_ids=both.resolved_hard_fails,
+        new_hard_fail_case_ids=runs.new_hard_fails,
+        resolved_hard_fail_case_ids=runs.resolved_hard_fails,
         failure_clusters=clusters,
         triage=triage(clusters),
         release_impact=release_impact(balance),
-        behaviour=run_behaviour(baseline, candidate, compared, found, compatibility),
-        behaviour_changes=_behaviour_changes(baseline, candidate, found, both.rows, traces, detail_limit),
+        behaviour=run_behaviour(baseline, candidate, compared, differing_cases, compatibility),
+        behaviour_changes=_behaviour_changes(
+            baseline, candidate, differing_cases, runs.rows, traces, detail_limit
+        ),
         trials=compare_trials(compared, baseline.results, candidate.results),
     )
 
@@ -115,11 +118,11 @@ def _refuse_empty(baseline: RunView, candidate: RunView) -> None:
 
 
 class _ComparedRuns:
-    """The compared cases in both runs, and what follows from them.
+    """The compared cases of both runs, and the parts of a comparison that follow from them.
 
     Attributes:
-        pairs: Case id to its outcome in the baseline and in the candidate, sorted by id.
-        rows: The cases that changed.
+        pairs: Outcomes in the baseline and in the candidate by case id, sorted by id.
+        rows: Cases that changed.
     """
 
     def __init__(self, baseline: RunView, candidate: RunView, pairs: dict[str, Pair]) -> None:
@@ -131,7 +134,7 @@ class _ComparedRuns:
         ]
 
     def clusters(self) -> FailureClusters:
-        """Failures by judge and reason."""
+        """Cluster the failures by judge and reason."""
         return failure_clusters(
             [case_id for case_id, pair in self.pairs.items() if pair[0].failing],
             [case_id for case_id, pair in self.pairs.items() if pair[1].failing],
@@ -140,7 +143,7 @@ class _ComparedRuns:
         )
 
     def overview(self, risk: Risk) -> Overview:
-        """The comparison in numbers of cases."""
+        """Count the cases by how they changed."""
         return Overview(
             total_baseline_cases=len(self.baseline.results),
             total_candidate_cases=len(self.candidate.results),
@@ -153,7 +156,7 @@ class _ComparedRuns:
         )
 
     def balance(self) -> Balance:
-        """What risk and impact are rated by."""
+        """Count what `risk_level` and `release_impact` rate."""
         return Balance(
             compared=len(self.pairs),
             regressed=sum(row.regressed for row in self.rows),
@@ -165,39 +168,39 @@ class _ComparedRuns:
 def _behaviour_changes(
     baseline: RunView,
     candidate: RunView,
-    found: Differences,
+    differing_cases: Differences,
     rows: Sequence[CaseRegression],
     traces: Traces | None,
     detail_limit: int,
 ) -> list[BehaviourChange]:
-    in_full = {row.case_id for row in rows}
-    ordered = changed_cases(found, [row.case_id for row in rows])
+    with_traces = {row.case_id for row in rows}
+    ordered = changed_cases(differing_cases, [row.case_id for row in rows])
     return [
         behaviour_change(
             baseline.index[case_id],
             candidate.index[case_id],
-            traces(case_id) if traces is not None and case_id in in_full else None,
+            traces(case_id) if traces is not None and case_id in with_traces else None,
         )
         for case_id in ordered[:detail_limit]
     ]
 
 
 REASON_LIMIT = 1_000
-"""Characters of a judge's reason that enter a comparison; the pack keeps the whole."""
+"""Maximum characters of a judge's reason in a comparison; the pack has all of it."""
 
 
 def new_hard_fail(before: CaseOutcome, now: CaseOutcome) -> bool:
-    """Whether a case hard-fails now and did not before."""
+    """Tell whether a case hard-fails now and did not before."""
     return now.hard_failed and not before.hard_failed
 
 
 def is_regressed(before: CaseOutcome, now: CaseOutcome) -> bool:
-    """Whether a case passed before and does not now, or is a new hard fail."""
+    """Tell whether a case passed before and does not now, or is a new hard fail."""
     return (before.passed and not now.passed) or new_hard_fail(before, now)
 
 
 def is_improved(before: CaseOutcome, now: CaseOutcome) -> bool:
-    """The reverse of regressed, and not regressed."""
+    """Tell whether a case would be regressed in the other direction, and is not regressed."""
     return is_regressed(now, before) and not is_regressed(before, now)
 
 
@@ -206,15 +209,15 @@ def case_regressions(
     baseline: Mapping[str, CaseResultRow],
     candidate: Mapping[str, CaseResultRow],
 ) -> list[CaseRegression]:
-    """Every case whose result or whose judges' outcomes changed.
+    """List every case whose result or whose judges' outcomes changed.
 
-    Regressed cases first, those with a new hard fail before the others; then improved ones; then cases
-    that fail otherwise than before; each group by case id.
+    Regressed cases come first, those with a new hard fail before the others; then improved cases; then cases
+    that fail in another way than before. Each group is sorted by case id.
     """
     rows = [
         _row(case_id, pair, baseline[case_id], candidate[case_id])
         for case_id, pair in pairs.items()
-        # Patterns are shared, so most unchanged cases end at the first comparison.
+        # Outcomes are shared objects, so the identity check already skips most unchanged cases.
         if pair[0] is not pair[1] and pair[0] != pair[1]
     ]
     return sorted(rows, key=_order)
@@ -284,15 +287,15 @@ def _key(now: VerdictRow) -> str:
 
 
 Pair = tuple[CaseOutcome, CaseOutcome]
-"""A case in the baseline and in the candidate."""
+"""Outcomes of a case in the baseline and in the candidate."""
 
 TOP_JUDGES = 10
 
 
 def rate_metric(name: str, baseline: tuple[int, int], candidate: tuple[int, int]) -> Metric:
-    """A metric from counts `(how many, of how many)`.
+    """Build a metric from counts `(how many, of how many)`.
 
-    The delta is the exact difference of the two shares, rounded once. A share of nothing is null.
+    The delta is the exact difference of the two shares, rounded once. The share of no cases is null.
     """
     before = Fraction(*baseline) if baseline[1] else None
     now = Fraction(*candidate) if candidate[1] else None
@@ -305,7 +308,7 @@ def rate_metric(name: str, baseline: tuple[int, int], candidate: tuple[int, int]
 
 
 def case_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
-    """`pass_rate` and `hard_fail_rate` over pairs of cases; every case counts in the denominator."""
+    """Compute `pass_rate` and `hard_fail_rate` over pairs of cases; the denominator counts every case."""
     total = 0
     passed = [0, 0]
     hard = [0, 0]
@@ -322,7 +325,7 @@ def case_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
 
 
 def judge_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
-    """Each judge's share of passed verdicts among those that are not skipped, by judge id."""
+    """Compute each judge's share of passed verdicts among those that are not skipped, by judge id."""
     # Outcomes are shared between cases with the same verdicts, so counting them by identity is enough.
     counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
     by_identity: dict[int, CaseOutcome] = {}
@@ -347,13 +350,13 @@ def judge_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
 
 
 def top_regressed_judges(metrics: dict[str, Metric]) -> list[Metric]:
-    """Judges whose pass rate fell, the largest fall first."""
+    """List the judges whose pass rate fell, largest fall first."""
     fell = [metric for metric in metrics.values() if metric.delta is not None and metric.delta < 0]
     return sorted(fell, key=lambda metric: (metric.delta, metric.name))[:TOP_JUDGES]
 
 
 def regression_sentences(metrics: dict[str, Metric], judges: dict[str, Metric]) -> list[str]:
-    """One sentence for each rate that got worse."""
+    """Write a sentence for each rate that got worse."""
     sentences = []
     if _moved(metrics["pass_rate"]) < 0:
         sentences.append(f"pass rate decreased {_from_to(metrics['pass_rate'])}")
@@ -383,7 +386,7 @@ Level = Literal["low", "medium", "high", "critical"]
 CRITICAL_SCORE = 50.0
 HIGH_SCORE = 20.0
 HIGH_RISK_SHARE = 0.05
-"""From this share of fewer passed cases on, risk is high even without more hard fails."""
+"""Share of cases by which fewer pass from which the risk is high, even without more hard fails."""
 
 _RECOMMENDATIONS: dict[Level, str] = {
     "low": "Nothing got worse on the compared cases.",
@@ -395,7 +398,12 @@ _RECOMMENDATIONS: dict[Level, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Numbers of compared cases: regressed, fewer passed than before, more hard-failed than before."""
+    """Numbers of cases: compared, regressed, fewer passed than before, more hard-failed than before.
+
+    Example:
+        >>> risk_level(Balance(compared=100, regressed=2, fewer_passed=1, more_hard_failed=0))
+        'medium'
+    """
 
     compared: int
     regressed: int
@@ -404,9 +412,9 @@ class Balance:
 
 
 def risk_level(balance: Balance) -> Risk:
-    """High when more cases hard-fail or 5 % fewer pass, medium with any regression, else low.
+    """Rate the risk: high when more cases hard-fail or 5 % fewer pass, medium with any regression, else low.
 
-    Nothing compared is high: nothing is known.
+    Without compared cases the risk is high, because it is unknown.
     """
     if not balance.compared or balance.more_hard_failed > 0:
         return "high"
@@ -416,11 +424,11 @@ def risk_level(balance: Balance) -> Risk:
 
 
 def release_impact(balance: Balance) -> ReleaseImpact:
-    """Score from 0 to 100 for what was lost.
+    """Rate the losses with a score from 0 to 100.
 
-    250 points times the share of cases by which passes fell and hard fails rose (so 20 % fewer that all
-    hard-fail is 100), and 50 points times the share that regressed whatever else improved. More hard fails
-    than before are at least `high`, any regression is at least `medium`, however large the suite.
+    The score is 250 points times the share of cases by which passes fell and hard fails rose (20 % fewer that
+    all hard-fail score 100), plus 50 points times the share that regressed, whatever else improved. More hard
+    fails than before are at least `high`, any regression is at least `medium`, however large the suite.
     """
     if not balance.compared:
         return ReleaseImpact(

@@ -1,4 +1,4 @@
-"""Whether two runs evaluated the same thing, and which of their cases may be compared."""
+"""Compatibility of two runs: conditions for comparing them, and the cases that may be compared."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from agent_eval.text.numbers import verb
 
 Changed = Literal["refuse", "exclude", "include"]
-"""What to do about cases that are not the same on both sides.
+"""What to do about cases that differ between the runs.
 
 `refuse`: any difference stops the comparison. `exclude`: compare the cases whose definition is unchanged
 and list the others. `include`: compare every case id that both runs have.
 """
 
 EXAMPLES = 20
-"""How many case ids a check names; it always gives the number of all of them."""
+"""Maximum case ids that a check names; it counts all of them."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """How the cases of two runs relate, each sorted by id."""
+    """Case ids of two runs, sorted into those in both, those of them that changed, new and removed ones.
+
+    Example: `Partition(common=["cancel", "refund"], changed=["refund"], new=["return"], removed=[])`
+    """
 
     common: list[str]
     changed: list[str]
@@ -49,10 +52,11 @@ def partition(baseline: RunView, candidate: RunView) -> Partition:
 
 
 def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Changed) -> Compatibility:
-    """Every condition for comparing two runs.
+    """Check every condition for comparing two runs.
 
-    With `exclude` the case set and the definitions are not enforced: the cases that differ stay out; nor is
-    the case policy, which is said. Conditions on trials are there only where a case has several.
+    With `exclude`, differences in case set and definitions are not enforced, because those cases are left
+    out. Nor is the case policy, which is reported only. Conditions on trials are checked where a case has
+    several.
     """
     same_cases_needed = changed != "exclude"
     checks = [
@@ -64,27 +68,31 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
         *_trials(baseline, candidate, parts, enforced=same_cases_needed),
     ]
     return Compatibility(
-        passed=all(one.passed for one in checks if one.enforced),
+        passed=all(condition.passed for condition in checks if condition.enforced),
         checks=checks,
-        failures=[one for one in checks if not one.passed],
+        failures=[condition for condition in checks if not condition.passed],
     )
 
 
 def select(
     compatibility: Compatibility, parts: Partition, baseline: Mapping[str, CaseOutcome], changed: Changed
 ) -> tuple[list[str], CaseSets]:
-    """The ids to compare, sorted, and how the case sets relate.
+    """Select the ids to compare, sorted, and report the cases of either run that are not compared.
 
     Raises:
-        IncompatibleRuns: An enforced condition does not hold and `changed` is not `include`.
-        NothingMeasured: `include` was asked for and the runs share no case.
+        IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
+        NothingMeasured: `changed` is `include`, and the runs share no case.
     """
-    broken = [one for one in compatibility.failures if one.enforced]
+    broken = [condition for condition in compatibility.failures if condition.enforced]
     if broken and changed != "include":
         raise IncompatibleRuns(
-            "baseline and candidate cannot be compared: " + "; ".join(one.message for one in broken),
+            "baseline and candidate cannot be compared: "
+            + "; ".join(condition.message for condition in broken),
             remedy="Evaluate both on the same suite, alike; --allow-incompatible compares what they share.",
-            checks=[{"name": one.name, "message": one.message, **one.details} for one in broken],
+            checks=[
+                {"name": condition.name, "message": condition.message, **condition.details}
+                for condition in broken
+            ],
         )
     if changed == "include" and not parts.common:
         raise NothingMeasured(
@@ -147,13 +155,13 @@ def _definitions(parts: Partition, *, enforced: bool) -> CompatibilityCheck:
 def _judges(before: list[str], now: list[str]) -> CompatibilityCheck:
     added = sorted(set(now) - set(before))
     dropped = sorted(set(before) - set(now))
-    said = [f"{', '.join(dropped)} judged only the baseline"] * bool(dropped)
-    said += [f"{', '.join(added)} judged only the candidate"] * bool(added)
+    differences = [f"{', '.join(dropped)} judged only the baseline"] * bool(dropped)
+    differences += [f"{', '.join(added)} judged only the candidate"] * bool(added)
     return CompatibilityCheck(
         name="judges_match",
-        passed=not said,
+        passed=not differences,
         enforced=False,
-        message="; ".join(said) or "same judges",
+        message="; ".join(differences) or "same judges",
         details={"only_in_baseline": dropped, "only_in_candidate": added},
     )
 
@@ -174,9 +182,9 @@ def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Compati
 def _trials(
     baseline: RunView, candidate: RunView, parts: Partition, *, enforced: bool
 ) -> list[CompatibilityCheck]:
-    """What several trials add: when a case passes, and how many trials that takes."""
+    """Check what only cases with several trials have: the case policy and the number of trials."""
     runs = (baseline.results, candidate.results)
-    # Row by row: those of a large run are made when they are looked at; together they would fill the memory.
+    # Row by row: the rows of a large run are built on access, and together would fill the memory.
     if not any(has_trials(run[case_id]) for case_id in parts.common for run in runs):
         return []
     before, now = (case_policies(run[case_id] for case_id in parts.common) for run in runs)
@@ -185,7 +193,7 @@ def _trials(
 
 
 def _case_policy(before: list[str], now: list[str], enforced: bool) -> CompatibilityCheck:
-    # A run of single trials needs no policy, so it has none to differ.
+    # A run of single trials has no policy that could differ.
     same = not before or not now or before == now
     return CompatibilityCheck(
         name="case_policy_match",
@@ -200,7 +208,7 @@ def _case_policy(before: list[str], now: list[str], enforced: bool) -> Compatibi
 
 
 def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
-    differ = sum(one != other for one, other in numbers)
+    differ = sum(before != now for before, now in numbers)
     was, is_now = (_range([pair[side] for pair in numbers]) for side in (0, 1))
     return CompatibilityCheck(
         name="trial_count_match",

@@ -1,7 +1,7 @@
-"""What the verdicts of a run say, recomputed from the verdicts alone.
+"""Results of the cases of a run, recomputed from their verdicts; stored figures are checked, never trusted.
 
-Most cases of a run share their pattern of verdicts, so the pattern is worked out once: that is what
-makes comparing tens of thousands of cases cheap without trusting any figure that was stored.
+Most cases of a run share their pattern of verdicts, and each pattern is computed once. That makes it cheap to
+compare tens of thousands of cases.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ _pattern_of = itemgetter("judge_id", "outcome", "hard")
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """What a pattern of verdicts amounts to.
+    """Result of a case that follows from its pattern of verdicts.
 
     Attributes:
-        outcome: The case's outcome.
-        passed: Whether that is a pass.
-        hard_failed: Whether a hard judge failed it or could not judge it.
-        failing: Whether any judge did.
-        judges: Judge id to its outcome; to the worst one, where a judge has several verdicts.
+        outcome: Outcome of the case.
+        passed: Whether the outcome is a pass.
+        hard_failed: Whether a hard judge failed the case or could not judge it.
+        failing: Whether any judge failed the case or could not judge it.
+        judges: Outcome by judge id; the worst, where a judge has several verdicts.
+
+    Example:
+        >>> case_outcome((("policy", "failed", True), ("regex", "passed", True))).judges
+        {'policy': 'failed', 'regex': 'passed'}
     """
 
     outcome: str
@@ -52,7 +56,7 @@ class CaseOutcome:
 
 
 def case_outcomes(view: RunView) -> dict[str, CaseOutcome]:
-    """Work out every case of a run from its verdicts, by case id. Cases with equal verdicts share one object.
+    """Compute the outcome of every case of a run, by case id. Cases with equal verdicts share one object.
 
     Raises:
         InvalidInput: A stored case result or the stored summary contradicts the verdicts, or index and
@@ -84,7 +88,7 @@ def case_outcomes(view: RunView) -> dict[str, CaseOutcome]:
 
 
 def case_outcome(pattern: Pattern) -> CaseOutcome:
-    """Work out what one case's verdicts amount to.
+    """Compute the outcome of a case from its verdicts.
 
     Example:
         >>> case_outcome((("policy", "failed", True), ("regex", "passed", True))).hard_failed
@@ -159,14 +163,21 @@ def _contradiction(
 
 @dataclass(frozen=True)
 class RunView:
-    """One run.
+    """The parts of a run that a comparison reads.
 
     Args:
-        config: What was run.
-        summary: The aggregate; `compare` refuses one that its verdicts contradict.
+        config: Configuration of the run.
+        summary: Summary of the run; `compare` refuses one that the verdicts contradict.
         manifest_sha256: Digest of the sealed pack's manifest; None for a run that is not sealed.
-        index: Case id to the case's index row.
-        results: Case id to the case's verdicts; the same ids as `index`.
+        index: Rows of the index by case id.
+        results: Results by case id; the same ids as `index`.
+
+    Example:
+        >>> from agent_eval.contracts import Tally
+        >>> config = RunConfig(run_id="run-1", dataset_id="shop", started_at="2026-11-21T08:00Z", judges=[])
+        >>> summary = Tally().summary("run-1", "shop")
+        >>> RunView(config, summary, manifest_sha256=None, index={}, results={}).reference().run_id
+        'run-1'
     """
 
     config: RunConfig
@@ -175,10 +186,10 @@ class RunView:
     index: Mapping[str, CaseIndexRow]
     results: Mapping[str, CaseResultRow]
 
-    # Both may make a row for each look-up: go through them, do not collect them.
+    # Both mappings may build a row for each access: iterate over the rows, do not collect them.
 
     def reference(self) -> RunReference:
-        """How a comparison and a decision name this run."""
+        """Return the reference to this run that comparisons and decisions contain."""
         return RunReference(
             run_id=self.config.run_id,
             dataset_id=self.config.dataset_id,
@@ -192,10 +203,10 @@ class RunView:
 
 
 KIND_LIMIT = 300
-"""Characters of a reason that decide what kind of failure it is."""
+"""Number of characters of a reason that decide the kind of failure."""
 KEY_LENGTH = 16
 
-# Quoted parts, then words that hold a digit (numbers, ids, digests, dates), joined by id punctuation.
+# Quoted parts, then words with a digit (numbers, ids, digests, dates), joined by id punctuation.
 _PARTICULARS = re.compile(
     r"""(?<!\w)'[^'\n]*'(?!\w) | "[^"\n]*" | `[^`\n]*` | “[^”\n]*” | \b[\w.:/@-]*\d[\w.:/@-]*""",
     re.VERBOSE,
@@ -204,15 +215,15 @@ _SPACE = re.compile(r"\s+")
 
 
 def cut(text: str, limit: int) -> str:
-    """`text`, or its first `limit` characters with an ellipsis as the last of them."""
+    """Cut `text` to `limit` characters, with an ellipsis as the last where it is longer."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def normalise(reason: str) -> str:
-    """A reason without numbers, ids and quoted parts: equal for failures of the same kind."""
+    """Remove numbers, ids and quoted parts from a reason, so that failures of the same kind are equal."""
     return _SPACE.sub(" ", _PARTICULARS.sub("…", cut(reason, KIND_LIMIT))).strip()
 
 
 def regression_key(case_id: str, judge_id: str, failure: str | None, reason: str) -> str:
-    """Sixteen hexadecimal digits that name a regression: another kind of failure has another key."""
+    """Compute the key of a regression: 16 hexadecimal digits, different for another kind of failure."""
     return digest([case_id, judge_id, failure, normalise(reason)])[:KEY_LENGTH]

@@ -1,4 +1,4 @@
-"""How the trials of each compared case went in both runs, recounted from the verdicts."""
+"""Comparison of the trials of each case, counted from the verdicts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from agent_eval.contracts import CaseResultRow, Outcome, TrialChange, TrialCompa
 from agent_eval.contracts.verdict import TrialResultRow
 
 Counts = tuple[int, int, int]
-"""How many passed, how many failed or could not be judged, and out of how many."""
+"""Numbers of trials: passed, failed or not judged, and all."""
 
 _CASE = ""
-"""Stands for the results of the trials themselves among the judges; no judge has an empty name."""
+"""Key of the results of the trials themselves among the judges; no judge has an empty name."""
 POLICIES_NAMED = 5
 
 
 def has_trials(row: CaseResultRow) -> bool:
-    """Whether a case has several trials."""
+    """Tell whether a case has several trials."""
     return len(row.get("trials") or ()) > 1
 
 
 def trials_of(row: CaseResultRow) -> Sequence[CaseResultRow | TrialResultRow]:
-    """The results of all trials of a case; one that has a single trial is that trial."""
+    """List the results of all trials of a case; a case with a single trial is that trial."""
     return row.get("trials") or [row]
 
 
 def case_policies(rows: Iterable[CaseResultRow]) -> list[str]:
-    """The policies by which cases with several trials were decided, sorted."""
-    found = {row.get("case_policy") or "all" for row in rows if has_trials(row)}
-    return sorted(cut(text, 40) for text in found)[:POLICIES_NAMED]
+    """List the policies by which cases with several trials were decided, sorted."""
+    policies = {row.get("case_policy") or "all" for row in rows if has_trials(row)}
+    return sorted(cut(text, 40) for text in policies)[:POLICIES_NAMED]
 
 
 def compare_trials(
@@ -38,7 +38,7 @@ def compare_trials(
     baseline: Mapping[str, CaseResultRow],
     candidate: Mapping[str, CaseResultRow],
 ) -> TrialComparison | None:
-    """Both runs' trials of the compared cases; None where no case has several in either."""
+    """Compare the trials of the compared cases; None where no case has several in either run."""
     if not any(has_trials(run[case_id]) for case_id in compared for run in (baseline, candidate)):
         return None
     changes = [
@@ -74,13 +74,13 @@ def _count(counts: Counts) -> TrialCount:
 def _counts(row: CaseResultRow) -> dict[str, Counts]:
     counts: dict[str, Counts] = {}
     for trial in trials_of(row):
-        said = [(verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]]
-        for name, outcome in [(_CASE, trial["outcome"]), *said]:
+        judged_by = [(verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]]
+        for name, outcome in [(_CASE, trial["outcome"]), *judged_by]:
             passed, failed, judged = counts.get(name, (0, 0, 0))
             counts[name] = (
                 passed + (outcome == Outcome.PASSED.value),
                 failed + (outcome in FAILURES),
-                # A judge that skips says nothing; a trial with nothing to judge still did not pass.
+                # A judge that skips a trial does not count; a trial that no judge judged still did not pass.
                 judged + (name == _CASE or outcome != Outcome.SKIPPED.value),
             )
     return counts
