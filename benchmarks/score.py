@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,12 @@ class Bench:
         shutil.rmtree(place, ignore_errors=True)
         return [AGENT_EVAL, "run", "--suite", suite, "--out", place, "--run-id", out, *more]
 
+    def small(self) -> Path:
+        """A suite of ten cases, which takes hardly longer than starting."""
+        path = self.directory / "small.jsonl"
+        write_suite(path, 10)
+        return path
+
     def in_units(self, measure: Callable[[], Cost]) -> tuple[float, dict[str, Any]]:
         """Median of `measure().wall / unit().wall`, both taken in turn, and all values."""
         units, values = [], []
@@ -109,7 +116,32 @@ def shown(costs: list[Cost]) -> dict[str, Any]:
 
 def score_compact(bench: Bench) -> list[Figure]:
     units, details = bench.in_units(lambda: cost(bench.run(bench.suite, "compact")))
-    return [Figure("run, compact layout", units, "units", 1.5, details)]
+    return [Figure("run, compact layout", units, "units", 1.2, details)]
+
+
+def score_beside_work(bench: Bench) -> list[Figure]:
+    """The same while another process keeps a core busy."""
+    with busy_core():
+        units, details = bench.in_units(lambda: cost(bench.run(bench.suite, "compact")))
+    return [Figure("run, compact layout, one core busy", units, "units", 1.2, details)]
+
+
+def compare_beside_work(bench: Bench) -> list[Figure]:
+    """The three commands while another process keeps a core busy."""
+    with busy_core():
+        (figure,) = compare(bench)
+    return [replace(figure, name=f"{figure.name}, one core busy")]
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Keep one core busy with work of its own."""
+    other = subprocess.Popen([sys.executable, "-c", "while True: sum(range(10_000))"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
 
 
 def score_files(bench: Bench) -> list[Figure]:
@@ -181,7 +213,7 @@ def compare(bench: Bench) -> list[Figure]:
     units, details = bench.in_units(all_three)
     for name, part in zip(("compare", "gate", "report"), parts, strict=True):
         details[name] = shown(part)
-    return [Figure("compare + gate + report markdown", units, "units", 1.0, details)]
+    return [Figure("compare + gate + report markdown", units, "units", 0.8, details)]
 
 
 SEAL = """
@@ -226,25 +258,42 @@ def seal_and_verify(bench: Bench) -> list[Figure]:
 
 
 def start_up(bench: Bench) -> list[Figure]:
-    click = [sys.executable, "-c", "import click"]
-    commands: dict[str, tuple[list[str | Path], tuple[int, ...]]] = {
-        "agent-eval --help": ([AGENT_EVAL, "--help"], (0,)),
-        "a usage error": ([AGENT_EVAL, "run", "--no-such-option"], (2,)),
-    }
-    figures = []
-    for name, (command, expect) in commands.items():
-        pairs = [(cost(command, expect=expect), cost(click)) for _ in range(6 * bench.repeat)]
-        ours, bare = ([pair[side] for pair in pairs] for side in (0, 1))
-        times = statistics.median(one.wall for one in ours) / statistics.median(one.wall for one in bare)
-        details = {"measured": shown(ours), "import_click": shown(bare)}
-        figures.append(Figure(name, times, "times `import click`", 1.4, details))
-    return figures
+    """What starting costs beside importing what a command cannot do without, taken in turn."""
+    small = bench.small()
+    cost(bench.run(small, "small-baseline"))
+    packs = ["--baseline", bench.directory / "small-baseline", "--candidate", bench.directory / "small"]
+    delta = bench.directory / "small-delta.json"
+    commands: list[tuple[str, Callable[[], list[str | Path]], int, str, float]] = [
+        ("agent-eval --help", lambda: [AGENT_EVAL, "--help"], 0, "click", 1.4),
+        ("a usage error", lambda: [AGENT_EVAL, "run", "--no-such-option"], 2, "click", 1.4),
+        ("run, ten cases", lambda: bench.run(small, "small"), 0, LIBRARIES, 1.5),
+        ("compare, ten cases", lambda: [AGENT_EVAL, "compare", *packs, "--out", delta], 0, LIBRARIES, 1.5),
+    ]
+    return [start_of(*command, times=6 * bench.repeat) for command in commands]
+
+
+LIBRARIES = "pydantic, jsonschema, re2, orjson"
+"""Imported by every command that judges."""
+
+
+def start_of(
+    name: str, command: Callable[[], list[str | Path]], code: int, imported: str, limit: float, times: int
+) -> Figure:
+    """How many times `import <imported>` a command takes, both in a process of its own."""
+    bare = [sys.executable, "-c", f"import {imported}"]
+    pairs = [(cost(command(), expect=(code,)), cost(bare)) for _ in range(times)]
+    ours, imports = ([pair[side] for pair in pairs] for side in (0, 1))
+    value = statistics.median(one.wall for one in ours) / statistics.median(one.wall for one in imports)
+    details = {"measured": shown(ours), "imports": shown(imports)}
+    return Figure(name, value, f"times `import {imported}`", limit, details)
 
 
 PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "run": score_compact,
+    "run-busy": score_beside_work,
     "files": score_files,
     "compare": compare,
+    "compare-busy": compare_beside_work,
     "seal": seal_and_verify,
     "startup": start_up,
     "memory": memory,
@@ -296,6 +345,8 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where to work; a temporary directory otherwise")
     options = parser.parse_args()
     names = options.only.split(",")
+    # As where the package is installed: with its bytecode.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         bench = Bench(Path(directory), options.repeat)
         figures = []
