@@ -17,6 +17,9 @@ ACTIONLINT := .ci/actionlint
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml
 SHELL_FILES := .ci/run tests/container/prepare
 
+# Without bytecode, every process that a test starts would compile this package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))

@@ -20,13 +20,31 @@ settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("full" if FULL else "quick")
 
 
+MEMORY = Path("/dev/shm")
+ENOUGH_MEMORY = 4 << 30
+"""Bytes; all tests together need less than one GB at a time."""
+TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
+"""Where pytest makes the temporary directories of tests."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Record what is left out; take back SIGINT, which a shell makes its background jobs ignore."""
+    if TEMPORARY_ROOT not in os.environ and has_room_for_tests(MEMORY):
+        # Half of what the tests wait for is a disk that syncs; a killed process loses no more in memory.
+        os.environ[TEMPORARY_ROOT] = str(MEMORY)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     directory = os.environ.get(RECORDS)
     if directory and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(Path(directory)))
+
+
+def has_room_for_tests(directory: Path) -> bool:
+    """Whether files can be written there in plenty, and executed."""
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return False
+    state = os.statvfs(directory)
+    return state.f_bavail * state.f_frsize >= ENOUGH_MEMORY and not state.f_flag & os.ST_NOEXEC
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

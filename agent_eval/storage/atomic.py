@@ -35,6 +35,7 @@ _REMEDIES = {
     errno.EISDIR: "There is a directory where a file is needed: choose another path.",
     errno.ENAMETOOLONG: "Choose a shorter path.",
 }
+_STREAM_DIRECTORIES = (Path("/dev"), Path("/dev/fd"))
 _LONGEST_PREFIX = 100
 _MANY_PATHS = 400
 """Number of paths from which syncing the whole file system is quicker than syncing each of them."""
@@ -330,7 +331,9 @@ def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path
 
 def _is_stream(path: Path) -> bool:
     """Whether `path` passes bytes on, such as a pipe, so that replacing it would lose them."""
-    if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
+    # By the parent as well: /dev/stdout and /proc/self/fd/1 are links, also to regular files. Not all of /dev:
+    # /dev/shm holds files like any other directory.
+    if path.parent in _STREAM_DIRECTORIES or path.is_relative_to("/proc"):
         return True
     try:
         mode = path.lstat().st_mode

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,6 +96,18 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     with open(tmp_path / "captured", "wb") as captured:
         subprocess.run([sys.executable, "-c", code], stdout=captured, check=True)
     assert (tmp_path / "captured").read_bytes() == b"before\ndata\n"
+
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not os.access(MEMORY, os.W_OK), reason="there is no /dev/shm to write to")
+def test_a_file_in_shared_memory_is_replaced_like_any_other() -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
+        path = Path(directory, "registry.json")
+        write_file(path, b"longer than what comes")
+        write_file(path, b"new")
+        assert path.read_bytes() == b"new"
 
 
 def test_full_disk_keeps_the_previous_file(tmp_path: Path) -> None:
