@@ -12,7 +12,7 @@ import pytest
 from agent_eval.errors import ExitCode
 from tests.container.image import Image
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 MEGABYTE = 1_000_000
 LARGEST = 300 * MEGABYTE

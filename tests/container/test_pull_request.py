@@ -13,7 +13,7 @@ from tests.e2e.runner import PULL, Runner, orders
 from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 OWNER = 1001
 
