@@ -331,7 +331,7 @@ def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path
 
 def _is_stream(path: Path) -> bool:
     """Whether `path` passes bytes on, such as a pipe, so that replacing it would lose them."""
-    # By the parent as well: /dev/stdout and /proc/self/fd/1 are links, also to regular files. Not all of /dev:
+    # By the parent as well: /dev/stdout and /proc/self/fd/1 are links, even to files. But not all of /dev:
     # /dev/shm holds files like any other directory.
     if path.parent in _STREAM_DIRECTORIES or path.is_relative_to("/proc"):
         return True
