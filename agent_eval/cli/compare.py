@@ -118,10 +118,10 @@ def markdown(
     output_format: str,
 ) -> None:
     """Write a comparison, and the decision made on it, as markdown."""
-    from agent_eval.operations.compare import gather, write_report
+    from agent_eval.operations.compare import read_report_material, write_report
     from agent_eval.reports.markdown_file import render_markdown
 
-    material = gather(comparison, decision=decision, replay=replay)
+    material = read_report_material(comparison, decision=decision, replay=replay)
     text = render_markdown(material.comparison, material.decision, title=report_title, replay=material.replay)
     write_report(out, text)
     emit(output_format, {"markdown_report": str(out)}, lambda _colour: f"Wrote {out}")

@@ -1,1 +1,1 @@
-"""What a person asks for, one operation a file; the command line and CI jobs call these."""
+"""Operations that users ask for, one in each module. The command line and CI jobs call them."""

@@ -1,8 +1,8 @@
-"""The wall clock and run ids, both of which can be pinned so that the same inputs give the same bytes.
+"""The wall clock and run ids. Environment variables pin both, so that the same inputs give the same bytes.
 
 `AGENT_EVAL_CLOCK` (ISO 8601 with an offset) or else `SOURCE_DATE_EPOCH` (whole seconds since 1970, UTC;
-https://reproducible-builds.org/specs/source-date-epoch/) stops the clock; `AGENT_EVAL_RUN_ID` names runs
-that are not named on the command line.
+https://reproducible-builds.org/specs/source-date-epoch/) stops the clock; `AGENT_EVAL_RUN_ID` is the id of a
+run without one on the command line.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ RUN_ID_VARIABLE = "AGENT_EVAL_RUN_ID"
 
 
 def now(environ: Mapping[str, str]) -> datetime:
-    """The time to record, with its offset, in whole seconds.
+    """Return the time to record, with its offset, in whole seconds.
 
     Raises:
-        UsageError: A variable that pins the clock cannot be read.
+        UsageError: A variable that pins the clock is invalid.
     """
     pinned = _pinned(environ)
     return (pinned if pinned is not None else datetime.now(UTC)).replace(microsecond=0)
 
 
 def timestamp(environ: Mapping[str, str]) -> str:
-    """`now` as ISO 8601 with its offset, such as `2026-11-21T08:00:00+00:00`."""
+    """Return `now` as ISO 8601 with its offset, such as `2026-11-21T08:00:00+00:00`."""
     return now(environ).isoformat()
 
 
 def run_id(environ: Mapping[str, str]) -> str:
-    """A name for a run that was given none: pinned, or made of the time and six random digits.
+    """Make the id of a run without one: the pinned id, or one from the time and six random digits.
 
-    With a stopped clock the name is made of the time alone, and so is pinned too.
+    If the clock is pinned, the id is made from the time alone, so that it is pinned too.
     """
-    named = environ.get(RUN_ID_VARIABLE, "").strip()
-    if named:
-        return named
+    pinned_id = environ.get(RUN_ID_VARIABLE, "").strip()
+    if pinned_id:
+        return pinned_id
     name = f"run-{now(environ).astimezone(UTC):%Y%m%d-%H%M%S}"
     return name if _pinned(environ) is not None else f"{name}-{secrets.token_hex(3)}"
 
 
 def _pinned(environ: Mapping[str, str]) -> datetime | None:
-    stated = environ.get(CLOCK_VARIABLE, "").strip()
-    if stated:
+    text = environ.get(CLOCK_VARIABLE, "").strip()
+    if text:
         try:
-            moment = datetime.fromisoformat(stated)
+            moment = datetime.fromisoformat(text)
         except ValueError:
             moment = None
         if moment is None or moment.tzinfo is None:
             raise UsageError(
-                f"{CLOCK_VARIABLE} is not a time with an offset: {stated!r}",
+                f"{CLOCK_VARIABLE} is not a time with an offset: {text!r}",
                 remedy="Write it as 2026-11-21T08:00:00+00:00, or unset it.",
                 field=CLOCK_VARIABLE,
             )
@@ -78,12 +78,12 @@ def _pinned(environ: Mapping[str, str]) -> datetime | None:
 
 
 def clocks(environ: Mapping[str, str]) -> Clocks:
-    """The clocks that time what an agent does; where the clock is pinned, both stand still.
+    """Make the clocks of a run of an agent; a pinned clock makes both constant.
 
     Raises:
-        UsageError: A variable that pins the clock cannot be read.
+        UsageError: A variable that pins the clock is invalid.
     """
-    from agent_eval.agents.base import Clocks  # only where an agent is run
+    from agent_eval.agents.base import Clocks  # only runs of an agent need it
 
     pinned = _pinned(environ)
     if pinned is None:

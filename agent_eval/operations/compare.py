@@ -1,4 +1,4 @@
-"""`compare`: what changed from one pack to another."""
+"""`compare`: compare two packs, and write the comparison. Also read what a report shows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
 
-DEFAULT_PLACE = Path("compare") / "baseline_delta.json"
-"""Where a comparison is written within the candidate's pack."""
+DEFAULT_PATH_IN_PACK = Path("compare") / "baseline_delta.json"
+"""Path of a comparison within the candidate's pack."""
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """A comparison and the file it was written to."""
+    """A comparison and the file it was written to. Returned by `compare_packs`.
+
+    Example::
+
+        result = compare_packs("main", Path("runs/candidate"), environ=os.environ)
+        print(result.comparison.regressed_case_ids, "in", result.path)
+    """
 
     comparison: Comparison
     path: Path
@@ -44,21 +50,21 @@ def compare_packs(
 
     Args:
         baseline: Pack or archive to compare with, or the name of a registered one.
-        candidate: Pack or archive in question.
-        registry: Where a name is looked up.
-        allow_incompatible: Compare the cases that both have, even where datasets or definitions differ.
-        out: Where to write; `compare/baseline_delta.json` in the candidate's pack when None.
+        candidate: Pack or archive to decide on.
+        registry: Registry in which a name is looked up.
+        allow_incompatible: Whether to compare the common cases of runs whose datasets or definitions differ.
+        out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
         environ: The environment variables; they may pin the clock.
 
     Raises:
         InvalidInput: The baseline is neither a path nor a registered name.
-        InvalidPack: A pack does not verify, or another one lies where the registered one was.
+        InvalidPack: A pack does not verify, or the registered baseline was replaced by another pack.
         IncompatibleRuns: The runs did not evaluate the same thing; nothing has been written.
         UsageError: The candidate is an archive and `out` is None.
     """
-    found = resolve_baseline(RegistryStore(registry), str(baseline))
-    before, after = open_run(found.path), open_run(candidate)
-    found.check(before.manifest_sha256)
+    registered = resolve_baseline(RegistryStore(registry), str(baseline))
+    before, after = open_run(registered.path), open_run(candidate)
+    registered.check(before.manifest_sha256)
     comparison = compare(
         view(before),
         view(after),
@@ -66,32 +72,40 @@ def compare_packs(
         generated_at=clock.timestamp(environ),
         traces=lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)),
     )
-    path = out if out is not None else _default_place(candidate)
+    path = out if out is not None else _default_path(candidate)
     write_output(path, dumps(comparison.to_json(), indent=True))
     return CompareResult(comparison, path)
 
 
-def _default_place(candidate: Path) -> Path:
+def _default_path(candidate: Path) -> Path:
     if candidate.is_file():
         raise UsageError(
             f"{candidate} is an archive, into which nothing can be written",
-            remedy="Say with --out where the comparison goes.",
+            remedy="Name the file with --out.",
             file=str(candidate),
         )
-    return candidate / DEFAULT_PLACE
+    return candidate / DEFAULT_PATH_IN_PACK
 
 
 @dataclass(frozen=True)
 class ReportMaterial:
-    """What belongs together: a comparison, the decision made on it, a replay of its candidate."""
+    """A comparison, the decision made on it, and the replay of its candidate, for a report.
+
+    Example::
+
+        material = read_report_material(Path("delta.json"), decision=Path("gate_decision.json"))
+        print(material.decision.gate_status)
+    """
 
     comparison: Comparison
     decision: GateDecision | None
     replay: dict[str, Any] | None
 
 
-def gather(comparison: Path, *, decision: Path | None = None, replay: Path | None = None) -> ReportMaterial:
-    """Read what a report shows, and check that it belongs together.
+def read_report_material(
+    comparison: Path, *, decision: Path | None = None, replay: Path | None = None
+) -> ReportMaterial:
+    """Read the files that a report shows, and check that they belong together.
 
     Raises:
         InvalidInput: A file cannot be read, or the decision was made on another comparison.
@@ -106,10 +120,10 @@ def gather(comparison: Path, *, decision: Path | None = None, replay: Path | Non
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write a report; within a pack it is listed in the pack's derived manifest.
+    """Write a report. If the file is in a pack, add it to the pack's derived manifest.
 
     Raises:
-        StorageError: It cannot be written.
-        UsageError: The place is in the sealed part of a pack.
+        StorageError: The report cannot be written.
+        UsageError: The path is in the sealed part of a pack.
     """
     write_output(path, text.encode())

@@ -1,4 +1,4 @@
-"""What a run records of where it ran: interpreter, machine, judging packages, commit."""
+"""The environment that a run records: interpreter, machine, judging packages and commit. Also its secrets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referenci
 # Forty hexadecimal digits, or sixty-four in a repository that uses sha256.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_BYTES = 16 << 20
-_STATED_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
+_VERSION_LINE = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
 def pinned_environment() -> dict[str, Any]:
-    """The interpreter, the machine and the versions that judged, as plain JSON."""
+    """Return the interpreter, the machine and the versions of judging packages, as JSON values."""
     return {
         "agent_eval": __version__,
         "python": platform.python_version(),
@@ -38,18 +38,18 @@ def pinned_environment() -> dict[str, Any]:
 
 def _version(package: str) -> str | None:
     try:
-        described = metadata.distribution(package).read_text("METADATA") or ""
+        description = metadata.distribution(package).read_text("METADATA") or ""
     except metadata.PackageNotFoundError:
         return None
-    # `metadata.version` parses the description as well, a whole README: six times the work.
-    found = _STATED_VERSION.search(described)
-    return found[1] if found else metadata.version(package)
+    # `metadata.version` also parses the package's README, which takes six times as long.
+    version = _VERSION_LINE.search(description)
+    return version[1] if version else metadata.version(package)
 
 
 def git_commit(start: Path) -> str | None:
-    """Read which commit is checked out from `.git` at or above `start`.
+    """Read the checked-out commit from `.git` at or above `start`, without running git.
 
-    Git itself is not needed. Returns None where there is no repository, or one this cannot read.
+    Returns None if there is no repository, or if its files cannot be read.
     """
     try:
         directory = _git_directory(start.resolve())
@@ -60,12 +60,12 @@ def git_commit(start: Path) -> str | None:
 
 def _git_directory(start: Path) -> Path | None:
     for folder in (start, *start.parents):
-        found = folder / ".git"
-        if found.is_dir():
-            return found
-        if found.is_file():
-            # A worktree or submodule: a file that says where the directory is.
-            text = _read(found)
+        git = folder / ".git"
+        if git.is_dir():
+            return git
+        if git.is_file():
+            # A worktree or submodule: a file with the path of the directory.
+            text = _read(git)
             return folder / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
     return None
 
@@ -102,19 +102,19 @@ def _read(path: Path) -> str:
 
 
 def redactor_for(environ: Mapping[str, str], *more: str) -> Redactor:
-    """The redactor for everything that a command writes.
+    """Make the redactor for everything that a command writes.
 
     Args:
         environ: The environment variables.
-        more: Further secrets, such as a token that was given as a flag.
+        more: Further secrets, such as a token passed as a flag.
     """
     return Redactor.from_environment(environ, *more, vocabulary=_vocabulary())
 
 
 def _vocabulary() -> Iterator[str]:
-    """Words that stand in every pack and comment, so that no secret is lost with them.
+    """Yield the words of every pack and comment, which the redactor must not replace.
 
-    A password that is called like a field of ours would otherwise take the field with it.
+    A password that equals a field's name would otherwise remove the field.
     """
     yield from ("agent-eval", "trace_score", "message", "tool_call", "tool_result")
     yield from ("propose_execute_repair", "propose", "repair", "attempt_history", "selected_attempt")

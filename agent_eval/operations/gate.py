@@ -26,7 +26,12 @@ DECISION_NAME = "gate_decision.json"
 
 @dataclass(frozen=True)
 class WaiverSource:
-    """Where waivers are taken from: a registry, and the name of the baseline they were given for."""
+    """The registry that has waivers, and the name of the baseline that they belong to.
+
+    Example:
+        >>> WaiverSource(Path(".agent-eval/registry.json"), baseline_name="main").baseline_name
+        'main'
+    """
 
     registry: Path
     baseline_name: str
@@ -34,7 +39,13 @@ class WaiverSource:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A decision, the file it was written to, and the comparison it was made on."""
+    """A decision, the file it was written to, and the comparison it was made on. Returned by `decide_on`.
+
+    Example::
+
+        result = decide_on(Path("delta.json"), {"min_pass_rate": 0.95}, environ=os.environ)
+        sys.exit(result.exit_code)
+    """
 
     decision: GateDecision
     path: Path
@@ -42,7 +53,7 @@ class GateResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the process should say."""
+        """Exit code of the command."""
         if not self.decision.blocks:
             return ExitCode.OK
         return ExitCode.NO if self.decision.gate_status is GateStatus.FAILED else ExitCode.INCONCLUSIVE
@@ -63,13 +74,13 @@ def decide_on(
     More than six parameters: each is one source of rules or of facts, and most have a default.
 
     Args:
-        comparison: The file that `compare` wrote. Where it lies in a pack, the pack must verify and be
-            the comparison's candidate.
-        limits: Threshold name to value; None where the rule is not set.
+        comparison: The file that `compare` wrote. If it is in a pack, the pack must verify and be the
+            comparison's candidate.
+        limits: Thresholds by name; None for a rule that is not set.
         config: File with thresholds under the same names; `limits` override it.
-        policy: Decides beyond thresholds, which override its own; None where thresholds alone decide.
-        waived: Where accepted regressions stand; None applies none.
-        out: Where to write; `gate_decision.json` beside the comparison when None.
+        policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide.
+        waived: Source of waivers; None to apply no waivers.
+        out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
 
     Raises:
@@ -99,14 +110,14 @@ def decide_on(
 
 
 def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
-    # A registry that is not there has no waivers, which is not what somebody who asks for them means.
+    # A missing registry has no waivers, but a user who asks for waivers expects some: refuse.
     if not source.registry.exists():
         raise InvalidInput(
             f"there is no registry at {source.registry}, so no waiver can be applied",
             remedy="Name it with --registry-path, or leave --apply-waivers out.",
             file=str(source.registry),
         )
-    # Also those that are over: a case that counts again for that is told from one that never was waived.
+    # Includes expired ones, with which the decision reports why a case counts again.
     return list_waivers(RegistryStore(source.registry), at=now, baseline_name=source.baseline_name)
 
 
@@ -128,23 +139,23 @@ def _decide(
 
 
 def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:
-    """The six rules from a file and from flags, flags first.
+    """Read the thresholds from a file and from flags; flags override the file.
 
     Raises:
         InvalidInput: The file has an unknown name or a value out of range.
         UsageError: A flag is out of range.
     """
-    stated = _from_file(config) if config is not None else {}
+    thresholds = _from_file(config) if config is not None else {}
     return parse_thresholds(
-        {**stated, **{name: limit for name, limit in limits.items() if limit is not None}}
+        {**thresholds, **{name: limit for name, limit in limits.items() if limit is not None}}
     )
 
 
 def _from_file(config: Path) -> dict[str, Any]:
     from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
 
-    stated = read_settings(config)
-    for name, value in stated.items():
+    thresholds = read_settings(config)
+    for name, value in thresholds.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidInput(
                 f"{config}: {name} must be a number, not {value!r}",
@@ -153,7 +164,7 @@ def _from_file(config: Path) -> dict[str, Any]:
                 field=name,
             )
     try:
-        parse_thresholds(stated)
+        parse_thresholds(thresholds)
     except UsageError as error:
         raise InvalidInput(
             f"{config}: {error.message}",
@@ -161,28 +172,36 @@ def _from_file(config: Path) -> dict[str, Any]:
             file=str(config),
             field=error.details.get("field"),
         ) from None
-    return stated
+    return thresholds
 
 
 def read_policy(path: Path) -> GatePolicy:
-    """A policy from a JSON or YAML file.
+    """Read a policy from a JSON or YAML file.
 
     Raises:
-        InvalidInput: It cannot be read, has an unknown key, or a value is out of range; names the file.
+        InvalidInput: The file cannot be read, has an unknown key, or a value is out of range.
     """
     return parse_policy_file(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
 
 
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
-    """`read_policy` for bytes at hand; `source` names the file and, by its ending, the format."""
+    """Parse the bytes of a policy file.
+
+    Args:
+        data: Content of the file.
+        source: Name of the file, whose ending decides the format.
+
+    Raises:
+        InvalidInput: As `read_policy`.
+    """
     return parse_policy(parse_settings(data, source), source=source)
 
 
 def parse_settings(data: bytes, source: str) -> dict[str, Any]:
-    """An object from JSON, or from YAML where `source` ends in .yaml or .yml.
+    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml.
 
     Raises:
-        InvalidInput: It cannot be read, or it is not an object.
+        InvalidInput: The data cannot be parsed, or is not an object.
     """
     if source.lower().endswith((".yaml", ".yml")):
         from agent_eval.storage.yaml import parse_yaml
@@ -200,9 +219,9 @@ def parse_settings(data: bytes, source: str) -> dict[str, Any]:
 
 
 def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None:
-    """The policy that flags ask for; None where neither a file nor a preset is named.
+    """Read the policy that flags name; None if they name neither a file nor a preset.
 
-    A preset that is named takes the place of the file's; what the file states beside it stands.
+    The preset replaces that of the file; the file's other settings still apply.
 
     Raises:
         InvalidInput: As `read_policy`.

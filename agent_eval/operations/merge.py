@@ -1,4 +1,4 @@
-"""`merge`: the packs of a divided run as the one pack of a run that was not."""
+"""`merge`: join the packs of a run that was divided with `--shard` into one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.json import dumps
 from agent_eval.suites.select import decode_positions
 
-_NOBODY = 2**32 - 1
+_NO_PART = 2**32 - 1
 _MAY_DIFFER = ("run_id", "started_at", "execution_config")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the packs, which shard it is, and the positions of its cases in the whole suite."""
+    """The pack of one shard, with the positions of its cases in the whole suite."""
 
     pack: Pack
     shard: SuiteShard
@@ -35,29 +35,30 @@ class _Part:
 
 
 def merge_packs(
-    where: Sequence[Path], out: Path, *, layout: Layout = "auto", run_id: str | None = None
+    packs: Sequence[Path], out: Path, *, layout: Layout = "auto", run_id: str | None = None
 ) -> RunResult:
-    """Join packs that were made with `--shard`, each of another shard, into one.
+    """Join the packs of all shards of a run into one pack.
 
-    The result is byte for byte the pack of the same run without `--shard`: cases in suite order, the start
-    that of the shard that started first.
+    The result has the same bytes as the pack of the same run without `--shard`: cases are in suite order, and
+    its start is that of the shard that started first.
 
     Args:
-        where: The packs, in any order.
-        out: Where the new one shall stand. An evidence pack there is replaced.
+        packs: The packs of all shards, in any order.
+        out: Path of the new pack. An evidence pack that is already there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
-        run_id: Its name; where it is None and shards have different ones, that of the first shard.
+        run_id: Id of the new run; None for that of the first shard.
 
     Raises:
-        IncompatibleRuns: They are not shards of one run: other settings, a shard twice, a shard missing.
+        IncompatibleRuns: The packs are not the shards of one run: settings differ, or a shard is named twice
+            or missing.
         InvalidPack: A pack does not verify, or its run is not complete.
-        UsageError: There is something else at `out`.
-        StorageError: It cannot be written.
+        UsageError: Something that is not an evidence pack is at `out`.
+        StorageError: The pack cannot be written.
     """
-    if not where:
+    if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
-    parts = sorted((_part(open_run(path)) for path in where), key=lambda part: part.shard.number)
-    total = _check_alike(parts)
+    parts = sorted((_part(open_run(path)) for path in packs), key=lambda part: part.shard.number)
+    total = _check_same_run(parts)
     owners = _owners(parts, total)
     config = _config(parts, run_id)
     with new_directory(out, replace=may_be_replaced(out)) as root:
@@ -82,24 +83,24 @@ def _part(pack: Pack) -> _Part:
     try:
         positions = decode_positions(shard.positions, shard.total)
     except ValueError as error:
-        raise _wrong(pack, f"its shard cannot be read: {error}") from None
+        raise _invalid(pack, f"its shard cannot be read: {error}") from None
     if len(positions) != pack.manifest.case_count:
-        raise _wrong(pack, f"it has {pack.manifest.case_count} cases and says that it has {len(positions)}")
+        raise _invalid(pack, f"it has {pack.manifest.case_count} cases and says that it has {len(positions)}")
     return _Part(pack, shard, positions)
 
 
-def _wrong(pack: Pack, what: str) -> InvalidPack:
-    return InvalidPack(f"{pack.name}: {what}", remedy="Run the shard again.", file=pack.name)
+def _invalid(pack: Pack, problem: str) -> InvalidPack:
+    return InvalidPack(f"{pack.name}: {problem}", remedy="Run the shard again.", file=pack.name)
 
 
-def _check_alike(parts: Sequence[_Part]) -> int:
-    """Refuse parts of different runs. Returns how many cases the whole has."""
+def _check_same_run(parts: Sequence[_Part]) -> int:
+    """Refuse parts of different runs. Returns the number of cases of the whole run."""
     first = parts[0]
-    wanted = _settings(first)
+    expected = _settings(first)
     for part in parts[1:]:
-        found = _settings(part)
+        settings = _settings(part)
         differing = sorted(
-            name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
+            name for name in expected.keys() | settings.keys() if expected.get(name) != settings.get(name)
         )
         if differing:
             raise IncompatibleRuns(
@@ -113,7 +114,7 @@ def _check_alike(parts: Sequence[_Part]) -> int:
 
 
 def _settings(part: _Part) -> dict[str, Any]:
-    """What all shards of a run have in common."""
+    """Collect the settings that all shards of a run must share."""
     config = part.pack.config
     shared = {name: value for name, value in config.to_json().items() if name not in _MAY_DIFFER}
     execution = config.execution_config.of_whole_suite().to_json()
@@ -126,11 +127,11 @@ def _settings(part: _Part) -> dict[str, Any]:
 
 
 def _owners(parts: Sequence[_Part], total: int) -> array[int]:
-    """Which part has the case at each position."""
-    owners = array("L", [_NOBODY]) * total
+    """Map each position of the suite to the index of the part that has its case."""
+    owners = array("L", [_NO_PART]) * total
     for owner, part in enumerate(parts):
         for position in part.positions:
-            if owners[position] != _NOBODY:
+            if owners[position] != _NO_PART:
                 other = parts[owners[position]].pack
                 raise IncompatibleRuns(
                     f"{other.name} and {part.pack.name} overlap: both have the case at position {position}",
@@ -138,7 +139,7 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
                     file=part.pack.name,
                 )
             owners[position] = owner
-    missing = owners.count(_NOBODY)
+    missing = owners.count(_NO_PART)
     if missing:
         numbers = ", ".join(str(part.shard.number) for part in parts)
         raise IncompatibleRuns(
@@ -149,7 +150,7 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
 
 
 def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
-    """The configuration of the whole."""
+    """Make the configuration of the whole run."""
     first = parts[0].pack.config
     redacted = sum(part.pack.config.execution_config.redacted_cases or 0 for part in parts)
     execution = first.execution_config.of_whole_suite(redacted_cases=redacted)

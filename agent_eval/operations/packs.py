@@ -1,4 +1,4 @@
-"""Opening what a person names as a run: an evidence pack, or an archive that holds one."""
+"""Open the evidence pack or archive that a user names as a run, and read comparisons and decisions."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, parse
 
 
-def open_run(where: Path) -> Pack:
+def open_run(path: Path) -> Pack:
     """Open and verify a pack.
 
     Args:
-        where: The pack's directory, or a zip archive with exactly one pack in it.
+        path: The pack's directory, or a zip archive of exactly one pack.
 
     Raises:
-        InvalidInput: There is nothing, or the archive holds several packs.
-        InvalidPack: It does not verify.
+        InvalidInput: There is no pack, or the archive has several packs.
+        InvalidPack: The pack does not verify.
     """
-    if not where.is_file():
-        return open_pack(where)
-    from agent_eval.evidence.archive import open_bundle  # archives are the exception
+    if not path.is_file():
+        return open_pack(path)
+    from agent_eval.evidence.archive import open_bundle  # few runs are archives
 
-    packs = open_bundle(where)
+    packs = open_bundle(path)
     if len(packs) != 1:
         raise InvalidInput(
-            f"{where} holds {len(packs)} evidence packs: {', '.join(sorted(packs))[:200]}",
+            f"{path} holds {len(packs)} evidence packs: {', '.join(sorted(packs))[:200]}",
             remedy="Unpack it and name the directory of one of them.",
-            file=str(where),
+            file=str(path),
         )
     return next(iter(packs.values()))
 
 
 def view(pack: Pack) -> RunView:
-    """What comparison reads of a pack.
+    """Make the view of a pack that `comparison.compare` takes.
 
     Raises:
-        InvalidPack: Its run is not complete.
+        InvalidPack: The run of the pack is not complete.
     """
     refuse_incomplete(pack.name, pack.manifest)
     return RunView(
@@ -62,9 +62,18 @@ def view(pack: Pack) -> RunView:
 
 @dataclass(frozen=True)
 class PackFacts:
-    """What a verified pack is.
+    """A verified pack and its path, for `pack verify` and `pack convert`.
 
-    `left_behind` are files that were written into the pack it was made from after that was sealed.
+    Attributes:
+        path: The pack's directory or archive.
+        pack: The pack.
+        left_behind: Files that were written into the source of a conversion after its run, and that the
+            converted pack therefore does not have.
+
+    Example::
+
+        facts = pack_facts(Path("runs/candidate"))
+        print(facts.to_json()["cases"])
     """
 
     path: Path
@@ -72,7 +81,7 @@ class PackFacts:
     left_behind: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return what the command prints, as JSON values."""
         manifest, derived = self.pack.manifest, self.pack.derived
         return {
             "pack": str(self.path),
@@ -88,28 +97,30 @@ class PackFacts:
         }
 
 
-def pack_facts(where: Path) -> PackFacts:
-    """Open a pack, or an archive of one, which verifies all of it.
+def pack_facts(path: Path) -> PackFacts:
+    """Open and verify a pack, or an archive of one.
 
     Raises:
         InvalidInput: There is no pack.
-        InvalidPack: It does not verify.
+        InvalidPack: The pack does not verify.
     """
-    return PackFacts(where, open_run(where))
+    return PackFacts(path, open_run(path))
 
 
-def convert_pack(where: Path, out: Path, *, layout: Literal["files", "compact"]) -> PackFacts:
-    """Write a pack anew in a layout. Nothing of the run is lost; what was derived later stays behind, as
-    `PackFacts.left_behind` says.
+def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) -> PackFacts:
+    """Write a copy of a pack in another layout.
+
+    The copy has all of the run. It does not have files that were derived later; `PackFacts.left_behind` lists
+    them.
 
     Raises:
         InvalidPack: The source does not verify.
-        UsageError: `out` is a directory that is not a pack, or a pack into which something was written later.
-        StorageError: It cannot be written.
+        UsageError: `out` is a directory that is not a pack, or a pack with derived files.
+        StorageError: The copy cannot be written.
     """
-    pack = open_run(where)
-    made = (expand if layout == "files" else compact)(pack, out)
-    return PackFacts(out, open_run(out), tuple(made.left_behind))
+    pack = open_run(path)
+    conversion = (expand if layout == "files" else compact)(pack, out)
+    return PackFacts(out, open_run(out), tuple(conversion.left_behind))
 
 
 AnyContract = TypeVar("AnyContract", bound=Contract)
@@ -117,17 +128,23 @@ AnyContract = TypeVar("AnyContract", bound=Contract)
 
 @dataclass(frozen=True)
 class ReadComparison:
-    """A comparison and the digest of the bytes it was read from."""
+    """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`.
+
+    Example::
+
+        read = read_comparison(Path("compare/baseline_delta.json"))
+        decision = decide(read.comparison, rules, generated_at=now, comparison_sha256=read.sha256)
+    """
 
     comparison: Comparison
     sha256: str
 
 
 def read_comparison(path: Path) -> ReadComparison:
-    """A comparison; where it lies in a pack, the pack is verified and must be its candidate.
+    """Read a comparison. If it is in a pack, the pack must verify and be the comparison's candidate.
 
     Raises:
-        InvalidInput: It cannot be read, or it is not a comparison.
+        InvalidInput: The file cannot be read, or is not a comparison.
         InvalidPack: The pack does not verify, is not complete, or is not the candidate that was compared.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
@@ -135,12 +152,12 @@ def read_comparison(path: Path) -> ReadComparison:
     sha256 = sha256_bytes(data)
     pack = _pack_around(path)
     if pack is not None:
-        # What the pack says was checked when it was compared; that comparison names its manifest.
+        # `compare` checked the content of the pack; the comparison names the digest of its manifest.
         seal = verify_pack(pack)
         refuse_incomplete(str(pack), seal.manifest)
         if seal.manifest_sha256 != comparison.candidate.manifest_sha256:
             raise InvalidPack(
-                f"{path} compares another run than the one in whose pack it lies",
+                f"{path} compares another run than the one whose pack has it",
                 remedy=f"Run `agent-eval compare` again with --candidate {pack}.",
                 file=str(path),
             )
@@ -152,7 +169,7 @@ def read_comparison(path: Path) -> ReadComparison:
 
 
 def _pack_around(path: Path) -> Path | None:
-    """The pack in which a file lies; also what must have been one before its manifest was lost."""
+    """Find the pack that contains a file, even if the pack has lost its manifest."""
     pack = enclosing_pack(path)
     if pack is not None or path.parent.name != layout.COMPARE:
         return pack
@@ -162,10 +179,10 @@ def _pack_around(path: Path) -> Path | None:
 
 
 def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
-    """A decision, which must have been made on this very comparison.
+    """Read a decision that was made on this comparison.
 
     Raises:
-        InvalidInput: It cannot be read, is not a decision, or belongs to another comparison.
+        InvalidInput: The file cannot be read, is not a decision, or belongs to another comparison.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
     decision = _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
@@ -179,10 +196,10 @@ def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object whose fields only a report shows.
+    """Read a JSON object of any fields, for a report.
 
     Raises:
-        InvalidInput: It cannot be read, or it is not an object.
+        InvalidInput: The file cannot be read, or is not an object.
     """
     value = parse(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), source=str(path))
     if not isinstance(value, dict):

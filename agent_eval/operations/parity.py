@@ -1,4 +1,4 @@
-"""Whether two runs of the same agent did and got the same. Times, ids and reasons in words may differ."""
+"""Compare two runs of the same agent. Times, ids and the wording of reasons may differ."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from agent_eval.contracts import CaseResultRow, TrialResult, canonical_json
 from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 
 EVENT_FIELDS = ("idx", "actor", "type", "tool", "input", "output", "error")
-"""What must be the same of an event. `ts`, `latency_ms`, call ids and attributes never are."""
+"""Fields of an event that must be equal. `ts`, `latency_ms`, call ids and attributes may differ."""
 
 RESULT_FIELDS = tuple(name for name in TrialResult.model_fields if name not in ("verdicts", "score"))
-"""What must be the same of a case's result: all but the verdicts, which are compared judge by judge, and the
-score, which follows from them and from the weights that judges are given now."""
+"""Fields of a case's result that must be equal: all but the verdicts, which are compared judge by judge, and
+the score, which follows from them and from today's weights of the judges."""
 
-_SHOWN = 200
+_MOST_CHARACTERS = 200
 
 
 def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:
-    """How the verdicts on a case differ; None where they do not.
+    """Describe how the verdicts on a case differ; None if they do not.
 
-    Compared are the outcome and the kind of failure of every judge in every trial, and every field of the
-    case's result (`RESULT_FIELDS`) that both packs have.
+    Compares the outcome and the kind of failure of every judge in every trial, and every field of the case's
+    result (`RESULT_FIELDS`) that both packs have.
     """
     judges = [
         ReplayedVerdict(trial=trial, judge_id=judge_id, saved=before, replayed=after)
@@ -44,18 +44,18 @@ def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch
 
 
 def _differs(name: str, saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> bool:
-    # A version before the field was there did not write it.
+    # A pack of an older version may not have the field.
     return name in saved and name in replayed and saved[name] != replayed[name]
 
 
 def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:
-    """How two trajectories of a case differ; None where they do not.
+    """Describe how two trajectories of a case differ; None if they do not.
 
-    Compared are every trial's events (`EVENT_FIELDS`), which attempt was selected, and what the agent
-    answered in each attempt.
+    Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
+    attempt.
 
     Args:
-        saved: The case as it stands in a pack, as JSON.
+        saved: The case in a pack, as JSON values.
         replayed: The same case of another run.
     """
     before, after = _recordings(saved), _recordings(replayed)
@@ -71,7 +71,7 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
 
 
 def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
-    """Everything that differs between two pinned environments."""
+    """Yield every difference between two pinned environments."""
     if isinstance(saved, dict) and isinstance(current, dict):
         for name in sorted(saved.keys() | current.keys()):
             inner = f"{place}.{name}" if place else name
@@ -85,14 +85,14 @@ def _trials(row: CaseResultRow) -> Sequence[Mapping[str, Any]]:
 
 
 def _judges(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    before, after = _said(first), _said(second)
+    before, after = _outcomes(first), _outcomes(second)
     for judge_id in dict.fromkeys([*before, *after]):
         if before.get(judge_id) != after.get(judge_id):
             yield judge_id, before.get(judge_id, "absent"), after.get(judge_id, "absent")
 
 
-def _said(trial: Mapping[str, Any]) -> dict[str, str]:
-    """By judge: its outcome, with the kind of failure."""
+def _outcomes(trial: Mapping[str, Any]) -> dict[str, str]:
+    """Map each judge to its outcome, with the kind of failure."""
     return {
         verdict["judge_id"]: verdict["outcome"] + (f" ({verdict['failure']})" if verdict["failure"] else "")
         for verdict in trial["verdicts"]
@@ -100,25 +100,25 @@ def _said(trial: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _recordings(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The trials of a case: each has `trace` and `metadata`."""
+    """List the trials of a case; each has `trace` and `metadata`."""
     return [case, *(case.get("trials") or [])]
 
 
 def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     before, after = _events(first), _events(second)
-    for number, (one, other) in enumerate(zip(before, after, strict=False)):
+    for number, (event, other) in enumerate(zip(before, after, strict=False)):
         for name in EVENT_FIELDS:
-            if canonical_json(one.get(name)) != canonical_json(other.get(name)):
-                return f"event {number}: {name} was {_short(one.get(name))}, now {_short(other.get(name))}"
+            if canonical_json(event.get(name)) != canonical_json(other.get(name)):
+                return f"event {number}: {name} was {_short(event.get(name))}, now {_short(other.get(name))}"
     if len(before) != len(after):
         return f"had {len(before)} events, now {len(after)}"
     if _selected(first) != _selected(second):
         return f"attempt {_selected(first)} was selected, now {_selected(second)}"
-    answers, again = _answers(first), _answers(second)
-    for number, (answer, answer_again) in enumerate(zip(answers, again, strict=False)):
-        if answer != answer_again:
-            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_again)}"
-    return f"took {len(answers)} attempts, now {len(again)}" if len(answers) != len(again) else ""
+    answers, answers_now = _answers(first), _answers(second)
+    for number, (answer, answer_now) in enumerate(zip(answers, answers_now, strict=False)):
+        if answer != answer_now:
+            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
+    return f"took {len(answers)} attempts, now {len(answers_now)}" if len(answers) != len(answers_now) else ""
 
 
 def _trace_mismatch(
@@ -156,4 +156,4 @@ def _answers(recording: Mapping[str, Any]) -> list[Any]:
 
 def _short(value: Any) -> str:
     text = canonical_json(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

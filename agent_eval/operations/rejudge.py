@@ -1,4 +1,4 @@
-"""`rejudge`: judge the trajectories of a pack anew, without running the agent, into a pack that names it."""
+"""`rejudge`: judge the trajectories of a pack again, without running the agent, and write a new pack."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
@@ -18,7 +20,7 @@ from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, stated_policy
+from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
 from agent_eval.storage.json import dumps
 from agent_eval.suites.document import Document, Place, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
@@ -26,9 +28,23 @@ from agent_eval.suites.reader import SuiteSource
 
 @dataclass(frozen=True, kw_only=True)
 class RejudgeRequest:
-    """What to judge anew, and how. Judges and their configuration never come from the pack.
+    """Request for `rejudge`.
 
-    Of `identity` only the name of the new run counts: what the pack says of its agent stays.
+    Attributes:
+        pack: The pack to judge again.
+        output: Path and layout of the new pack.
+        judging: The judges and their configuration, which never come from the pack.
+        identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
+
+    Example:
+        >>> from agent_eval.config.spec import Judging, Output
+        >>> request = RejudgeRequest(
+        ...     pack=Path("runs/old"),
+        ...     output=Output(pack=Path("runs/rejudged")),
+        ...     judging=Judging(judges=("policy", "final_output")),
+        ... )
+        >>> request.identity.run_id is None
+        True
     """
 
     pack: Path
@@ -38,15 +54,20 @@ class RejudgeRequest:
 
 
 class PackDocument(Document):
-    """The trajectories of a pack, as a suite.
+    """A suite whose cases are the trajectories of a pack.
 
     Args:
-        where: Of the pack.
+        path: Path of the pack.
         pack: The pack, verified.
+
+    Example::
+
+        document = PackDocument(path, open_run(path))
+        suite = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     """
 
-    def __init__(self, where: Path, pack: Pack) -> None:
-        self.path = where
+    def __init__(self, path: Path, pack: Pack) -> None:
+        self.path = path
         self.digest = pack.config.suite_digest or pack.manifest_sha256
         self.raw_header = {"dataset_id": pack.config.dataset_id, "metadata": pack.config.dataset_metadata}
         self.header_line = None
@@ -58,12 +79,8 @@ class PackDocument(Document):
             for index, first in enumerate(range(0, len(self._ids), SHARD_CASES))
         ]
 
+    @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
-        """The trajectories of a shard, each verified again.
-
-        Raises:
-            InvalidPack: A file changed since the pack was opened.
-        """
         if self._pack is None:
             self._pack = open_run(self.path)
         for position in range(shard.first, shard.first + shard.count):
@@ -77,33 +94,33 @@ class PackDocument(Document):
 
 
 def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult:
-    """Judge every trajectory of a pack with other judges, and seal the result as a run of its own.
+    """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
-        request: What to judge.
-        environ: The environment variables; they may pin clock and run id. Values of those that look secret
-            are not written.
+        request: The pack, the judges and the output.
+        environ: The environment variables; they may pin clock and run id. Values of those whose names look
+            secret are not written.
 
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
-        InvalidInput: A judge or its configuration is wrong; nothing has been written.
-        UsageError: `out` is the pack itself, or a directory that is not a pack of ours; or no judge is named.
+        InvalidInput: A judge or its configuration is invalid; nothing has been written.
+        UsageError: No judge is named; or `out` is the pack itself, or something that is not an evidence pack.
         StorageError: The new pack could not be written.
     """
     if not request.judging.judges:
         raise UsageError(
             "no judge is named",
-            remedy="Name at least one with --judge: what a pack says of its judges is not obeyed.",
+            remedy="Name at least one with --judge; the judges that the pack names are not used.",
             field="judges",
         )
     if os.path.realpath(request.output.pack) == os.path.realpath(request.pack):
         raise UsageError(
-            f"{request.output.pack} is the pack that is judged anew",
-            remedy="Give --out another place: the pack stays as it is.",
+            f"{request.output.pack} is the pack to judge again",
+            remedy="Give --out another path; the pack stays as it is.",
             file=str(request.output.pack),
         )
     pack = open_run(request.pack)
-    # The new pack would say that it holds every case.
+    # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
     output, judging = request.output, request.judging
     plan = judge_plan(judging, judging.judges)
@@ -124,7 +141,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
 
 
 def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mapping[str, str]) -> RunConfig:
-    """What the new pack says: of the agent what the old one said, of the judging what is done now."""
+    """Make the new pack's configuration: the agent is that of the old pack, the judging is the request's."""
     origin = RejudgedFrom(run_id=pack.config.run_id, manifest_sha256=pack.manifest_sha256)
     return pack.config.model_copy(
         update={
@@ -133,7 +150,7 @@ def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mappi
             "judges": list(plan.names),
             "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
             "execution_config": pack.config.execution_config.rejudged(
-                origin, stated_policy(plan.case_policy)
+                origin, recorded_policy(plan.case_policy)
             ),
             "pinned_env": pinned_environment(),
         }

@@ -1,7 +1,7 @@
-"""`replay-exec`: run the agent of a pack again, and see whether it does the same and is judged the same.
+"""`replay-exec`: run the agent of a pack again, and compare its traces and verdicts with the pack's.
 
-What a pack says is never run only because the pack says it: a program, a module or an address comes from the
-command line, or from a pack that was made here, or from one whose digest somebody has named.
+A program, module or address that a pack names is never run on the pack's word alone. The user names the agent
+on the command line, or the pack was made on this machine, or the user names the digest of a pack to trust.
 """
 
 from __future__ import annotations
@@ -50,17 +50,22 @@ COMMAND_LINE, MADE_HERE, NAMED_DIGEST, NOTHING_RUN = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayExecRequest:
-    """What to run again.
+    """Request for `replay_exec`.
 
     Attributes:
         pack: The pack, or an archive of one.
-        out: Where the report is written; None for its place in the pack.
-        agent: What is said of the agent. Where it names none, it is the one that the pack names, where that
-            is trusted. Of how it is run, only `tools`, `replay` and `parallel` count: the rest is as it was.
+        out: File of the report; None for its default path in the pack.
+        agent: The agent to run; if it names none, the agent that a trusted pack names is run. Of its other
+            settings, only `tools`, `replay` and `parallel` count; the rest is the pack's.
         trusted_digest: sha256 of the manifest of a pack whose agent may be run.
-        judging: Judges instead of those that the pack names, with their configuration.
-        cases: Only these; all when empty.
-        ignore_environment: Whether differences of the environment are reported and do not count.
+        judging: Judges in place of the pack's, with their configuration.
+        cases: Ids of the cases to run; all if empty.
+        ignore_environment: Whether differences of the environment are only reported.
+
+    Example:
+        >>> request = ReplayExecRequest(pack=Path("runs/main"), agent=AgentSpec(command="python agent.py"))
+        >>> request.agent.names_one
+        True
     """
 
     pack: Path
@@ -74,14 +79,20 @@ class ReplayExecRequest:
 
 @dataclass(frozen=True)
 class ReplayExecResult:
-    """A report, and the file it was written to, if any."""
+    """A report, and the file it was written to; None if it was not written.
+
+    Example::
+
+        result = replay_exec(ReplayExecRequest(pack=Path("runs/main")), environ=os.environ)
+        sys.exit(result.exit_code)
+    """
 
     report: ReplayExecReport
     path: Path | None
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the process should say."""
+        """Exit code of the command."""
         return ExitCode.OK if self.report.execution_replay_passed else ExitCode.NO
 
 
@@ -91,17 +102,17 @@ def replay_exec(
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> ReplayExecResult:
-    """Run the agent on the cases of a pack and compare.
+    """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Args:
-        request: What to run.
-        environ: The environment variables; says where packs that were made here are known.
+        request: The pack, and how to run its agent.
+        environ: The environment variables; they locate the list of packs that were made on this machine.
         on_progress: Called several times a second.
 
     Raises:
         InvalidPack: The pack does not verify.
-        InvalidInput: It is not of a run of an agent, or its judges may not be used.
-        UsageError: Nothing says that its agent may be run.
+        InvalidInput: The pack is not of a run of an agent, or its judges may not be used.
+        UsageError: The pack's agent is not trusted, and the request names none.
         NotEvaluable: The agent cannot be run, or is never reached.
         StorageError: The report cannot be written.
     """
@@ -115,7 +126,7 @@ def replay_exec(
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         judge_config = Path(directory) / "judges.json"
         write_file(judge_config, dumps(configs))
-        again = RunSpec(
+        spec = RunSpec(
             suite=request.pack,
             output=Output(pack=Path(directory) / "pack", layout="compact"),
             cases=request.cases,
@@ -126,7 +137,7 @@ def replay_exec(
             limits=Limits(attempt=execution.attempt_limits, trial=execution.case_limits),
             identity=Identity(run_id=pack.config.run_id, seed=pack.config.seed),
         )
-        done = run_agent(again, environ=environ, source=source, options=options, on_progress=on_progress)
+        done = run_agent(spec, environ=environ, source=source, options=options, on_progress=on_progress)
         replayed = open_pack(done.pack)
         refuse_unreachable(replayed, request.pack)
         report = _compared(request, pack, replayed, environ)
@@ -138,7 +149,7 @@ def replay_exec(
 
 
 def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDescription]:
-    """What the pack says of its run, and of its agent."""
+    """Read the execution config and the agent's description from a pack."""
     if pack.config.execution_mode != LOOP_MODE:
         raise InvalidInput(
             f"{run} holds recorded traces: no agent was run, so none can be run again",
@@ -159,10 +170,10 @@ def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDe
 def _trust(
     request: ReplayExecRequest, pack: Pack, described: AgentDescription, environ: Mapping[str, str]
 ) -> str:
-    """Why the agent may be run.
+    """Return the reason why the agent may be run.
 
     Raises:
-        UsageError: There is no reason to.
+        UsageError: There is none.
     """
     digest = pack.manifest_sha256
     if request.trusted_digest is not None:
@@ -181,8 +192,8 @@ def _trust(
     if described.kind == "recorded":
         return NOTHING_RUN
     raise UsageError(
-        f"{request.pack} was not made here, so what it names as its agent is not run",
-        remedy="Name the agent with --agent-command or --agent; or, where you know whose pack it is, give "
+        f"{request.pack} was not made here, so the agent that it names is not run",
+        remedy="Name the agent with --agent-command or --agent; or, if you trust the pack's source, give "
         "--trust-pack with its manifest_sha256.",
         file=str(request.pack),
         agent=described.to_json(),
@@ -193,7 +204,7 @@ def _trust(
 def _judges(
     request: ReplayExecRequest, pack: Pack, trusted_by: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The judges and their configuration. A stranger's pack gets built-in ones that run nothing."""
+    """Choose the judges and their configuration. An untrusted pack gets only built-in ones without code."""
     judging = request.judging
     if judging.judges:
         return judging.judges, read_settings(judging.judge_config) if judging.judge_config else {}
@@ -215,14 +226,14 @@ def _agent(
     trusted_by: str,
     environ: Mapping[str, str],
 ) -> tuple[AgentSpec, AgentOptions]:
-    """How the agent is run: as the pack recorded it, apart from what the request says."""
-    asked = request.agent
-    options = agent_options(asked, environ)
-    if not asked.names_one:
+    """Choose the agent and its settings: those of the pack, except for what the request sets."""
+    agent = request.agent
+    options = agent_options(agent, environ)
+    if not agent.names_one:
         name, options = recorded_agent(described.to_json(), options)
-        asked = replace(asked, name=name)
-    server = asked.tools
-    if server is None and asked.replay is None:
+        agent = replace(agent, name=name)
+    server = agent.tools
+    if server is None and agent.replay is None:
         server = execution.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
         if server is None and (execution.cassette or execution.tool_server):
             raise UsageError(
@@ -235,18 +246,18 @@ def _agent(
         for place, value in values_from_record(execution).items()
         if place.startswith("agent.")
     }
-    return replace(asked, **{**recorded, "tools": server}), options
+    return replace(agent, **{**recorded, "tools": server}), options
 
 
 def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
-    """Undo `Agent.describe` for a pack's agent.
+    """Make the name and options of a pack's agent from its description: the inverse of `Agent.describe`.
 
     Args:
-        described: `execution_config.agent` of a pack that is trusted, or that names a recording.
-        options: What the command line says; it comes first.
+        described: `execution_config.agent` of a trusted pack, or of one whose agent is `recorded`.
+        options: Options from the command line, which override the description.
 
     Raises:
-        UsageError: It cannot be run from its description.
+        UsageError: The agent cannot be run from its description.
     """
     try:
         if REDACTED in dumps(dict(described)).decode():
@@ -276,8 +287,8 @@ def _compared(
     agent = replayed.config.execution_config.agent
     summaries = before.summary(*names), after.summary(*names)
     environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
-    case_mismatches = [one for one in cases if one is not None]
-    trace_mismatches = [one for one in traces if one is not None]
+    case_mismatches = [mismatch for mismatch in cases if mismatch is not None]
+    trace_mismatches = [mismatch for mismatch in traces if mismatch is not None]
     same = summaries[0] == summaries[1] and not case_mismatches and not trace_mismatches
     passed = same and (not environment or request.ignore_environment)
     return ReplayExecReport(
@@ -300,15 +311,15 @@ def _compared(
     )
 
 
-MOST = 2_000
-"""Digests that are kept, the newest."""
+MOST_OWN_PACKS = 2_000
+"""Maximum number of digests in the list of own packs; the oldest are removed."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LARGEST = 1 << 20
 
 
 def own_packs_file(environ: Mapping[str, str]) -> Path | None:
-    """Where the digests are; None where the user has no place for such things."""
+    """Return the file with the digests of packs made on this machine; None without a home directory."""
     state = environ.get("XDG_STATE_HOME", "")
     if state.startswith("/"):
         return Path(state) / "agent-eval" / "own_packs"
@@ -317,18 +328,18 @@ def own_packs_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def remember_pack(pack: Path, environ: Mapping[str, str]) -> None:
-    """Note that a pack was made here. Where that cannot be noted, nothing happens: it is a convenience."""
+    """Add a pack to the list of packs made on this machine. Errors are ignored: the list is a convenience."""
     file = own_packs_file(environ)
     if file is None:
         return
     with suppress(AgentEvalError, OSError):
         digest, _ = sha256_file(pack / MANIFEST)
         known = [line for line in _digests(file) if line != digest]
-        write_file(file, "".join(f"{line}\n" for line in [*known, digest][-MOST:]).encode())
+        write_file(file, "".join(f"{line}\n" for line in [*known, digest][-MOST_OWN_PACKS:]).encode())
 
 
 def is_own(manifest_sha256: str, environ: Mapping[str, str]) -> bool:
-    """Whether a pack with this manifest was made here."""
+    """Tell whether the pack with this manifest was made on this machine."""
     file = own_packs_file(environ)
     return file is not None and manifest_sha256 in _digests(file)
 

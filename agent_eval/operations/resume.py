@@ -1,4 +1,4 @@
-"""The journal beside a pack, and whether what it has belongs to the run that is asked for."""
+"""The journal beside a pack, with which an unfinished run resumes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from agent_eval.storage.journal import Journal
 
 FORMAT = 1
 _MAY_DIFFER = frozenset({"run_id", "started_at"})
-_SHOWN = 10
+_MOST_DIFFERENCES = 10
 
 
 def journal_path(out: Path) -> Path:
-    """Where the journal of a run is whose pack goes to `out`: beside it."""
+    """Return the path of the journal of a run whose pack is written to `out`: beside it."""
     return out.with_name(f"{out.name}.journal")
 
 
 def discard_journal(out: Path) -> None:
-    """Delete what an earlier run to `out` left unfinished, where nobody wants to go on with it.
+    """Delete the journal of an unfinished run to `out`, so that the next run starts over.
 
     Raises:
-        StorageError: It cannot be deleted, or another process holds it.
+        StorageError: The journal cannot be deleted, or another process uses it.
     """
     path = journal_path(out)
     try:
         journal = Journal.resume(path)
     except InvalidInput:
-        journal = None  # damaged, which does not matter now
+        journal = None  # damaged; it is deleted anyway
     if journal is not None:
         journal.remove()
         return
@@ -46,35 +46,35 @@ def discard_journal(out: Path) -> None:
 def open_journal(
     out: Path, config: RunConfig, *, resume: bool, run_id: str | None
 ) -> tuple[Journal, RunConfig]:
-    """The journal of a run, and the run's configuration: that of its first start.
+    """Open the journal of a run. Returns it with the configuration of the run's first start.
 
     Args:
-        out: Where the pack shall stand.
-        config: What the run is, if it starts now.
-        resume: Whether an earlier start may be gone on with.
-        run_id: The name that was asked for; None when it was not.
+        out: Path of the pack.
+        config: Configuration of the run if it starts now.
+        resume: Whether to continue an earlier start.
+        run_id: The run id that the user asked for; None if they did not.
 
     Raises:
         JournalExists: There is an earlier start, and `resume` is false.
-        UsageError: The earlier start was of something else; names the differences.
+        UsageError: The earlier start had other settings; the error lists them.
         InvalidInput: The journal is damaged.
-        StorageError: It cannot be written, or another process holds it.
+        StorageError: The journal cannot be written, or another process uses it.
     """
     path = journal_path(out)
     journal = Journal.resume(path) if resume else None
     if journal is None:
         return Journal.create(path, {"format": FORMAT, "config": config.to_json()}), config
     try:
-        began = _config_of(journal)
-        wanted = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
+        first_config = _config_of(journal)
+        requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
         ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
-        found = list(_differences(began.to_json(), wanted, ignored))
-        if found:
-            raise _other_run(path, found)
+        differences = list(_differences(first_config.to_json(), requested, ignored))
+        if differences:
+            raise _other_run(path, differences)
     except BaseException:
         journal.close()
         raise
-    return journal, began
+    return journal, first_config
 
 
 def _config_of(journal: Journal) -> RunConfig:
@@ -85,24 +85,25 @@ def _config_of(journal: Journal) -> RunConfig:
         return RunConfig.model_validate(header["config"])
     except (KeyError, TypeError, ValidationError):
         raise InvalidInput(
-            f"{journal.path} is not the journal of a run that this version can go on with",
+            f"{journal.path} is not the journal of a run that this version can resume",
             remedy="Delete it and run again from the start.",
             file=str(journal.path),
         ) from None
 
 
-def _other_run(path: Path, found: list[str]) -> UsageError:
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+def _other_run(path: Path, differences: list[str]) -> UsageError:
+    hidden = len(differences) - _MOST_DIFFERENCES
+    text = "; ".join(differences[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
     return UsageError(
-        f"cannot resume: the run that {path} began was another one: {'; '.join(found[:_SHOWN])}{more}",
-        remedy="Run with the same settings as then, or delete the journal to begin anew.",
+        f"cannot resume: the run of {path} had other settings: {text}",
+        remedy="Run with the same settings as then, or delete the journal to start over.",
         file=str(path),
-        differences=found,
+        differences=differences,
     )
 
 
 def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = "") -> Iterator[str]:
-    """Everything that differs, as `place: before, now after`."""
+    """Yield every difference, such as `seed was 1, now 2`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             if place or name not in ignored:

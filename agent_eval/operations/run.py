@@ -29,7 +29,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that was evaluated: its configuration, its summary, and where its pack is."""
+    """Result of a run: its configuration, its summary, and the path of its pack.
+
+    Example:
+        >>> from agent_eval.config.spec import Output
+        >>> _ = Path("suite.json").write_text(
+        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": "Refunded.",'
+        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
+        ... )
+        >>> result = run_suite(
+        ...     RunSpec(
+        ...         suite=Path("suite.json"),
+        ...         output=Output(pack=Path("pack")),
+        ...         judging=Judging(judges=("final_output",)),
+        ...     ),
+        ...     environ={},
+        ... )
+        >>> result.summary.passed_cases, result.pack
+        (1, PosixPath('pack'))
+    """
 
     config: RunConfig
     summary: RunSummary
@@ -37,7 +55,7 @@ class RunResult:
 
     @property
     def run_id(self) -> str:
-        """The name of the run."""
+        """The id of the run."""
         return self.config.run_id
 
 
@@ -49,27 +67,29 @@ def run_suite(
     source: SuiteSource | None = None,
     on_progress: Progress | None = None,
 ) -> RunResult:
-    """Judge every case and write the pack, sealed.
+    """Judge the recorded traces of a suite, and write the sealed pack.
+
+    Use `run_agent.run_agent` to run an agent instead.
 
     Args:
-        spec: What to run; its agent and limits are not looked at.
-        environ: The environment variables; they may pin clock and run id. Values of those that look secret
-            are not written.
-        redactor: Knows the secrets instead.
-        source: The suite, where it is open already.
+        spec: Specification of the run; its agent and limits are ignored.
+        environ: The environment variables; they may pin clock and run id. Values of those whose names look
+            secret are not written.
+        redactor: Replaces secrets; None to replace those of `environ`.
+        source: The suite, if it is already open.
         on_progress: Called after every few hundred cases.
 
     Raises:
-        InvalidInput: Suite, judge or judge configuration is wrong; nothing has been written.
-        UsageError: `out` is a directory that is not a pack of ours.
+        InvalidInput: Suite, judge or judge configuration is invalid; nothing has been written.
+        UsageError: Something that is not an evidence pack is at `spec.output.pack`.
         NothingMeasured: There is no case to judge.
-        NotEvaluable: The cluster cannot be reached, or does not do the work.
-        StorageError: The pack could not be written; what was at `out` is still there.
+        NotEvaluable: The cluster cannot be reached, or loses a task.
+        StorageError: The pack could not be written; a pack that was there before is unchanged.
     """
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
     execution = ExecutionConfig(
-        selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=stated_policy(plan.case_policy)
+        selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)
     )
     config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
     with _cluster(spec.judging) as cluster:
@@ -90,10 +110,10 @@ def run_suite(
 
 
 def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
-    """Read the configuration of the judges with these names, and when a case passes.
+    """Read the configuration of the named judges, and the case policy.
 
     Raises:
-        InvalidInput: The configuration or the case policy is wrong.
+        InvalidInput: The configuration or the case policy is invalid.
     """
     configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
     return JudgePlan(names=names, configs=configs, case_policy=case_policy(judging.case_policy))
@@ -104,22 +124,22 @@ def _cluster(judging: Judging) -> Iterator[Cluster | None]:
     if judging.dask_scheduler is None:
         yield None
         return
-    from agent_eval.engine.remote import dask_cluster  # an extra
+    from agent_eval.engine.remote import dask_cluster  # needs an extra
 
     with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
         yield cluster
 
 
-def stated_policy(policy: CasePolicy) -> str | None:
-    """The case policy as a pack records it: None, which is not written, where every trial must pass."""
+def recorded_policy(policy: CasePolicy) -> str | None:
+    """Return the case policy as a pack records it: None, which is not written, if every trial must pass."""
     return None if policy == ALL else policy.text
 
 
 def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Judge name to configuration, from a JSON or YAML file, tried on the judges that will be used.
+    """Read configurations by judge name from a JSON or YAML file, and check them with the judges.
 
     Raises:
-        InvalidInput: It cannot be read, or a judge or its configuration is wrong; names the file.
+        InvalidInput: The file cannot be read, or a judge or its configuration is invalid.
     """
     configs = read_settings(path)
     try:
@@ -132,10 +152,10 @@ def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """An object from a JSON file, or a YAML file when its name ends in .yaml or .yml.
+    """Read an object from a JSON file, or from a YAML file if its name ends in .yaml or .yml.
 
     Raises:
-        InvalidInput: It cannot be read, or it is not an object.
+        InvalidInput: The file cannot be read, or is not an object.
     """
     if path.suffix.lower() in (".yaml", ".yml"):
         from agent_eval.storage.yaml import read_yaml
@@ -160,10 +180,10 @@ def run_config(
     *,
     execution_config: ExecutionConfig,
 ) -> RunConfig:
-    """What a pack says of a run.
+    """Make the configuration of a run that its pack records.
 
     Raises:
-        UsageError: A variable that pins the clock, or the run id, cannot be used.
+        UsageError: The run id, or a variable that pins the clock, is invalid.
     """
     identity = spec.identity
     return RunConfig(
@@ -187,17 +207,17 @@ def run_config(
     )
 
 
-def checked_run_id(stated: str | None, environ: Mapping[str, str]) -> str:
-    """The name of a run: as stated, else made from the time.
+def checked_run_id(requested: str | None, environ: Mapping[str, str]) -> str:
+    """Return the id of a run: the requested one, or else one made from the time.
 
     Raises:
-        UsageError: It cannot be printed.
+        UsageError: The id has characters that cannot be printed.
     """
-    named = stated or clock.run_id(environ)
-    if not named.isprintable():
+    run_id = requested or clock.run_id(environ)
+    if not run_id.isprintable():
         raise UsageError(
-            f"the run id {named!r} contains characters that cannot be printed",
+            f"the run id {run_id!r} contains characters that cannot be printed",
             remedy="Name the run with letters, digits and dashes.",
             field="run_id",
         )
-    return named
+    return run_id

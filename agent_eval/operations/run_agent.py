@@ -1,4 +1,4 @@
-"""`run-loop`, and `run --agent`: run an agent over a suite, judge what it does, and seal the evidence."""
+"""`run-loop` and `run --agent`: run an agent over a suite, judge its trials, and seal the evidence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.resume import open_journal
-from agent_eval.operations.run import judge_plan, run_config, stated_policy
+from agent_eval.operations.run import judge_plan, recorded_policy, run_config
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes
@@ -63,7 +63,30 @@ LOOP_MODE = "propose_execute_repair"
 
 @dataclass(frozen=True)
 class RunLoopResult:
-    """A run of an agent: its configuration and summary, its pack, and why it ended early, if it did."""
+    """Result of a run of an agent. Returned by `run_agent`.
+
+    Attributes:
+        config: Configuration of the run.
+        summary: Counts over the cases that have been run.
+        pack: Path of the pack.
+        stopped: Reason why the run ended early, as a clause; empty if it did not.
+        progress: Counts of trials, and what they cost.
+
+    Example:
+        >>> from agent_eval.config.spec import Output
+        >>> _ = Path("suite.json").write_text(
+        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund",'
+        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
+        ... )
+        >>> spec = RunSpec(
+        ...     suite=Path("suite.json"),
+        ...     output=Output(pack=Path("pack")),
+        ...     agent=AgentSpec(name="recorded"),
+        ... )
+        >>> result = run_agent(spec, environ={})
+        >>> result.progress.done, result.stopped
+        (1, '')
+    """
 
     config: RunConfig
     summary: RunSummary
@@ -73,7 +96,7 @@ class RunLoopResult:
 
     @property
     def run_id(self) -> str:
-        """The name of the run."""
+        """The id of the run."""
         return self.config.run_id
 
 
@@ -87,58 +110,58 @@ def run_agent(
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
 ) -> RunLoopResult:
-    """Run an agent over a suite and write the pack, sealed.
+    """Run an agent over a suite, and write the sealed pack.
 
-    What has finished is in a journal beside the pack (`resume.journal_path`) until the pack is complete.
+    Finished trials are in a journal beside the pack (`resume.journal_path`) until the pack is complete.
 
     More than six parameters: specification and environment are needed, each of the others replaces a default.
 
     Args:
-        spec: What to run, the agent among it, and what to record of it.
+        spec: Specification of the run and its agent.
         environ: The environment variables; they may pin clocks and run id.
-        redactor: Knows the secrets; those of `environ` by default.
-        source: The suite, where it is open already.
-        options: Settings of the agent; those that `agent_options` makes of the specification by default.
+        redactor: Replaces secrets; None to replace those of `environ`.
+        source: The suite, if it is already open.
+        options: Settings of the agent; None to make them from `spec` with `agent_options`.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
-        stop: Asked several times a second why the run shall end, in words; empty while it shall not. What has
-            finished by then is in the pack.
+        stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
+            go on. Trials that have finished by then are in the pack.
 
     Raises:
-        InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
-        UsageError: There is no such agent; `out` is no pack of ours; an earlier start was of something else,
-            or is not to be resumed.
+        InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
+        UsageError: The agent is unknown; something that is not an evidence pack is at `spec.output.pack`; or
+            an earlier start had other settings, or must not be resumed.
         NothingMeasured: There is no case, or a limit was reached before one was done.
-        RunInterrupted: `stop` ended it, and there is no pack to show for it.
-        NotEvaluable: The agent cannot be run at all; the disk is full.
+        RunInterrupted: `stop` ended the run, and there is no pack.
+        NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    how = spec.agent
-    if how is None:
+    agent_spec = spec.agent
+    if agent_spec is None:
         raise ValueError("the specification names no agent")
     redactor = redactor or redactor_for(environ)
-    options = options or agent_options(how, environ)
+    options = options or agent_options(agent_spec, environ)
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging))
-    with closing(open_agent(how.called(spec.identity.model), options)) as agent:
-        stated = execution_config(spec, agent, chosen, plan.case_policy)
-        config = run_config(spec, chosen.suite, plan, environ, execution_config=stated)
+    with closing(open_agent(agent_spec.called(spec.identity.model), options)) as agent:
+        execution = execution_config(spec, agent, chosen, plan.case_policy)
+        config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
         config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
         may_be_replaced(spec.output.pack)
-        named = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-        journal, config = open_journal(spec.output.pack, config, resume=how.resume, run_id=named)
-        with journal, _nothing_left_of_nothing(journal):
-            cassette = _cassette(how, options, is_resumed=not journal.is_empty)
+        run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+        journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
+        with journal, _without_empty_journal(journal):
+            cassette = _cassette(agent_spec, options, is_resumed=not journal.is_empty)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
-                tools=_tools(how, cassette),
-                max_repairs=how.max_repairs,
+                tools=_tools(agent_spec, cassette),
+                max_repairs=agent_spec.max_repairs,
                 attempt_limits=spec.limits.attempt,
                 limits=spec.limits.trial,
-                share_expected_output=how.share_expected_output,
+                share_expected_output=agent_spec.share_expected_output,
                 clocks=clock.clocks(environ),
             )
-            run = _Run(spec, how, plan, config, redactor, journal, cassette)
-            return run.go(chosen.suite, trial, on_progress, stop)
+            run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
+            return run.run(chosen.suite, trial, on_progress, stop)
 
 
 def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
@@ -152,13 +175,13 @@ def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
         environ=environ,
         repair_command=agent.repair_command,
         pass_on=agent.environment,
-        headers={name: _stated(variable, environ) for name, variable in agent.headers},
+        headers={name: _value_of(variable, environ) for name, variable in agent.headers},
         base_url=agent.base_url,
         system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
     )
 
 
-def _stated(variable: str, environ: Mapping[str, str]) -> str:
+def _value_of(variable: str, environ: Mapping[str, str]) -> str:
     value = environ.get(variable, "")
     if not value:
         raise UsageError(
@@ -170,8 +193,8 @@ def _stated(variable: str, environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _nothing_left_of_nothing(journal: Journal) -> Iterator[None]:
-    """Take away a journal without a single trial, where the run fails: there is nothing to go on with."""
+def _without_empty_journal(journal: Journal) -> Iterator[None]:
+    """Remove the journal if the run fails before a trial has finished: there is nothing to resume."""
     try:
         yield
     except BaseException:
@@ -182,39 +205,39 @@ def _nothing_left_of_nothing(journal: Journal) -> Iterator[None]:
 
 
 class RunInterrupted(NotEvaluable):
-    """A run was ended by somebody before there was a pack to show for it."""
+    """The user or a signal ended a run before it could write a pack."""
 
     code = "interrupted"
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A run that is about to begin."""
+class _PreparedRun:
+    """A run with everything it needs, before its first trial."""
 
     spec: RunSpec
-    how: AgentSpec
+    agent_spec: AgentSpec
     plan: JudgePlan
     config: RunConfig
     redactor: Redactor
     journal: Journal
     cassette: Cassette | None
 
-    def go(
+    def run(
         self,
         source: SuiteSource,
         trial: TrialPlan,
         on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
     ) -> RunLoopResult:
-        """Execute, then score what was executed."""
+        """Run the trials, then score them into the pack."""
         output = self.spec.output
         plan = self._execution(trial)
         try:
             done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
         except NothingMeasured as nothing:
-            if why := stop():
+            if reason := stop():
                 SUPERVISORS.end_children()
-                raise RunInterrupted(f"{why} before any case was done") from nothing
+                raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
         self._end_interrupted(done)
         self._write_cassette()
@@ -237,11 +260,11 @@ class _Run:
     def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
-            trials=self.how.trials,
+            trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
-            parallel=None if self.how.parallel == "auto" else self.how.parallel,
-            # Live tools may keep something between calls, which all trials of a run share.
-            workers=1 if self.how.tools else self.spec.judging.workers,
+            parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
+            # Live tools may keep state between calls, which all trials of a run share.
+            workers=1 if self.agent_spec.tools else self.spec.judging.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
@@ -249,10 +272,10 @@ class _Run:
         )
 
     def _end_interrupted(self, done: Execution) -> None:
-        """After an interruption: end what was begun, and see that no better pack is lost.
+        """After an interruption, end the agents' processes, and refuse to replace a complete pack.
 
         Raises:
-            RunInterrupted: The pack of an earlier run that is complete stays where it is.
+            RunInterrupted: The complete pack of an earlier run is at `spec.output.pack`, and stays there.
         """
         if not done.interrupted:
             return
@@ -264,64 +287,68 @@ class _Run:
             )
 
     def _write_cassette(self) -> None:
-        if self.how.cassette is not None and self.cassette is not None and self.cassette.mode != "replay":
-            write_file(self.how.cassette[1], self.cassette.to_bytes())
+        if (
+            self.agent_spec.cassette is not None
+            and self.cassette is not None
+            and self.cassette.mode != "replay"
+        ):
+            write_file(self.agent_spec.cassette[1], self.cassette.to_bytes())
 
 
 def judge_names(judging: Judging) -> tuple[str, ...]:
-    """The judges of a run of an agent: those asked for, and whether it came to its end."""
+    """Return the judges of a run of an agent: the requested ones and `execution`."""
     names = judging.judges or DEFAULT_JUDGES
     return names if EXECUTION in names else (*names, EXECUTION)
 
 
 def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: CasePolicy) -> ExecutionConfig:
-    """What a pack records of how an agent was run: what decides its verdicts, no secrets."""
+    """Make the record of how an agent was run: all that its verdicts depend on, without secrets."""
     cassette = spec.agent.cassette if spec.agent is not None else None
     return ExecutionConfig(
         selected_cases=chosen.case_ids,
         shard=chosen.shard,
-        case_policy=stated_policy(policy),
+        case_policy=recorded_policy(policy),
         agent=AgentDescription.model_validate(agent.describe()),
         cassette=cassette[0] if cassette is not None else None,
         **recorded_fields(spec),
     )
 
 
-def _cassette(how: AgentSpec, options: AgentOptions, *, is_resumed: bool) -> Cassette | None:
-    """What live tools answered, or answer now; None where there are none.
+def _cassette(agent_spec: AgentSpec, options: AgentOptions, *, is_resumed: bool) -> Cassette | None:
+    """Open the cassette of live tools; None if the run has none.
 
-    What trials of an earlier start recorded is in the journal, whatever became of the file.
+    A resumed run needs no cassette file: the journal has the calls of earlier trials.
     """
     live = None
-    if how.tools:
-        live = open_tool_server(how.tools, headers=options.headers, retry=Retries())
-    if how.cassette is None:
+    if agent_spec.tools:
+        live = open_tool_server(agent_spec.tools, headers=options.headers, retry=Retries())
+    if agent_spec.cassette is None:
         return None if live is None else Cassette("record", live=live)
-    mode, path = how.cassette
+    mode, path = agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
         return Cassette(mode, live=live)
     return open_cassette(path, mode, live)
 
 
-def _tools(how: AgentSpec, cassette: Cassette | None) -> Callable[[Case], Tools]:
-    """What answers the tool calls of an attempt."""
+def _tools(agent_spec: AgentSpec, cassette: Cassette | None) -> Callable[[Case], Tools]:
+    """Return the function that makes the tools of an attempt."""
 
     def tools(case: Case) -> Tools:
         beyond = cassette.attempt(case.case_id) if cassette is not None else None
-        return CaseTools(case, strict=how.strict_side_effects, beyond=beyond)
+        return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond)
 
     return tools
 
 
 def refuse_unreachable(pack: Pack, suite: Path) -> None:
-    """Refuse a run in which something between this program and the agent failed in every trial.
+    """Refuse a run in which no trial could reach the agent.
 
     Args:
-        pack: What the run left, which stays where it is.
-        suite: What to call the run in messages.
+        pack: Pack of the run, which stays where it is.
+        suite: The suite, named in the message.
 
     Raises:
-        NotEvaluable: It says nothing of the agent.
+        NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.
     """
     if may_be_unreachable(pack.summary) and all(map(_was_unreachable, pack.results())):
         raise NotEvaluable(
@@ -332,16 +359,16 @@ def refuse_unreachable(pack: Pack, suite: Path) -> None:
 
 
 def may_be_unreachable(summary: RunSummary) -> bool:
-    """Whether it is worth looking at the cases."""
+    """Tell whether the agent may have been unreachable in every case, by the summary alone."""
     return summary.passed_cases == 0 and FailureKind.INFRASTRUCTURE.value in summary.failures
 
 
 def _was_unreachable(row: CaseResultRow) -> bool:
     trials: Sequence[Mapping[str, Sequence[VerdictRow]]] = row.get("trials") or [row]  # type: ignore[assignment]
-    return all(_says_so(trial["verdicts"]) for trial in trials)
+    return all(_has_infrastructure_failure(trial["verdicts"]) for trial in trials)
 
 
-def _says_so(verdicts: Sequence[VerdictRow]) -> bool:
+def _has_infrastructure_failure(verdicts: Sequence[VerdictRow]) -> bool:
     return any(
         verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
         for verdict in verdicts
@@ -352,10 +379,10 @@ LARGEST_PROMPT = 1 << 20
 
 
 def read_prompt(path: Path) -> str:
-    """The text of a file.
+    """Read the text of a system prompt.
 
     Raises:
-        InvalidInput: It is missing, larger than a MiB, or not UTF-8.
+        InvalidInput: The file is missing, larger than a MiB, or not UTF-8.
     """
     try:
         return read_bytes(path, max_bytes=LARGEST_PROMPT).decode()

@@ -1,4 +1,4 @@
-"""`stability-check`: which cases give the same result every time."""
+"""`stability-check`: find the cases whose results differ between trials."""
 
 from __future__ import annotations
 
@@ -36,9 +36,21 @@ FEWEST_RUNS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityRequest:
-    """What to repeat, and how often. `runs` counts where nothing is recorded more than once.
+    """Request for `check_recorded` or `check_agent`.
 
-    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined.
+    Attributes:
+        suite: The suite.
+        runs: Number of runs of the agent, or of judgements of a case that was recorded once.
+        cases: Ids of the cases to check; all if empty.
+        agent: The agent to run; None for `check_recorded`.
+        judging: The judges and their configuration.
+        limits: Limits of each run.
+        quarantine_min_pass_rate: The report recommends quarantine for flaky cases that pass less often.
+        out: File of the report; None to write none.
+
+    Example:
+        >>> StabilityRequest(suite=Path("orders.json"), runs=10).judging.case_policy
+        'all'
     """
 
     suite: Path
@@ -53,27 +65,38 @@ class StabilityRequest:
 
 @dataclass(frozen=True)
 class StabilityResult:
-    """A report, and the file it was written to, if any."""
+    """A report, and the file it was written to; None if it was not written.
+
+    Example:
+        >>> _ = Path("suite.json").write_text(
+        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": "Refunded.",'
+        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
+        ... )
+        >>> judging = Judging(judges=("final_output",))
+        >>> result = check_recorded(StabilityRequest(suite=Path("suite.json"), judging=judging))
+        >>> result.report.flaky_case_ids, result.exit_code.value
+        ([], 0)
+    """
 
     report: StabilityReport
     path: Path | None
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the process should say."""
+        """Exit code of the command."""
         return ExitCode.NO if self.report.flaky_case_ids else ExitCode.OK
 
 
 def check_recorded(request: StabilityRequest) -> StabilityResult:
     """Judge the recorded trials of every case.
 
-    A case that was recorded once is judged `runs` times, which shows whether its judges agree with
-    themselves and nothing of the agent; the report says so.
+    A case that was recorded once is judged `runs` times. That shows whether its judges are deterministic, but
+    nothing about the agent; the report has a note on it.
 
     Raises:
-        InvalidInput: Suite, judge or configuration is wrong.
-        NothingMeasured: No case, or none that a judge had anything to judge of.
-        UsageError: Fewer than two runs.
+        InvalidInput: Suite, judge or configuration is invalid.
+        NothingMeasured: There is no case, or no judge had anything to judge.
+        UsageError: Fewer than two runs are requested.
         StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
@@ -81,16 +104,16 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
     plan = judge_plan(request.judging, request.judging.judges or DEFAULT_JUDGES)
     judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
-    once = 0
+    recorded_once = 0
     measured = False
     for case in _cases(source, judges):
         results = _judge(judges, case, request.runs)
-        once += not case.trials
+        recorded_once += not case.trials
         measured |= any(result.outcome is not Outcome.SKIPPED for result in results)
         trials[case.case_id] = [TrialOutcome(result.passed, result.hard_failed) for result in results]
     if not measured:
         raise NothingMeasured(
-            f"{request.suite}: nothing was measured: there is no case that a judge had anything to judge of",
+            f"{request.suite}: nothing was measured: no judge had anything to judge in any case",
             remedy="Add cases, or name judges that apply to them.",
             file=str(request.suite),
         )
@@ -101,7 +124,9 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
         judge_names=plan.names,
         quarantine_min_pass_rate=request.quarantine_min_pass_rate,
     )
-    return _written(report.model_copy(update={"notes": _notes(once, len(trials), request.runs)}), request)
+    return _written(
+        report.model_copy(update={"notes": _notes(recorded_once, len(trials), request.runs)}), request
+    )
 
 
 def check_agent(
@@ -113,17 +138,17 @@ def check_agent(
     """Run an agent over the suite several times.
 
     Raises:
-        InvalidInput: Suite, judge or configuration is wrong; nothing has been run.
-        NothingMeasured: No case.
-        NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run before its end.
-        UsageError: Fewer than two runs, or answers of tools are to be recorded.
+        InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
+        NothingMeasured: There is no case.
+        NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run early.
+        UsageError: Fewer than two runs are requested, or the agent's tools are to be recorded.
         StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
-    how = request.agent
-    if how is None:
+    agent = request.agent
+    if agent is None:
         raise ValueError("the request names no agent")
-    if how.resume or (how.cassette is not None and how.cassette[0] != "replay"):
+    if agent.resume or (agent.cassette is not None and agent.cassette[0] != "replay"):
         raise UsageError(
             "several runs cannot share one recording of tools, and are not resumed",
             remedy="Leave --resume, --record and --update out.",
@@ -136,19 +161,19 @@ def check_agent(
                 suite=request.suite,
                 output=Output(pack=Path(directory) / str(number), layout="compact"),
                 cases=request.cases,
-                agent=how,
+                agent=agent,
                 judging=request.judging,
                 limits=request.limits,
                 identity=Identity(run_id=f"stability-{number}"),
             )
-            done = run_agent(run, environ=environ, on_progress=on_progress)
-            if done.stopped:
+            result = run_agent(run, environ=environ, on_progress=on_progress)
+            if result.stopped:
                 raise NotEvaluable(
-                    f"run {number + 1} of {request.runs} ended early: {done.stopped}",
+                    f"run {number + 1} of {request.runs} ended early: {result.stopped}",
                     remedy="Raise the limit, or ask for fewer runs.",
                 )
-            dataset_id = done.config.dataset_id
-            pack = open_pack(done.pack)
+            dataset_id = result.config.dataset_id
+            pack = open_pack(result.pack)
             refuse_incomplete(pack.name, pack.manifest)
             refuse_unreachable(pack, request.suite)
             for row in pack.results():
@@ -166,16 +191,16 @@ def check_agent(
 def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
     ids = array("Q")
     for shard in source.shards:
-        for found, case in source.read(shard):
+        for raw_case, case in source.read(shard):
             ids.append(id_hash(case.case_id))
-            refuse_unjudgeable(judges, found, case, source.path)
+            refuse_unjudgeable(judges, raw_case, case, source.path)
             yield case
     refuse_duplicates(source, ids)
 
 
 def _judge(judges: Sequence[Judge], case: Case, runs: int) -> list[CaseResult]:
-    shown = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
-    return [judge(judges, one, Trace(one.trace)) for one in shown]
+    trials = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
+    return [judge(judges, trial, Trace(trial.trace)) for trial in trials]
 
 
 def _outcome(row: CaseResultRow) -> TrialOutcome:
@@ -191,12 +216,12 @@ def _refuse_too_few(runs: int) -> None:
         )
 
 
-def _notes(once: int, total: int, runs: int) -> list[str]:
-    if not once:
+def _notes(recorded_once: int, total: int, runs: int) -> list[str]:
+    if not recorded_once:
         return []
     return [
-        f"{once} of {total} cases were recorded once: their trace was judged {runs} times, which says "
-        "nothing of the agent. Record several trials of a case, or give an agent to run."
+        f"{recorded_once} of {total} cases were recorded once: their trace was judged {runs} times, which "
+        "says nothing of the agent. Record several trials of a case, or give an agent to run."
     ]
 
 

@@ -1,4 +1,4 @@
-"""`schema validate` and `schema migrate`."""
+"""`schema migrate`: write a suite in the current schema version."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from agent_eval.suites.validate import ValidationReport, validate_suite
 
 @dataclass(frozen=True)
 class Migration:
-    """A suite that was migrated, and what checking the result found."""
+    """A migrated suite, and the validation of the result. Returned by `migrate_suite`.
+
+    Example:
+        >>> _ = Path("old.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
+        >>> migration = migrate_suite(Path("old.json"), Path("new.jsonl"))
+        >>> migration.validation.passed, len(Path("new.jsonl").read_text().splitlines())
+        (True, 2)
+    """
 
     source: Path
     target: Path
     validation: ValidationReport
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return what the command prints, as JSON values."""
         return {
             "input": str(self.source),
             "output": str(self.target),
@@ -34,12 +41,12 @@ class Migration:
 
 
 def migrate_suite(source: Path, target: Path) -> Migration:
-    """Write a suite in the current schema version: `.json` or `.jsonl`, by the target's name.
+    """Write a suite in the current schema version, as JSON or JSON Lines by the target's ending.
 
     Raises:
         InvalidInput: The source is not a suite that can be migrated.
-        UsageError: The target's name says neither JSON nor JSON Lines.
-        StorageError: It cannot be written.
+        UsageError: The target's name ends in neither `.json` nor `.jsonl`.
+        StorageError: The target cannot be written.
     """
     suffix = target.suffix.lower()
     if suffix not in (".json", ".jsonl"):

@@ -32,6 +32,7 @@ PLAIN_ROOMS = (
     "gate",
     "http",
     "judges",
+    "operations",
     "processes",
     "registry",
     "reports",

@@ -44,7 +44,7 @@ def judged(capsys: pytest.CaptureFixture[str], cases: list[dict[str, Any]], *fla
     return hashlib.sha256(Path("old/manifest.json").read_bytes()).hexdigest()
 
 
-def test_judges_anew_and_names_the_old_pack(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_judges_again_and_names_the_old_pack(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = judged(capsys, CASES)
     again = ("rejudge", "--run", "old", "--out", "new", "--run-id", "new", "--judge", "policy")
     said = call(capsys, *again, "--summary-json", "summary.json")
@@ -116,7 +116,7 @@ def test_the_pack_itself_is_never_written_over(here: Path, capsys: pytest.Captur
     Path("link").symlink_to("old")
     for out in ("old", "./old/", "link"):
         error = call(capsys, "rejudge", "--run", "old", "--out", out, "--judge", "policy", code=2)["error"]
-        assert "judged anew" in error["message"]
+        assert "the pack to judge again" in error["message"]
     assert open_pack(Path("old")).manifest_sha256 == manifest
 
 

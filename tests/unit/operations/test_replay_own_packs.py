@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.operations import replay as own_packs
+from agent_eval.operations import replay
 from agent_eval.operations.replay import is_own, own_packs_file, remember_pack
 from agent_eval.storage.files import sha256_bytes
 
@@ -45,7 +45,7 @@ def test_a_pack_is_known_once_it_is_remembered(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_packs, "MOST", 3)
+    monkeypatch.setattr(replay, "MOST_OWN_PACKS", 3)
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     digests = []
     for number in range(5):
