@@ -19,12 +19,13 @@ FROM ${BASE}
 LABEL org.opencontainers.image.title="agent-eval" \
       org.opencontainers.image.description="CI runner for LLM agents: judge, compare, gate" \
       org.opencontainers.image.licenses="MIT"
+# For agents in Python; agent-eval itself is isolated from such variables (see entrypoint).
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 COPY --from=build /opt/agent-eval /opt/agent-eval
 COPY entrypoint /entrypoint
 # Only this name is put on PATH: `python` and `pip` stay those of the base, for the agent and what it needs.
-RUN ln -s /opt/agent-eval/bin/agent-eval /usr/local/bin/agent-eval
+RUN ln -s /entrypoint /usr/local/bin/agent-eval
 # GitHub runs an action's container as root and owns its working directory, so neither USER nor WORKDIR is set here;
 # `docker run --user 1001` works as well.
 ENTRYPOINT ["/entrypoint"]

@@ -137,7 +137,7 @@ class SpawnedWorker(Worker):
         )
         # In its own process group, so that Ctrl-C reaches this process only, which then stops the worker.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", main, repr(sys.path), str(claims.reader), str(writer)],
+            [sys.executable, "-I", "-c", main, repr(sys.path), str(claims.reader), str(writer)],
             stdin=subprocess.PIPE,
             pass_fds=(claims.reader, writer),
             process_group=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.github.spec import ACTION_INPUTS, GITHUB
 from agent_eval.errors import ExitCode
-from tests.e2e.fork_server import ENTRYPOINT, Command
+from tests.e2e.fork_server import ENTRYPOINT, ISOLATED, Command
 from tests.e2e.program import environment, execute
 
 ROOT = Path(__file__).parents[2]
@@ -70,9 +71,31 @@ def test_no_input_but_the_token_has_a_default_that_would_hide_the_configuration_
 def test_the_entrypoint_can_be_executed_and_is_no_shell_script():
     first = (ROOT / "entrypoint").read_text(encoding="utf-8").splitlines()[0]
     assert os.access(ROOT / "entrypoint", os.X_OK)
-    assert re.fullmatch(r"#!/opt/agent-eval/bin/python3( -P)?", first), (
-        "sh would drop INPUT_MAX-PASS-RATE-DROP"
-    )
+    assert first == f"#!/opt/agent-eval/bin/python3 {ISOLATED}", "sh would drop INPUT_MAX-PASS-RATE-DROP"
+
+
+@pytest.mark.parametrize("module", ["sitecustomize", "usercustomize", "click", "agent_eval", "json"])
+def test_no_module_of_the_workspace_runs_in_the_process_that_holds_the_token(module, tmp_path):
+    (tmp_path / f"{module}.py").write_text("open('was_here', 'w'); raise SystemExit(0)\n")
+    environ = environment({"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path)})
+    done = execute(Command((*ENTRYPOINT, "--version"), str(tmp_path), environ), fresh=True)
+    assert (done.code, done.out.split()[0]) == (0, "agent-eval"), done.err
+    assert not (tmp_path / "was_here").exists()
+
+
+@pytest.mark.parametrize(
+    "variable", [{"PYTHONHASHSEED": "none"}, {"PYTHONHOME": "/nowhere"}, {"PYTHONMALLOC": "none"}], ids=list
+)
+def test_no_variable_makes_python_itself_exit_as_if_the_gate_had_said_no(variable, tmp_path):
+    done = execute(Command((*ENTRYPOINT, "--version"), str(tmp_path), environment(variable)), fresh=True)
+    assert done.code == 0, done.err
+
+
+def test_as_agent_eval_it_wants_a_command(tmp_path):
+    program = tmp_path / "agent-eval"
+    program.symlink_to(ROOT / "entrypoint")
+    done = execute(Command((sys.executable, ISOLATED, str(program)), str(tmp_path), environment()))
+    assert (done.code, "needs a command" in done.err) == (ExitCode.WRONG_REQUEST, True)
 
 
 def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():

@@ -36,7 +36,9 @@ import agent_eval
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "agent_eval")
-ENTRYPOINT = (sys.executable, "-P", str(REPOSITORY / "entrypoint"))
+ISOLATED = "-IBu"
+"""As the entrypoint's first line has it, which tests/contract/test_action_yml.py holds."""
+ENTRYPOINT = (sys.executable, ISOLATED, str(REPOSITORY / "entrypoint"))
 """What the image runs."""
 IMPORTED_WHEN_USED = ("genai_prices", "jsonschema", "markdown_it", "re2", "referencing", "requests", "yaml")
 """What commands import inside of functions, beside the modules of agent_eval."""
@@ -196,13 +198,14 @@ def become(command: Command, streams: Sequence[int]) -> NoReturn:
     os.environ.update(command.environ)
     os.chdir(command.cwd)
     _, option, program, *arguments = command.words
+    isolated = option == ISOLATED
     path = command.environ.get("PYTHONPATH")
-    sys.path[0:1] = [*([] if option == "-P" else [command.cwd]), *(path.split(os.pathsep) if path else [])]
-    sys.dont_write_bytecode = bool(command.environ.get("PYTHONDONTWRITEBYTECODE"))
+    sys.path[0:1] = [] if isolated else [command.cwd, *(path.split(os.pathsep) if path else [])]
+    sys.dont_write_bytecode = isolated or bool(command.environ.get("PYTHONDONTWRITEBYTECODE"))
     if command.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
     sys.argv = [program, *arguments]
-    if option == "-P":
+    if isolated:
         runpy.run_path(program, run_name="__main__")
     else:
         runpy.run_module(program, run_name="__main__", alter_sys=True)

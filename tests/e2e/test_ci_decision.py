@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import pytest
 
-from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, obeyed, order, orders, unzipped
+from tests.e2e.fork_server import ENTRYPOINT
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, Runner, obeyed, order, orders, unzipped
 from tests.fakes.github import FakeGitHub
 from tests.security.github_markdown import Page
 
@@ -248,9 +248,8 @@ def test_other_events__work_without_a_pull_request(runner: Runner, github: FakeG
 def test_entrypoint__of_the_image_does_the_same(runner: Runner, github: FakeGitHub) -> None:
     with_baseline(runner)
     github.add_run(OWN_RUN, status="in_progress")
-    command = (sys.executable, "-P", str(REPOSITORY / "entrypoint"))
     inputs = {"max_regressed_cases": "0"}
-    step = runner.start("push", {}, OWN_RUN, BASE_SHA, "heads/main", inputs, command=command)
+    step = runner.start("push", {}, OWN_RUN, BASE_SHA, "heads/main", inputs, command=ENTRYPOINT)
     assert (step.code, step.outcome) == (0, "passed")
 
 
