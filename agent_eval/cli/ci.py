@@ -1,4 +1,4 @@
-"""`agent-eval ci`."""
+"""`agent-eval ci`, `demo` and `init`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class _Job(TableCommand):
-    """The CI job reads the text of its flags itself: it may come from several other places."""
+class _JobCommand(TableCommand):
+    """A command whose flags are the job's inputs.
+
+    The job parses the flags' texts itself, since they may also come from variables, a file or the action.
+    """
 
     def flags(self) -> list[click.Parameter]:
-        """Make a flag for every input, those of the platforms among them."""
+        """Make a flag for every input, including those of the platforms."""
         from agent_eval.ci.inputs import INPUTS
 
         return [
@@ -28,18 +31,18 @@ class _Job(TableCommand):
                 default=None,
                 help=row.documentation,
                 is_flag=False,
-                # A switch that is given without a word is on.
+                # A switch without a value is on.
                 flag_value="true" if row.kind == "switch" else None,
             )
             for row in INPUTS
         ]
 
 
-@click.command(cls=_Job, path="ci")
+@click.command(cls=_JobCommand, path="ci")
 def ci(**values: Any) -> int:
     """Score, compare with an earlier run's evidence, comment, and set the job's status.
 
-    Every flag can also be given as the environment variable AGENT_EVAL_<NAME>, in the file agent-eval.yml,
+    Every flag can also be set as the environment variable AGENT_EVAL_<NAME>, in the file agent-eval.yml,
     or as an input of the action. Outside CI the comment is printed.
     """
     import os
@@ -50,21 +53,21 @@ def ci(**values: Any) -> int:
     from agent_eval.processes.privacy import hide_environment
 
     hide_environment()
-    given = {}
+    inputs = {}
     for row in INPUTS:
         value = values.get(row.field)
         if value is not None and value != ():
-            given[row.name] = "\n".join(value) if isinstance(value, tuple) else value
-    return int(run_job(given, os.environ, sys.stdout))
+            inputs[row.name] = "\n".join(value) if isinstance(value, tuple) else value
+    return int(run_job(inputs, os.environ, sys.stdout))
 
 
 @click.command(cls=TableCommand, path="demo")
 def demo(out: Path) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
-    Needs no key, no server and no Docker. It makes the baseline, runs what `ci` runs, prints the comment as
-    it would be posted, the decision, and where the evidence is. Exits 0: the demonstration worked, even
-    though its gate says no.
+    Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints the
+    comment as it would be posted, the decision, and the path of the evidence. Exits 0 although the example's
+    gate fails: the demonstration worked.
     """
     import os
     import sys
@@ -78,7 +81,7 @@ def demo(out: Path) -> int:
 def init(out: Path, platforms: tuple[str, ...], force: bool, output_format: str) -> None:
     """Write a starter suite, judge configuration, a gate policy and thresholds, and a CI platform's file.
 
-    Nothing is written when a file is already there, unless --force is given.
+    Writes nothing if one of the files exists, unless --force is set.
     """
     from agent_eval.demo.scaffold import scaffold
 

@@ -1,4 +1,4 @@
-"""`agent-eval compare`."""
+"""`agent-eval compare`, `gate` and `report`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compare(
 ) -> None:
     """Compare a candidate run with a baseline run.
 
-    Both packs are verified first. The comparison says what moved: rates, judges, cases, tool calls,
+    Both packs are verified first. The comparison lists what changed: rates, judges, cases, tool calls,
     outputs, models, tokens, cost and latency.
     """
     import os
@@ -69,9 +69,9 @@ def gate(
 ) -> int:
     """Decide on a comparison: exit 0 when it passes, 1 when it fails, 3 when an inconclusive one blocks.
 
-    Thresholds alone decide by these thresholds. A policy also asks whether what regressed is more than
-    chance, and whether a drop beyond its margin is ruled out. One of the two is needed: nothing checked is
-    not a pass.
+    Without a policy, only the thresholds decide. A policy also tests whether the regressions are more than
+    chance, and whether a drop beyond its margin is ruled out. At least one of the two is required: nothing
+    checked is not a pass.
     """
     import os
 
@@ -81,7 +81,7 @@ def gate(
     result = decide_on(
         comparison,
         policy=chosen_policy(policy, preset),
-        waived=_waived(apply_waivers, baseline_name, registry_path),
+        waived=_waiver_source(apply_waivers, baseline_name, registry_path),
         limits={name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()},
         config=config,
         out=out,
@@ -93,13 +93,13 @@ def gate(
     return int(result.exit_code)
 
 
-def _waived(wanted: bool, baseline_name: str | None, registry: Path) -> WaiverSource | None:
+def _waiver_source(apply_waivers: bool, baseline_name: str | None, registry: Path) -> WaiverSource | None:
     from agent_eval.operations.gate import WaiverSource
 
-    if wanted and baseline_name is None:
-        raise click.UsageError("--apply-waivers needs --baseline-name: waivers are given for a baseline.")
-    if baseline_name is not None and not wanted:
-        raise click.UsageError("--baseline-name says whose waivers apply; give --apply-waivers as well.")
+    if apply_waivers and baseline_name is None:
+        raise click.UsageError("--apply-waivers needs --baseline-name: waivers belong to a baseline.")
+    if baseline_name is not None and not apply_waivers:
+        raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
     return WaiverSource(registry, baseline_name) if baseline_name is not None else None
 
 

@@ -1,4 +1,4 @@
-"""How an error is told: one JSON object on stderr, or prose on a terminal; and with which exit code."""
+"""Report an error: one JSON object on stderr, or prose on a terminal; and choose the exit code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INTERRUPTED = 130
 TERMINATED = 143
 """Exit code after SIGTERM: 128 + SIGTERM."""
 BROKEN_PIPE = 141
-"""Exit code when the reader of stdout has left: 128 + SIGPIPE."""
+"""Exit code when the reader of stdout has closed it: 128 + SIGPIPE."""
 
 ALWAYS_PROSE = frozenset({"ci", "demo"})
-"""Commands whose output is a log that people read, wherever it goes."""
+"""Commands whose output is a log for people, even if it is not a terminal."""
 
 DEBUG_SWITCH = "AGENT_EVAL_DEBUG"
 
@@ -28,11 +28,11 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     """Print an error on stderr and return the exit code.
 
     Args:
-        error: What was raised: one of ours, one of click's, or something nobody expected.
+        error: An error of agent-eval, an error of click, or any other exception, which is a bug.
         arguments: The command line; `--format` in it chooses JSON or prose.
     """
-    clean = _without_secrets()
-    known = _redacted(_as_ours(error), clean)
+    clean = _secret_remover()
+    known = _redacted(_agent_eval_error(error), clean)
     if os.environ.get(DEBUG_SWITCH) == "1":
         import traceback
 
@@ -42,30 +42,30 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
 
         click.echo(json.dumps(known.to_json(), default=str), err=True)
     else:
-        click.echo(_usage_or_nothing(error) + prose(known), err=True)
+        click.echo(_usage_text(error) + prose(known), err=True)
     return int(known.exit_code)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether errors are told as JSON: asked for, or stderr is not a terminal.
+    """Tell whether errors are reported as JSON: by `--format`, or because stderr is not a terminal.
 
-    Read from the raw arguments, since they may be what is wrong.
+    Reads the raw arguments, since click may have failed to parse them.
     """
-    chosen = "auto"
+    output_format = "auto"
     for position, argument in enumerate(arguments):
         if argument == "--format" and position + 1 < len(arguments):
-            chosen = arguments[position + 1]
+            output_format = arguments[position + 1]
         elif argument.startswith("--format="):
-            chosen = argument.removeprefix("--format=")
-    if chosen in ("json", "text"):
-        return chosen == "json"
+            output_format = argument.removeprefix("--format=")
+    if output_format in ("json", "text"):
+        return output_format == "json"
     if arguments and arguments[0] in ALWAYS_PROSE:
         return False
     return not sys.stderr.isatty()
 
 
 def prose(error: AgentEvalError) -> str:
-    """The error for a person: what happened, where, what to do next."""
+    """Format an error for people: what happened, where, and what to do next."""
     from agent_eval.text.escape import clean
 
     lines = [f"Error: {clean(error.message)}"]
@@ -80,19 +80,19 @@ def prose(error: AgentEvalError) -> str:
     return "\n".join(lines)
 
 
-def _without_secrets() -> Callable[[str], str]:
-    """Replaces the values of environment variables whose names say that they are secret."""
+def _secret_remover() -> Callable[[str], str]:
+    """Return a function that replaces the values of environment variables whose names look secret."""
     from agent_eval.storage.secret_names import SHORTEST, is_secret_name
 
     if not any(is_secret_name(name) and len(value.strip()) >= SHORTEST for name, value in os.environ.items()):
         return lambda text: text
-    from agent_eval.storage.redaction import Redactor  # takes as long to import as all the rest
+    from agent_eval.storage.redaction import Redactor  # importing it takes as long as all the rest
 
     return Redactor.from_environment(os.environ).redact_text
 
 
 def _redacted(error: AgentEvalError, clean: Callable[[str], str]) -> AgentEvalError:
-    """The error without secrets: an agent, a path or a setting that is wrong may have brought one along."""
+    """Replace secrets in an error: an invalid agent, path or setting may contain one."""
     error.message = clean(error.message)
     error.details = {name: _redacted_value(value, clean) for name, value in error.details.items()}
     return error
@@ -115,8 +115,8 @@ class _CommandLineError(AgentEvalError):
     code = "usage_error"
 
 
-def _usage_or_nothing(error: Exception) -> str:
-    """What click shows before a usage error: the usage line, or all of the help where nothing was asked."""
+def _usage_text(error: Exception) -> str:
+    """Make the text before a usage error: the usage line, or all of the help if no command was named."""
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return ""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -124,8 +124,8 @@ def _usage_or_nothing(error: Exception) -> str:
     return f"{error.ctx.get_usage()}\n"
 
 
-def _as_ours(error: Exception) -> AgentEvalError:
-    """The error as one of ours: what click raises is a usage error, what nobody expected is a bug."""
+def _agent_eval_error(error: Exception) -> AgentEvalError:
+    """Convert an exception: errors of click become usage errors, unexpected exceptions internal errors."""
     if isinstance(error, AgentEvalError):
         return error
     if isinstance(error, click.UsageError):

@@ -1,7 +1,7 @@
-"""The front door: `agent-eval`, its table of commands, and the exit code of the process.
+"""The program `agent-eval`: its table of commands, and the exit code of the process.
 
-Only click and `agent_eval.errors` are imported here. A command's own module is imported when the command
-is used, so that `agent-eval --help` and a mistyped flag answer at once.
+This module imports only click and `agent_eval.errors`. A command's own module is imported when the command
+is used, so that `agent-eval --help` and a mistyped flag are answered at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """Where a command lives (`module:attribute`) and the line that `--help` shows for it."""
+    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`.
+
+    Example:
+        >>> COMMANDS["gate"].target
+        'agent_eval.cli.compare:gate'
+    """
 
     target: str
     summary: str
@@ -37,7 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry("agent_eval.cli.ci:init", "Write a starter suite, configuration and a CI pipeline."),
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
-    "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack anew."),
+    "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack again."),
     "replay-exec": Entry(
         "agent_eval.cli.replay:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
     ),
@@ -54,18 +59,24 @@ COMMANDS: dict[str, Entry] = {
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),
 }
-"""Every command, in the order of `--help`. A new one is one file and one line here."""
+"""Every command, in the order of `--help`. A new command needs a module and a line here."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is used, not to list it."""
+    """A group of commands that imports a command's module only when the command is used.
+
+    Example:
+        >>> group = LazyGroup("agent-eval")
+        >>> group.get_command(click.Context(group), "gate").name
+        'gate'
+    """
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Names in the table's order."""
+        """Return the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; None when there is no such name."""
+        """Import the command; None if there is no such name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -79,7 +90,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the nearest names in the error."""
+        """Find the command as click does; the error for an unknown one suggests the nearest name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(_no_such_command(args[0]), ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -97,8 +108,8 @@ def _no_such_command(name: str) -> str:
     return f"No such command {name!r}." + (f" Did you mean {nearest[0]!r}?" if nearest else "")
 
 
-def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set and not ctx.resilient_parsing:
         click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()
 
@@ -128,20 +139,20 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The command line without the program's name.
 
     Returns:
-        The exit code. Every error has been printed on stderr.
+        The exit code. Errors have been printed on stderr.
     """
     try:
         outcome = _invoke(list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has left; whatever is still buffered has nowhere to go.
+        # The reader of stdout has closed it, so text that is still buffered cannot be written.
         abandon_stdout()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
     except OSError as error:
-        # What goes to files raises errors of ours, so this is stdout, whose disk is full or broken.
+        # Writing files raises StorageError, so the error is of stdout, whose disk is full or broken.
         if error.errno not in UNWRITABLE or error.filename is not None:
             return report(error, arguments)
         abandon_stdout()
@@ -152,54 +163,54 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> object:
-    """What the command returned, or the code it left with."""
+    """Run the command. Returns its result or its exit code."""
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
-    # Click's own `main` makes a reader that has left exit code 1, which here means that the gate said no.
+    # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
     try:
-        # Commands that can be gone on with say how, in the words they were begun with.
+        # Commands that can be resumed print the command line that does so.
         with agent_eval.make_context(PROGRAM, arguments, obj=tuple(arguments)) as context:
             return agent_eval.invoke(context)
-    except click.exceptions.Exit as left:
-        return left.exit_code
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    # Raised in the main thread, so that half-written directories are removed on the way out.
+    # Raised in the main thread, so that its `finally` blocks remove half-written directories.
     raise SystemExit(TERMINATED)
 
 
 def entry() -> None:
-    """The console script: run the command of `sys.argv` and exit with its code."""
+    """Run the command of `sys.argv`, and exit with its code. The console script calls this."""
     signal.signal(signal.SIGTERM, _terminate)
     replace_unprintable()
     sys.exit(main(sys.argv[1:]))
 
 
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What writing to a full or broken disk raises."""
+"""Error numbers of writing to a full or broken disk."""
 
 
 def replace_unprintable() -> None:
-    """Print a replacement for what the locale's encoding cannot hold, instead of failing half-way."""
+    """Print escapes for characters that the locale's encoding does not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def abandon_stdout() -> None:
-    """Point stdout at nothing, so that flushing it at exit does not fail a second time."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Redirect stdout to the null device, so that flushing it at exit does not fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(null, sys.stdout.fileno())
     except (OSError, ValueError):
         pass
     finally:
-        os.close(nowhere)
+        os.close(null)
 
 
 def unwritable_stdout(error: OSError) -> StorageError:
-    """The error for a result that could not be printed."""
+    """Make the error for a result that could not be printed."""
     return StorageError(
         f"the result cannot be printed: {error.strerror}",
         remedy="Free space where standard output goes, or send it elsewhere.",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class TableCommand(click.Command):
     """A command whose flags are its rows of the table of options, made when the command is used.
 
-    Its function gets the value of every option under `parameter(option)`. A value that is not given and has
-    no default is None, or an empty tuple where there may be several.
+    Its function gets the value of every option under `parameter(option)`. An option without a value and a
+    default is None, or an empty tuple if it may be repeated.
 
     Example:
         >>> @click.command(cls=TableCommand, path="pack verify")
@@ -32,7 +32,7 @@ class TableCommand(click.Command):
         self._has_flags = False
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Declare the flags first."""
+        """Make the flags on the first call, and return all parameters."""
         if not self._has_flags:
             self._has_flags = True
             self.params = [*self.params, *self.flags()]
@@ -49,42 +49,48 @@ class TableCommand(click.Command):
 
 
 def parameter(option: Option) -> str:
-    """The keyword under which a function gets the value: `goes_to`, with two underscores for a dot."""
+    """Return the parameter that gets the value: `goes_to`, with two underscores for a dot."""
     return option.goes_to.replace(".", "__")
 
 
 class Flag(click.Option):
-    """A flag whose other names are accepted, and shown neither in help nor in error messages."""
+    """A flag that accepts several names; help and error messages have only the first.
+
+    Example:
+        >>> flag = Flag(["--max-run-cost", "--cost-limit"], help="Limit of the cost.")
+        >>> flag.get_help_record(click.Context(click.Command("run")))[0]
+        '--max-run-cost TEXT'
+    """
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Show the first name alone."""
+        """Show only the first name."""
         with self._one_name():
             return super().get_help_record(ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Name the first name alone."""
+        """Name only the first name."""
         with self._one_name():
             return super().get_error_hint(ctx)
 
     @contextmanager
     def _one_name(self) -> Iterator[None]:
-        every = self.opts
-        self.opts = every[:1]
+        names = self.opts
+        self.opts = names[:1]
         try:
             yield
         finally:
-            self.opts = every
+            self.opts = names
 
 
-class _Text(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
-    """Reads what the table says of an option; a wrong value is a usage error that names the flag."""
+class _OptionType(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
+    """Parses an option by its row of the table; an invalid value is a usage error that names the flag."""
 
     def __init__(self, option: Option) -> None:
         self._option = option
         self.name = option.kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the value; None for an empty path that need not be given."""
+        """Parse the value; None for an empty path that is optional."""
         if not isinstance(value, str):
             return value
         if not value.strip():
@@ -98,24 +104,25 @@ class _Text(click.ParamType):  # type: ignore[type-arg]  # generic only in new v
         try:
             return parse(self._option, value)
         except WrongValue as wrong:
-            shown = repr(value) if wrong.may_be_shown else "the value"
-            self.fail(f"{shown} is not {wrong.wanted}.", param, ctx)
+            text = repr(value) if wrong.may_be_shown else "the value"
+            self.fail(f"{text} is not {wrong.wanted}.", param, ctx)
 
 
 def _declaration(option: Option) -> dict[str, Any]:
     repeatable = " Repeatable." if option.is_listed and "epeat" not in option.help else ""
-    shown: dict[str, Any] = {"help": option.help + repeatable, "required": option.required}
+    declaration: dict[str, Any] = {"help": option.help + repeatable, "required": option.required}
     if option.kind == "switch":
-        return {**shown, "is_flag": True}
+        return {**declaration, "is_flag": True}
     if option.default:
-        shown |= {"default": (option.default,) if option.is_listed else option.default, "show_default": True}
+        default = (option.default,) if option.is_listed else option.default
+        declaration |= {"default": default, "show_default": True}
     if option.choices:
-        return {**shown, "type": click.Choice(option.choices), "multiple": option.is_listed}
-    shown |= {"type": _Text(option), "metavar": metavar(option)}
+        return {**declaration, "type": click.Choice(option.choices), "multiple": option.is_listed}
+    declaration |= {"type": _OptionType(option), "metavar": metavar(option)}
     if option.is_listed:
-        # Each time that the flag is given adds one value, or several that commas separate.
-        shown |= {"multiple": True, "callback": lambda _context, _param, values: sum(values, ())}
-    return shown
+        # Each occurrence of the flag adds one value, or several that commas separate.
+        declaration |= {"multiple": True, "callback": lambda _context, _param, values: sum(values, ())}
+    return declaration
 
 
 _METAVARS = {
@@ -131,27 +138,27 @@ _METAVARS = {
 
 def metavar(option: Option) -> str:
     """Name the value of an option as help shows it."""
-    known = option.metavar or "|".join(option.choices) or option.unit.upper()
-    return known or _METAVARS.get(option.kind, option.kind.upper())
+    own = option.metavar or "|".join(option.choices) or option.unit.upper()
+    return own or _METAVARS.get(option.kind, option.kind.upper())
 
 
 def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dict[str, Any]:
-    """Build the parts of a specification from what the function of the running command got.
+    """Build the fields of a specification from the parameters of the running command.
 
     Args:
-        values: By parameter.
-        agent_is_known: Whether options of the agent are fine without naming it.
+        values: Values by parameter.
+        agent_is_known: Whether the agent is known without being named, so that its options are allowed.
 
     Returns:
-        The fields of the specification. Unless the agent is known, there is no `agent` where none is named.
+        The fields of the specification. Unless the agent is known, there is no `agent` if none is named.
 
     Raises:
-        UsageError: Options of the agent contradict each other, or are given without an agent.
+        UsageError: Options of the agent contradict each other, or are set without an agent.
     """
     from agent_eval.config.assembly import assemble, check_agent, refuse_without_agent
 
-    given = list(_given(click.get_current_context()))
-    check_agent(given, spell=_flag)
+    named = list(_named_options(click.get_current_context()))
+    check_agent(named, spell=_flag)
     fields = assemble(
         {
             name.replace("__", "."): value
@@ -161,13 +168,13 @@ def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dic
     )
     names_no_agent = "agent" in fields and not fields["agent"].is_named
     if names_no_agent and not agent_is_known:
-        refuse_without_agent(given, spell=_flag)
+        refuse_without_agent(named, spell=_flag)
         del fields["agent"]
     return fields
 
 
-def _given(context: click.Context) -> Iterator[Option]:
-    """The options that the command line names, without those that hold by default."""
+def _named_options(context: click.Context) -> Iterator[Option]:
+    """Yield the options that the command line names, without those that have their default."""
     from agent_eval.config.table import options_of
 
     if not isinstance(context.command, TableCommand):

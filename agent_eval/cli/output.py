@@ -1,4 +1,4 @@
-"""What commands print on stdout: prose for a person, one JSON object for a program."""
+"""Print results on stdout, as prose for people or one JSON object for programs; and progress on stderr."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str]) -> N
     Args:
         output: The value of `--format`: `auto`, `text` or `json`.
         payload: The result as JSON-serialisable data.
-        text: Makes the prose; called only when prose is wanted, with whether colour is.
+        text: Makes the prose. Called only if prose is wanted, with whether to use colour.
     """
     terminal = sys.stdout.isatty()
     if output == "json" or (output == "auto" and not terminal):
@@ -40,21 +40,29 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressPrinter:
-    """Prints a run's progress; give it to `on_progress`, and use it as a context manager."""
+    """Prints a run's progress on stderr: a bar on a terminal, otherwise a line every few seconds.
+
+    A context manager. Pass it as `on_progress`.
+
+    Example:
+        >>> from agent_eval.engine.progress import RunProgress
+        >>> with ProgressPrinter() as progress:
+        ...     progress(RunProgress(total=10, done=4, passed=3))
+    """
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._said = time.monotonic()
-        self._drawn = 0
+        self._printed_at = time.monotonic()
+        self._drawn_columns = 0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Say how far the run is, if it is time to."""
+        """Print the progress, unless the last line is too recent."""
         if self._terminal:
             self._draw(progress)
-        elif time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+        elif time.monotonic() - self._printed_at >= SECONDS_BETWEEN_LINES:
             from agent_eval.reports.terminal import progress_text
 
-            self._said = time.monotonic()
+            self._printed_at = time.monotonic()
             click.echo(progress_text(progress), err=True)
 
     def _draw(self, progress: RunProgress) -> None:
@@ -63,12 +71,12 @@ class ProgressPrinter:
         from agent_eval.reports.terminal import progress_bar
 
         text = progress_bar(progress, shutil.get_terminal_size().columns)
-        click.echo("\r" + text.ljust(self._drawn), err=True, nl=False)
-        self._drawn = len(text)
+        click.echo("\r" + text.ljust(self._drawn_columns), err=True, nl=False)
+        self._drawn_columns = len(text)
 
     def __enter__(self) -> ProgressPrinter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._drawn:
+        if self._drawn_columns:
             click.echo("", err=True)

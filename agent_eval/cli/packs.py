@@ -1,4 +1,4 @@
-"""`agent-eval pack`: evidence packs."""
+"""`agent-eval pack` and `schema`: evidence packs and suites."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def verify(pack: Path, output_format: str) -> None:
     """Check every file of a pack against its manifests: exit 0 when it is whole, 2 when it is not."""
     from agent_eval.operations.packs import pack_facts
 
-    found = pack_facts(pack)
-    emit(output_format, found.to_json(), lambda _colour: _facts_text("Verified", found))
+    facts = pack_facts(pack)
+    emit(output_format, facts.to_json(), lambda _colour: _facts_text("Verified", facts))
 
 
-def _facts_text(verb: str, found: PackFacts) -> str:
+def _facts_text(verb: str, pack_facts: PackFacts) -> str:
     from agent_eval.text.escape import clean
 
-    facts = found.to_json()
+    facts = pack_facts.to_json()
     run, dataset = clean(facts["run_id"], limit=200), clean(facts["dataset_id"], limit=200)
     added = f" and {facts['derived_files']} added later" if facts["derived_files"] else ""
     lines = [
@@ -46,8 +46,8 @@ def _facts_text(verb: str, found: PackFacts) -> str:
     ]
     if not facts["complete"]:
         lines.append("The run is not complete: compare and gate refuse it.")
-    if found.left_behind:
-        lines.append(f"Left behind, since made from the pack as it was: {_listed(found.left_behind)}")
+    if pack_facts.left_behind:
+        lines.append(f"Not converted, since derived from the old pack: {_listed(pack_facts.left_behind)}")
     return "\n".join(lines)
 
 
@@ -60,21 +60,21 @@ def _listed(paths: tuple[str, ...]) -> str:
 
 @pack.command(cls=TableCommand, path="pack expand")
 def expand(pack: Path, out: Path, output_format: str) -> None:
-    """Write a pack with a folder a case."""
+    """Write a copy of a pack with a folder for each case."""
     _convert(pack, out, "files", output_format)
 
 
 @pack.command(cls=TableCommand, path="pack compact")
 def compact(pack: Path, out: Path, output_format: str) -> None:
-    """Write a pack with its cases in shards."""
+    """Write a copy of a pack with its cases in shards."""
     _convert(pack, out, "compact", output_format)
 
 
 def _convert(pack: Path, out: Path, layout: Literal["files", "compact"], output_format: str) -> None:
     from agent_eval.operations.packs import convert_pack
 
-    made = convert_pack(pack, out, layout=layout)
-    emit(output_format, made.to_json(), lambda _colour: _facts_text("Wrote", made))
+    converted = convert_pack(pack, out, layout=layout)
+    emit(output_format, converted.to_json(), lambda _colour: _facts_text("Wrote", converted))
 
 
 @click.group()
@@ -87,35 +87,36 @@ def validate(suite: Path, strict: bool, require_version: str | None, output_form
     """Check a suite: exit 0 when it is valid, 1 when it is not, 2 when it cannot be read."""
     from agent_eval.suites.validate import validate_suite
 
-    found = validate_suite(suite, strict=strict, require_version=require_version)
-    emit(output_format, found.to_json(), lambda _colour: _validation_text(found))
-    return int(ExitCode.OK if found.passed else ExitCode.NO)
+    validation = validate_suite(suite, strict=strict, require_version=require_version)
+    emit(output_format, validation.to_json(), lambda _colour: _validation_text(validation))
+    return int(ExitCode.OK if validation.passed else ExitCode.NO)
 
 
 @schema.command(cls=TableCommand, path="schema migrate")
 def migrate(suite: Path, target: Path, output_format: str) -> int:
     """Write a suite of any readable version in the current one.
 
-    Exits 1 when the result is written but not valid: what was wrong before still is.
+    Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
     """
     from agent_eval.operations.suites import migrate_suite
 
-    done = migrate_suite(suite, target)
+    migration = migrate_suite(suite, target)
+    validation = migration.validation
     emit(
         output_format,
-        done.to_json(),
-        lambda _colour: f"Wrote {done.target}\n{_validation_text(done.validation)}",
+        migration.to_json(),
+        lambda _colour: f"Wrote {migration.target}\n{_validation_text(validation)}",
     )
-    return int(ExitCode.OK if done.validation.passed else ExitCode.NO)
+    return int(ExitCode.OK if validation.passed else ExitCode.NO)
 
 
-def _validation_text(found: ValidationReport) -> str:
-    version = found.schema_version or "not stated"
-    state = "valid" if found.passed else "not valid"
-    lines = [f"{found.path} is {state}: {count(found.case_count, 'case')}, schema version {version}."]
+def _validation_text(report: ValidationReport) -> str:
+    version = report.schema_version or "not stated"
+    state = "valid" if report.passed else "not valid"
+    lines = [f"{report.path} is {state}: {count(report.case_count, 'case')}, schema version {version}."]
     for kind, problems, number in (
-        ("error", found.errors, found.error_count),
-        ("warning", found.warnings, found.warning_count),
+        ("error", report.errors, report.error_count),
+        ("warning", report.warnings, report.warning_count),
     ):
         lines.extend(_problem_text(kind, problem) for problem in problems)
         if number > len(problems):
@@ -126,5 +127,5 @@ def _validation_text(found: ValidationReport) -> str:
 def _problem_text(kind: str, problem: Problem) -> str:
     from agent_eval.text.escape import clean
 
-    where = f"line {problem.line}" if problem.line is not None else problem.place
-    return clean(f"  {kind}: {where}: {problem.message}. {problem.remedy}")
+    place = f"line {problem.line}" if problem.line is not None else problem.place
+    return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")

@@ -43,7 +43,9 @@ def dataset_add(
         description=description or "",
         tags=tags,
     )
-    _tell(output_format, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}")
+    _print_entry(
+        output_format, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}"
+    )
 
 
 @registry.command("dataset-list", cls=TableCommand, path="registry dataset-list")
@@ -51,7 +53,7 @@ def dataset_list(registry_path: Path, output_format: str) -> None:
     """List registered suites."""
     from agent_eval.registry.baselines import list_datasets
 
-    _list(
+    _print_rows(
         output_format,
         registry_path,
         "datasets",
@@ -65,13 +67,13 @@ def dataset_list(registry_path: Path, output_format: str) -> None:
 def baseline_set(
     name: str, run: Path, dataset_id: str | None, notes: str | None, registry_path: Path, output_format: str
 ) -> None:
-    """Let a name stand for a sealed run, pinned by its digest."""
+    """Register a sealed run as a baseline under a name, pinned by its digest."""
     from agent_eval.registry.baselines import set_baseline
 
     entry = set_baseline(
         _store(registry_path), name, run, at=_now(), dataset_id=dataset_id, notes=notes or ""
     )
-    _tell(
+    _print_entry(
         output_format, registry_path, "baseline_set", entry, lambda: f"{entry.name} is now run {entry.run_id}"
     )
 
@@ -81,7 +83,7 @@ def baseline_list(registry_path: Path, output_format: str) -> None:
     """List baselines."""
     from agent_eval.registry.baselines import list_baselines
 
-    _list(
+    _print_rows(
         output_format,
         registry_path,
         "baselines",
@@ -98,7 +100,7 @@ def baseline_show(name: str, registry_path: Path, output_format: str) -> None:
     from agent_eval.registry.baselines import show_baseline
 
     entry = show_baseline(_store(registry_path), name)
-    _tell(output_format, registry_path, "baseline", entry, lambda: _lines(entry))
+    _print_entry(output_format, registry_path, "baseline", entry, lambda: _lines(entry))
 
 
 @registry.command("baseline-promote", cls=TableCommand, path="registry baseline-promote")
@@ -142,7 +144,7 @@ def approval_list(name: str | None, registry_path: Path, output_format: str) -> 
     from agent_eval.registry.baselines import list_approvals
 
     rows = list_approvals(_store(registry_path), name)
-    _list(
+    _print_rows(
         output_format,
         registry_path,
         "approvals",
@@ -157,11 +159,11 @@ def approval_list(name: str | None, registry_path: Path, output_format: str) -> 
 
 @registry.command("waiver-add", cls=TableCommand, path="registry waiver-add")
 def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
-    """Accept a known regression; every scope that is given must match."""
+    """Accept a known regression. The waiver applies where every scope that it names matches."""
     from agent_eval.registry.waivers import add_waiver
 
     waiver = add_waiver(_store(registry_path), at=_now(), **fields)
-    _tell(output_format, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
+    _print_entry(output_format, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
 
 
 @registry.command("waiver-list", cls=TableCommand, path="registry waiver-list")
@@ -174,17 +176,17 @@ def waiver_list(
     rows = list_waivers(
         _store(registry_path), at=_now(), baseline_name=baseline_name, active_only=active_only
     )
-    shown = ("waiver_id", "baseline_name", "case_id", "judge_id", "regression_key", "expires_at", "reason")
-    _list(output_format, registry_path, "waivers", rows, *shown)
+    columns = ("waiver_id", "baseline_name", "case_id", "judge_id", "regression_key", "expires_at", "reason")
+    _print_rows(output_format, registry_path, "waivers", rows, *columns)
 
 
 @registry.command("waiver-revoke", cls=TableCommand, path="registry waiver-revoke")
 def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_format: str) -> None:
-    """End a waiver now; it stays listed."""
+    """End a waiver now. It remains in the list."""
     from agent_eval.registry.waivers import revoke_waiver
 
     waiver = revoke_waiver(_store(registry_path), waiver_id, revoked_by=revoked_by, at=_now())
-    _tell(output_format, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
+    _print_entry(output_format, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
 
 
 @registry.command("audit-log", cls=TableCommand, path="registry audit-log")
@@ -193,21 +195,21 @@ def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
     from agent_eval.registry.store import audit_log
 
     rows = audit_log(_store(registry_path), limit=limit)
-    _list(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
+    _print_rows(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
 
 
 @registry.command(cls=TableCommand, path="registry verify")
 def verify(registry_path: Path, output_format: str) -> int:
-    """Check the log's chain and everything pinned: exit 0 when whole, 1 when not."""
+    """Check the log's chain and all pinned digests: exit 0 when they hold, 1 when one does not."""
     from dataclasses import asdict
 
     from agent_eval.registry.store import verify_registry
 
-    found = verify_registry(_store(registry_path))
-    payload = {**asdict(found), "passed": found.passed, "registry_path": str(registry_path)}
-    said = [_clean(problem) for problem in found.problems] or [f"{found.changes} changes, all in order."]
-    emit(output_format, payload, lambda _colour: "\n".join(said))
-    return int(ExitCode.OK if found.passed else ExitCode.NO)
+    report = verify_registry(_store(registry_path))
+    payload = {**asdict(report), "passed": report.passed, "registry_path": str(registry_path)}
+    lines = [_clean(problem) for problem in report.problems] or [f"{report.changes} changes, all in order."]
+    emit(output_format, payload, lambda _colour: "\n".join(lines))
+    return int(ExitCode.OK if report.passed else ExitCode.NO)
 
 
 def _store(registry_path: Path) -> RegistryStore:
@@ -230,7 +232,7 @@ def _clean(text: str) -> str:
     return clean(text, limit=500)
 
 
-def _tell(
+def _print_entry(
     output_format: str, registry_path: Path, name: str, entry: Contract, text: Callable[[], str]
 ) -> None:
     payload = {name: entry.to_json(), "registry_path": str(registry_path)}
@@ -241,14 +243,14 @@ def _lines(entry: Contract) -> str:
     return "\n".join(f"{name}: {value}" for name, value in entry.to_json().items() if value not in (None, ""))
 
 
-def _list(
-    output_format: str, registry_path: Path, name: str, entries: Sequence[Contract], *shown: str
+def _print_rows(
+    output_format: str, registry_path: Path, name: str, entries: Sequence[Contract], *columns: str
 ) -> None:
     rows = [entry.to_json() for entry in entries]
     payload = {name: rows, "count": len(rows), "registry_path": str(registry_path)}
 
     def text(_colour: bool) -> str:
-        lines = [_clean("  ".join(str(row[key]) for key in shown if row[key] is not None)) for row in rows]
+        lines = [_clean("  ".join(str(row[key]) for key in columns if row[key] is not None)) for row in rows]
         return "\n".join(lines) or "None."
 
     emit(output_format, payload, text)

@@ -1,4 +1,4 @@
-"""`agent-eval rejudge`."""
+"""`agent-eval rejudge`, `merge` and `stability-check`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 def rejudge(output_format: str, **values: Any) -> None:
     """Judge the stored trajectories of a pack with other judges, without running the agent.
 
-    The pack stays as it is. The new one names it, with its digest, in run/config.json.
+    The pack stays as it is. The new pack names it, with its digest, in run/config.json.
     """
     import os
 
     from agent_eval.operations.rejudge import RejudgeRequest
-    from agent_eval.operations.rejudge import rejudge as judge_anew
+    from agent_eval.operations.rejudge import rejudge as rejudge_pack
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import run_text
 
     hide_environment()
     request = RejudgeRequest(**specified(values))
-    result = judge_anew(request, environ=os.environ)
+    result = rejudge_pack(request, environ=os.environ)
     payload = {
         "run_id": result.run_id,
         "summary": result.summary.to_json(),
@@ -46,7 +46,8 @@ def rejudge(output_format: str, **values: Any) -> None:
 def merge(packs: tuple[str, ...], out: Path, run_id: str | None, layout: Layout, output_format: str) -> None:
     """Join the packs of a divided run into one, as if it had not been divided.
 
-    Each was made with --shard K/N and the same settings. Overlaps, gaps and mixed settings are refused.
+    Each pack must have been made with --shard K/N and the same settings. Overlaps, gaps and different
+    settings are refused.
     """
     from pathlib import Path
 
@@ -63,9 +64,9 @@ RECORDED, AGENT = "trace_score", "propose_execute_repair"
 
 @click.command("stability-check", cls=TableCommand, path="stability-check")
 def stability_check(execution_mode: str | None, output_format: str, **values: Any) -> int:
-    """Find the cases that pass at one time and fail at another: exit 1 when there are some.
+    """Find flaky cases, which pass in some trials and fail in others: exit 1 when there are some.
 
-    Repeats the agent when one is given; else it takes the trials that the suite has recorded.
+    Runs the agent several times if one is named, and otherwise judges the trials that the suite has recorded.
     """
     from agent_eval.operations.stability import StabilityRequest
     from agent_eval.processes.privacy import hide_environment

@@ -14,9 +14,9 @@ from agent_eval.cli.output import emit
 def replay_exec(output_format: str, **values: Any) -> int:
     """Run the agent of a pack again: exit 0 only when it does the same and is judged the same.
 
-    The agent is the one that the pack names, where it was made here, or the one that is given.
-    Compared are every event of every trial but for times and ids, the agent's answer in every attempt, and
-    every judge's outcome. What a pack from elsewhere names as its agent is not run unless you say so.
+    Runs the agent that the options name, or else the one that the pack names. The latter is run only if the
+    pack was made on this machine or --trust-pack names its digest. Compares every event of every trial except
+    for times and ids, the agent's answer in every attempt, and every judge's outcome.
     """
     import os
 

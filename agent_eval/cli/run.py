@@ -1,4 +1,4 @@
-"""`agent-eval run`."""
+"""`agent-eval run` and `run-loop`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run(output_format: str, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
-    Exits 0 when everything was evaluated, whatever the verdicts: deciding is what `gate` is for.
+    Exits 0 when everything was evaluated, whatever the verdicts; `gate` decides on them.
     """
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.config.spec import RunSpec
@@ -48,7 +48,7 @@ def run(output_format: str, **values: Any) -> int:
 
 
 def _with_stated_commit(spec: RunSpec) -> RunSpec:
-    """Take the commit that a CI platform states, where no option does."""
+    """Set the commit that the CI platform states, unless an option sets one."""
     if spec.identity.git_commit is not None:
         return spec
     from dataclasses import replace
@@ -72,8 +72,8 @@ def _check_executor(spec: RunSpec) -> None:
 def run_loop(output_format: str, **values: Any) -> int:
     """Run an agent over a suite: propose, judge, and repair until it passes.
 
-    Every finished case is on disk before it counts: after Ctrl-C, a kill or a full disk the same command with
-    --resume does the rest. Exits 0 when everything was evaluated, whatever the verdicts.
+    Every finished trial is on disk before it counts. After Ctrl-C, a kill or a full disk, the same command
+    with --resume runs the rest. Exits 0 when everything was evaluated, whatever the verdicts.
     """
     from agent_eval.config.spec import RunSpec
     from agent_eval.processes.privacy import hide_environment
@@ -89,10 +89,10 @@ RESUME = "--resume"
 
 
 def run_and_report(spec: RunSpec, output_format: str) -> int:
-    """Run an agent with progress on stderr, print what came of it, and give the exit code.
+    """Run an agent with progress on stderr, print the result, and return the exit code.
 
     Raises:
-        AgentEvalError: As `run_agent`, and where the agent was never reached.
+        AgentEvalError: As `run_agent`, and if the agent was never reached.
     """
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.replay import remember_pack
@@ -103,18 +103,18 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
         with interrupts, ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
     except RunInterrupted as ended:
-        click.echo(f"Stopped: {ended.message}. {_how_to_go_on(spec.output.pack)}".rstrip(), err=True)
+        click.echo(f"Stopped: {ended.message}. {_resume_hint(spec.output.pack)}".rstrip(), err=True)
         return int(interrupts.exit_code or ended.exit_code)
     except NotEvaluable as error:
-        _add_how_to_go_on(error, spec.output.pack)
+        _add_resume_hint(error, spec.output.pack)
         raise
     except (KeyboardInterrupt, SystemExit):
-        if hint := _how_to_go_on(spec.output.pack):
+        if hint := _resume_hint(spec.output.pack):
             click.echo(hint, err=True)
         raise
     remember_pack(result.pack, os.environ)
     if result.stopped:
-        click.echo(_stopped(result, spec), err=True)
+        click.echo(_stopped_text(result, spec), err=True)
     _print(result, output_format)
     if result.stopped:
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
@@ -152,37 +152,37 @@ def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
         refuse_unreachable(open_pack(result.pack), spec.suite)
 
 
-def _stopped(result: RunLoopResult, spec: RunSpec) -> str:
-    progress, most = result.progress, spec.limits.run.cost_usd
-    hint = _how_to_go_on(result.pack, raise_cost=most is not None and progress.cost_usd >= most)
+def _stopped_text(result: RunLoopResult, spec: RunSpec) -> str:
+    progress, limit = result.progress, spec.limits.run.cost_usd
+    hint = _resume_hint(result.pack, raise_cost=limit is not None and progress.cost_usd >= limit)
     return (
         f"Stopped: {result.stopped}. {progress.done:,} of {progress.total:,} trials were run, "
         f"and the pack says that it is not complete. {hint}"
     )
 
 
-def _add_how_to_go_on(error: NotEvaluable, out: Path) -> None:
-    """A full disk, or a key that is refused in the middle: what was paid for is kept."""
+def _add_resume_hint(error: NotEvaluable, out: Path) -> None:
+    """Add to an error how to resume: after a full disk or a refused key, finished trials are kept."""
     from agent_eval.storage.journal import JournalInUse
 
-    hint = "" if isinstance(error, JournalInUse) else _how_to_go_on(out)
+    hint = "" if isinstance(error, JournalInUse) else _resume_hint(out)
     if hint:
         error.details["remedy"] = " ".join(f"{error.remedy} {hint}".split("\n  ")).strip()
 
 
-def _how_to_go_on(out: Path, *, raise_cost: bool = False) -> str:
-    """Where what was done is kept, and the command that does the rest; empty where nothing is kept."""
+def _resume_hint(out: Path, *, raise_cost: bool = False) -> str:
+    """Name the journal and the command that runs the rest; an empty text if there is no journal."""
     from agent_eval.operations.resume import journal_path
 
     journal = journal_path(out)
     if not journal.exists():
         return ""
-    before = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
-    return f"What has finished is in {journal}. {before}\n  {_command()}"
+    introduction = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
+    return f"What has finished is in {journal}. {introduction}\n  {_command()}"
 
 
 def _command() -> str:
-    """This process's command line with `--resume`, for a shell in the same directory."""
+    """Return this process's command line with `--resume`, for a shell in the same directory."""
     from agent_eval.operations.environment import redactor_for
     from agent_eval.text.escape import shell_word
 
@@ -190,12 +190,12 @@ def _command() -> str:
     words = [*_program(), *arguments, *(() if RESUME in arguments else (RESUME,))]
     command = " ".join(map(shell_word, words))
     if redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
-        return f"the same command with {RESUME}"  # a log is no place for a secret
+        return f"the same command with {RESUME}"  # a log must not have a secret
     return command
 
 
 def _program() -> list[str]:
-    """How this program is called from here."""
+    """Return the words with which a shell calls this program."""
     import shutil
 
     from agent_eval.cli.main import PROGRAM
@@ -203,20 +203,27 @@ def _program() -> list[str]:
     called = sys.argv[0]
     if Path(called).name == "__main__.py":
         return [sys.executable, "-m", "agent_eval"]
-    found = shutil.which(PROGRAM)
-    return [called if Path(called).name == PROGRAM and found != called else PROGRAM]
+    installed = shutil.which(PROGRAM)
+    return [called if Path(called).name == PROGRAM and installed != called else PROGRAM]
 
 
-_WORDS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "told to end by SIGTERM"}
+_REASONS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "ended by SIGTERM"}
 _CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
-_SAID = "\nStopping: nothing new is begun, and what has finished is kept. Once more to stop at once.\n"
+_STOPPING = (
+    "\nStopping: no further trial starts, and finished ones are kept. Interrupt again to stop at once.\n"
+)
 
 
 class Interrupts:
-    """Takes the signals over; a context manager. `reason` is asked by whoever shall end.
+    """Handles SIGINT and SIGTERM, so that a run can end in order. A context manager.
 
-    A signal that is ignored stays ignored, as in a background job of a shell. Outside the main thread, which
-    alone can be told of signals, nothing changes.
+    The run calls `reason` several times a second. An ignored signal stays ignored, as in a shell's background
+    job. Outside the main thread, which alone can handle signals, nothing changes.
+
+    Example:
+        >>> with Interrupts() as interrupts:
+        ...     interrupts.reason(), interrupts.exit_code
+        ('', None)
     """
 
     def __init__(self) -> None:
@@ -224,20 +231,20 @@ class Interrupts:
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def reason(self) -> str:
-        """Why to end, in words; empty while nobody asked for it."""
-        return "" if self._received is None else _WORDS[self._received]
+        """Return why the run must end, as a clause; an empty text while no signal was received."""
+        return "" if self._received is None else _REASONS[self._received]
 
     @property
     def exit_code(self) -> int | None:
-        """128 and the signal's number; None while there was none."""
+        """128 plus the signal's number; None while no signal was received."""
         return None if self._received is None else _CODES[self._received]
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         if self._received is None:
             self._received = signal.Signals(number)
-            # Not through Python's buffers, whose lock the interrupted code may hold.
+            # Without Python's buffers, whose lock the interrupted code may hold.
             with suppress(OSError, ValueError):
-                os.write(sys.stderr.fileno(), _SAID.encode())
+                os.write(sys.stderr.fileno(), _STOPPING.encode())
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
         else:
@@ -245,7 +252,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number in _WORDS:
+            for number in _REASONS:
                 before = signal.getsignal(number)
                 if before not in (signal.SIG_IGN, None):
                     self._before[number] = before

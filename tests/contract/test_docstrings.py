@@ -22,6 +22,7 @@ SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob
 PLAIN_ROOMS = (
     "agents",
     "ci",
+    "cli",
     "comparison",
     "config",
     "contracts",

@@ -188,7 +188,7 @@ def test_pack__verify_and_convert_in_prose(here: Path, capsys: pytest.CaptureFix
     made = parsed(capsys, "pack", "compact", "--run", "candidate", "--out", "c")
     assert made["left_behind"] == ["compare/baseline_delta.json"]
     shown = printed(capsys, "pack", "expand", "--run", "candidate", "--out", "e", "--format", "text")
-    assert "Left behind, since made from the pack as it was: compare/baseline_delta.json" in shown
+    assert "Not converted, since derived from the old pack: compare/baseline_delta.json" in shown
 
 
 def test_init__says_what_it_wrote(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

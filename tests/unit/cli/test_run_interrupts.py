@@ -27,7 +27,7 @@ def send(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("sent", SIGNALS)
-def test_the_first_is_told_and_the_run_goes_on(
+def test_the_first_signal_is_noted_and_the_run_goes_on(
     sent: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(sent)
@@ -37,7 +37,7 @@ def test_the_first_is_told_and_the_run_goes_on(
         send(sent)
         assert interrupts.reason()
         assert interrupts.exit_code == 128 + sent
-    assert "Once more to stop at once" in capfd.readouterr().err
+    assert "Interrupt again to stop at once" in capfd.readouterr().err
     assert signal.getsignal(sent) is before
 
 
