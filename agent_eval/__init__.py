@@ -1,7 +1,7 @@
 """agent-eval: judge LLM agents' trajectories, compare with a baseline, gate the release.
 
-Importing the package is cheap: nothing heavier than the standard library is loaded
-until a room that needs it is imported.
+Importing `agent_eval` is cheap: it loads nothing beyond the standard library. Import what you need from its
+packages, such as `agent_eval.judges`.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m agent_eval` is the same program as `agent-eval`."""
+"""Run `agent-eval` as `python -m agent_eval`."""
 
 from agent_eval.cli.main import entry
 

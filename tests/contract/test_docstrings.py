@@ -17,9 +17,12 @@ import pytest
 import typing_extensions
 
 PACKAGE = Path(__file__).parents[2] / "agent_eval"
+GUIDES = sorted((PACKAGE.parent / "docs" / "guides").glob("*.md"))
 SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 PLAIN_ROOMS = (
+    "__init__",
+    "__main__",
     "agents",
     "ci",
     "cli",
@@ -102,8 +105,17 @@ def test_every_public_class_has_an_example(source: str) -> None:
 
 @pytest.mark.parametrize("source", plain_sources())
 def test_prose_and_messages_are_plain_english(source: str) -> None:
-    lines = enumerate(SOURCES[source].read_text().splitlines(), 1)
-    assert [f"{number}: {line.strip()}" for number, line in lines if DIALECT.search(line)] == []
+    assert dialect_in(SOURCES[source]) == []
+
+
+@pytest.mark.parametrize("guide", [*GUIDES, PACKAGE.parent / "README.md"], ids=lambda guide: guide.name)
+def test_guides_are_plain_english(guide: Path) -> None:
+    assert dialect_in(guide) == []
+
+
+def dialect_in(path: Path) -> list[str]:
+    lines = enumerate(path.read_text("utf-8").splitlines(), 1)
+    return [f"{number}: {line.strip()}" for number, line in lines if DIALECT.search(line)]
 
 
 @pytest.mark.parametrize("source", plain_sources())

@@ -43,7 +43,7 @@ def test_answers_of_tools_are_understood() -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_kind_of_agent_is_named(name: str) -> None:
-    table = GUIDE[GUIDE.index("| written as") : GUIDE.index("## What an agent is asked")]
+    table = GUIDE[GUIDE.index("| written as") : GUIDE.index("## Input and output of an agent")]
     assert f"`{name}:" in table or f"`{name}`" in table, (
         f"add a row for `{name}` to the first table of docs/guides/live-agents.md"
     )
