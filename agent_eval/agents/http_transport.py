@@ -8,7 +8,8 @@ from typing import Any
 
 from agent_eval.agents.base import Reply
 from agent_eval.errors import FailureKind, UsageError
-from agent_eval.http.client import AnswerTooLarge, HttpError, Session
+from agent_eval.http.client import Session
+from agent_eval.http.errors import AnswerTooLarge, HttpError
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
 
 _ERRORS = tuple(range(400, 600))

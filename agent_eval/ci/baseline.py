@@ -16,7 +16,7 @@ from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.http.client import AnswerTooLarge, HttpError
+from agent_eval.http.errors import AnswerTooLarge, HttpError
 from agent_eval.operations.packs import view
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from agent_eval.errors import RemoteError
-from agent_eval.http.client import HttpError, UncertainOutcome
+from agent_eval.http.errors import HttpError, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
 _NOT_KNOWN = 401

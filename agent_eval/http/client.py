@@ -16,9 +16,27 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from agent_eval.errors import RemoteError, UsageError
+from agent_eval.errors import UsageError
 from agent_eval.http.connection import BrokenExchange, Connections, NotConnected, OverCap, Timing
-from agent_eval.http.retry import RETRIED_STATUS, Patience, asked_wait, backoff, is_rate_limit
+from agent_eval.http.errors import (
+    AnswerTooLarge,
+    HttpError,
+    RateLimited,
+    RefusedRedirect,
+    UncertainOutcome,
+    Unreachable,
+    host_of,
+    path_of,
+)
+from agent_eval.http.retry import (
+    RETRIED_STATUS,
+    Patience,
+    asked_wait,
+    backoff,
+    end_of_limit,
+    is_rate_limit,
+    stated_wait,
+)
 from agent_eval.http.route import Origin, UnusableRoute, origin_of, route_to, target_of, with_query
 
 MAX_JSON_BYTES = 32 << 20
@@ -126,7 +144,7 @@ class Session:
         url = path if "://" in path else f"{self._base}{path}"
         safe = method in _REPEATABLE if repeatable is None else repeatable
         body = None if json is None else json_text.dumps(json, allow_nan=False).encode()
-        exchange = _Exchange(method, body, max_bytes, self._timing(seconds))
+        exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe)
         waited = 0.0
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
@@ -134,17 +152,17 @@ class Session:
                 answer = self._follow(exchange, with_query(url, params))
             except (BrokenExchange, NotConnected) as error:
                 if not safe and isinstance(error, BrokenExchange):
-                    raise _uncertain(method, url, str(error)) from None
+                    raise _uncertain(exchange, str(error)) from None
                 if last:
-                    raise _unreachable(method, url, str(error), attempt) from None
+                    raise self._unreachable(exchange, str(error), attempt) from None
                 wait = backoff(attempt, self._patience, self._chance())
             else:
                 if answer.status < 400 or answer.status in accept:
                     return answer
-                wait = self._wait_after(method, url, answer, attempt, safe)
+                wait = self._wait_after(exchange, answer, attempt, waited)
             waited += wait
             if waited > self._patience.total_wait:
-                raise _unreachable(method, url, "too many waits", attempt)
+                raise self._unreachable(exchange, "too many waits", attempt)
             self._sleep(wait)
         raise AssertionError("the loop returns or raises")  # pragma: no cover
 
@@ -167,36 +185,60 @@ class Session:
             answer = self.request("GET", answer.next_url)
             yield answer
 
-    def _wait_after(self, method: str, url: str, answer: Answer, attempt: int, safe: bool) -> float:
+    def _wait_after(self, exchange: _Exchange, answer: Answer, attempt: int, waited: float) -> float:
         """Compute the seconds to wait before the request is repeated; raise where it must not be repeated."""
         last = attempt == self._patience.attempts
+        asked = asked_wait(answer.status, answer.headers, now=self._clock())
+        usual = backoff(attempt, self._patience, self._chance())
         if is_rate_limit(answer.status, answer.headers, answer.body):
-            asked = asked_wait(answer.status, answer.headers, now=self._clock())
-            wait = backoff(attempt, self._patience, self._chance()) if asked is None else asked
-            if last or wait > self._patience.longest_wait:
-                raise RateLimited(
-                    f"{host_of(url)} limits requests and asks to wait {wait:.0f} s.",
-                    remedy="Run the job again later, or use a token with a higher limit.",
-                    status=answer.status,
-                    method=method,
-                    url=url,
-                )
+            wait = usual if asked is None else asked
+            if last or wait > min(self._patience.longest_wait, self._patience.total_wait - waited):
+                raise self._limited(exchange, answer)
             return wait
         if answer.status in RETRIED_STATUS:
-            if not safe:
-                raise _uncertain(method, url, f"HTTP {answer.status}", answer.status)
+            if not exchange.safe:
+                raise _uncertain(exchange, f"HTTP {answer.status}", answer.status)
             if last:
-                raise _unreachable(method, url, f"HTTP {answer.status}", attempt, answer.status)
-            asked = asked_wait(answer.status, answer.headers, now=self._clock())
-            usual = backoff(attempt, self._patience, self._chance())
+                raise self._unreachable(exchange, f"HTTP {answer.status}", attempt, answer.status)
             return min(self._patience.longest_wait, max(usual, asked or 0.0))
         raise HttpError(
-            f"{method} {path_of(url)} was answered with HTTP {answer.status}: {self._scrub(answer.excerpt)}",
+            f"{answer.host} answered {exchange.words} with HTTP {answer.status}: "
+            f"{self._scrub(answer.excerpt)}",
             remedy="Check the address and the token's permissions.",
             status=answer.status,
-            method=method,
-            url=url,
+            method=exchange.method,
+            url=exchange.url,
+            redirected_to=self._other_host(exchange),
         )
+
+    def _limited(self, exchange: _Exchange, answer: Answer) -> RateLimited:
+        now = self._clock()
+        end = end_of_limit(stated_wait(answer.headers, now=now), now=now)
+        return RateLimited(
+            f"{answer.host} limits requests {end} (HTTP {answer.status}).",
+            remedy="Run the job again after that, or use a token with a higher limit.",
+            status=answer.status,
+            method=exchange.method,
+            url=exchange.url,
+            redirected_to=self._other_host(exchange),
+        )
+
+    def _unreachable(
+        self, exchange: _Exchange, why: str, attempts: int, status: int | None = None
+    ) -> Unreachable:
+        return Unreachable(
+            f"{host_of(exchange.place)} gave no usable answer to {exchange.words} in {attempts} attempts "
+            f"({why}).",
+            remedy="Run the job again; if it persists, check the service's status page and the API address.",
+            status=status,
+            method=exchange.method,
+            url=exchange.url,
+            redirected_to=self._other_host(exchange),
+        )
+
+    def _other_host(self, exchange: _Exchange) -> str:
+        """Name the host that a redirect led to, where it is not the service's own; else empty."""
+        return "" if origin_of(exchange.place) == self._origin else host_of(exchange.place)
 
     def _follow(self, exchange: _Exchange, url: str) -> Answer:
         """Make one attempt: send the request and follow its redirects."""
@@ -226,6 +268,7 @@ class Session:
         )
 
     def _once(self, exchange: _Exchange, url: str) -> Answer:
+        exchange.place = url
         origin = origin_of(url)
         headers = self._own_headers if origin == self._origin else self._headers
         if exchange.body is not None:
@@ -294,14 +337,22 @@ class Session:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Exchange:
-    """Parameters that all attempts at a request share."""
+    """Parameters that all attempts at a request share, and `place`: the address that was asked last."""
 
     method: str
+    url: str
     body: bytes | None
     max_bytes: int
     timing: Timing
+    safe: bool
+    place: str = ""
+
+    @property
+    def words(self) -> str:
+        """The request as messages name it."""
+        return f"{self.method} {path_of(self.url)}"
 
 
 def _merged_headers(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -332,23 +383,13 @@ def _split(method: str, url: str) -> SplitResult:
     return parts
 
 
-def _unreachable(method: str, url: str, why: str, attempts: int, status: int | None = None) -> Unreachable:
-    return Unreachable(
-        f"{host_of(url)} gave no usable answer to {method} {path_of(url)} in {attempts} attempts ({why}).",
-        remedy="Run the job again; if it persists, check the service's status page and the API address.",
-        status=status,
-        method=method,
-        url=url,
-    )
-
-
-def _uncertain(method: str, url: str, why: str, status: int | None = None) -> UncertainOutcome:
+def _uncertain(exchange: _Exchange, why: str, status: int | None = None) -> UncertainOutcome:
     return UncertainOutcome(
-        f"It is not known whether {method} {path_of(url)} was carried out ({why}).",
+        f"It is not known whether {exchange.words} was carried out ({why}).",
         remedy="Check whether it was before repeating it.",
         status=status,
-        method=method,
-        url=url,
+        method=exchange.method,
+        url=exchange.url,
     )
 
 
@@ -388,50 +429,3 @@ class Answer:
         text = self.body[: 4 * _EXCERPT_LENGTH].decode("utf-8", "replace")
         line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         return line[:_EXCERPT_LENGTH]
-
-
-class HttpError(RemoteError):
-    """Raised when a request has no answer that can be used; catch it to handle all errors of this module.
-
-    `status` is None when there was no answer at all.
-    """
-
-    code = "remote_error"
-
-    def __init__(
-        self, message: str, *, remedy: str = "", status: int | None = None, method: str, url: str
-    ) -> None:
-        super().__init__(
-            message, remedy=remedy, status=status, method=method, host=host_of(url), path=path_of(url)
-        )
-        self.status = status
-
-
-class Unreachable(HttpError):
-    """Raised after the last allowed attempt, when none had an answer other than a server error."""
-
-
-class RateLimited(HttpError):
-    """Raised when the service asks for a longer wait than the patience allows."""
-
-
-class UncertainOutcome(HttpError):
-    """Raised when the service may have carried out the request. Check that before repeating it."""
-
-
-class AnswerTooLarge(HttpError):
-    """Raised when the answer is larger than the cap of the request."""
-
-
-class RefusedRedirect(HttpError):
-    """Raised when an address, redirect or next page is refused: not https, another host, or no valid URL."""
-
-
-def host_of(url: str) -> str:
-    """Return host and port of a URL, without user information."""
-    return urlsplit(url).netloc.rpartition("@")[2]
-
-
-def path_of(url: str) -> str:
-    """Return the path of a URL, without query and fragment, which can contain secrets."""
-    return urlsplit(url).path

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 SECONDARY_LIMIT_SECONDS = 60.0
 """Wait after a secondary rate limit that names no time."""
 
 RETRIED_STATUS = frozenset({500, 502, 503, 504})
+
+_LIMIT_WORDS = (b"rate limit", b"abuse detection")
+"""What the body of a 403 says where its fields do not show that it limits requests."""
+
+_LONGEST_STATED = timedelta(days=3_650).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +52,31 @@ def is_rate_limit(status: int, headers: Mapping[str, str], body: bytes) -> bool:
         return True
     if status != 403:
         return False
+    said = body[:4096].lower()
     return (
         "retry-after" in headers
         or headers.get("x-ratelimit-remaining") == "0"
-        or b"secondary rate limit" in body[:4096].lower()
+        or any(words in said for words in _LIMIT_WORDS)
     )
 
 
 def asked_wait(status: int, headers: Mapping[str, str], *, now: float) -> float | None:
-    """Read how many seconds the service asks to wait; None when it names no time.
+    """Seconds the service asks to wait, None when it does not say.
 
     Args:
         status: HTTP status.
-        headers: Headers with names in lower case.
+        headers: Field names in lower case.
+        now: Seconds since 1970.
+    """
+    stated = stated_wait(headers, now=now)
+    return SECONDARY_LIMIT_SECONDS if stated is None and status == 403 else stated
+
+
+def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
+    """Seconds that the fields of an answer name, None when they name none.
+
+    Args:
+        headers: Field names in lower case.
         now: Seconds since 1970.
     """
     stated = headers.get("retry-after", "").strip()
@@ -70,7 +88,27 @@ def asked_wait(status: int, headers: Mapping[str, str], *, now: float) -> float 
         reset = headers.get("x-ratelimit-reset", "")
         if reset.isascii() and reset.isdigit() and len(reset) <= 12:
             return max(0.0, int(reset) - now) + 1.0
-    return SECONDARY_LIMIT_SECONDS if status == 403 else None
+    return None
+
+
+def end_of_limit(seconds: float | None, *, now: float) -> str:
+    """Say until when requests are limited, as the end of a sentence.
+
+    Example:
+        >>> end_of_limit(600.0, now=0.0)
+        'until 1970-01-01 00:10 UTC, for 10 minutes'
+
+    Args:
+        seconds: That the service asks to wait; None where it does not say.
+        now: Seconds since 1970.
+    """
+    if seconds is None or seconds > _LONGEST_STATED:
+        return "and does not say until when"
+    minutes = max(1, math.ceil(seconds / 60))
+    end = datetime.fromtimestamp(now + seconds, UTC)
+    if end.second or end.microsecond:
+        end += timedelta(minutes=1)
+    return f"until {end:%Y-%m-%d %H:%M} UTC, for {minutes:,} minute{'s' * (minutes != 1)}"
 
 
 def _retry_after(stated: str, now: float) -> float | None:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import ExitCode
-from agent_eval.http.client import (
+from agent_eval.http.client import Session
+from agent_eval.http.errors import (
     AnswerTooLarge,
     HttpError,
     RateLimited,
     RefusedRedirect,
-    Session,
     UncertainOutcome,
     Unreachable,
 )
@@ -149,10 +149,23 @@ def test_request__waits_a_minute_for_a_secondary_limit_that_names_no_time(server
     assert waits == [60.0]
 
 
+@pytest.mark.parametrize(
+    "said", [b"API rate limit exceeded for installation ID 7", b"abuse detection mechanism"]
+)
+def test_request__a_limit_that_only_the_body_of_a_403_names_is_no_refusal(
+    server: Server, said: bytes
+) -> None:
+    waits = Waits()
+    server.script = [(403, {}, said)]
+    with pytest.raises(RateLimited, match="does not say until when"):
+        session_to(server, waits).request("GET", "/x")
+    assert waits == [60.0] * 4
+
+
 def test_request__gives_up_at_once_when_asked_to_wait_too_long(server: Server) -> None:
     waits = Waits()
     server.script = [(429, {"Retry-After": "3600"}, b"{}")]
-    with pytest.raises(RateLimited, match="3600 s") as caught:
+    with pytest.raises(RateLimited, match=r"until 2027-01-15 09:00 UTC, for 60 minutes") as caught:
         session_to(server, waits).request("GET", "/x")
     assert waits == []
     assert len(server.seen) == 1
@@ -171,6 +184,14 @@ def test_request__backs_off_twice_as_long_each_time_and_stops(server: Server) ->
 def test_request__never_waits_longer_in_total_than_allowed(server: Server) -> None:
     waits = Waits()
     server.script = [(429, {"Retry-After": "50"}, b"{}")]
+    with pytest.raises(RateLimited, match="limits requests until"):
+        session_to(server, waits, total_wait=120.0).request("GET", "/x")
+    assert waits == [50.0, 50.0]
+
+
+def test_request__never_waits_for_broken_answers_longer_in_total_than_allowed(server: Server) -> None:
+    waits = Waits()
+    server.script = [(503, {"Retry-After": "50"}, b"")]
     with pytest.raises(Unreachable, match="too many waits"):
         session_to(server, waits, total_wait=120.0).request("GET", "/x")
     assert waits == [50.0, 50.0]
@@ -246,6 +267,21 @@ def test_redirect__within_the_origin_keeps_credentials(server: Server) -> None:
     server.script = [(301, {"Location": "/repositories/1"}, b""), (200, {}, b"{}")]
     session_to(server).request("GET", "/repos/old")
     assert server.seen[1][1:3] == ("/repositories/1", f"Bearer {SECRET}")
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 503])
+def test_redirect__the_error_names_the_host_that_refused(
+    server: Server, serve: Callable[[], Server], status: int
+) -> None:
+    storage = serve()
+    storage.script = [(status, {"Retry-After": "600"}, b"")]
+    server.script = [(302, {"Location": f"{storage.url}/blob?sig=1"}, b"")]
+    with pytest.raises(HttpError) as caught:
+        session_to(server).request("GET", "/zip")
+    host = storage.url.removeprefix("http://")
+    assert caught.value.redirected_to == host == caught.value.details["host"]
+    assert host in caught.value.message
+    assert "sig=" not in caught.value.message
 
 
 def test_redirect__a_failed_download_starts_again_at_the_beginning(

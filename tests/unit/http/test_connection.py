@@ -20,7 +20,8 @@ import pytest
 
 from agent_eval.errors import UsageError
 from agent_eval.http import connection as transport
-from agent_eval.http.client import AnswerTooLarge, HttpError, Session, UncertainOutcome, Unreachable
+from agent_eval.http.client import Session
+from agent_eval.http.errors import AnswerTooLarge, HttpError, UncertainOutcome, Unreachable
 from agent_eval.http.retry import Patience
 from tests.unit.http.raw_server import CERTIFICATE, Peer, RawServer, Talk, in_turn
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.http.client import Answer
-from agent_eval.http.retry import Patience, asked_wait, backoff, is_rate_limit
+from agent_eval.http.retry import Patience, asked_wait, backoff, end_of_limit, is_rate_limit
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ from agent_eval.http.retry import Patience, asked_wait, backoff, is_rate_limit
         (403, {"x-ratelimit-remaining": "0"}, b"", True),
         (403, {"x-ratelimit-remaining": "12"}, b"Resource not accessible", False),
         (403, {}, b"You have exceeded a Secondary Rate Limit", True),
+        (403, {}, b'{"message": "API rate limit exceeded for 10.0.0.1."}', True),
         (401, {"retry-after": "1"}, b"", False),
     ],
 )
@@ -36,6 +37,20 @@ def test_asked_wait__nonsense_in_the_reset_time_is_not_obeyed() -> None:
 
 def test_asked_wait__a_date_in_the_past_means_now() -> None:
     assert asked_wait(503, {"retry-after": "Thu, 01 Jan 1970 00:00:00 -0000"}, now=100) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "until 1970-01-01 00:00 UTC, for 1 minute"),
+        (61.0, "until 1970-01-01 00:02 UTC, for 2 minutes"),
+        (7_200.0, "until 1970-01-01 02:00 UTC, for 120 minutes"),
+        (1e12, "and does not say until when"),
+        (None, "and does not say until when"),
+    ],
+)
+def test_end_of_limit__names_the_minute_after_which_it_is_over(seconds: float | None, words: str) -> None:
+    assert end_of_limit(seconds, now=0) == words
 
 
 @given(attempt=st.integers(1, 60), chance=st.floats(0, 1))

@@ -22,7 +22,7 @@ from agent_eval.ci.baseline import (
 from agent_eval.ci.platforms.github.api import Artifact, GitHubApi, WorkflowRun
 from agent_eval.ci.platforms.github.event import GitHubEvent
 from agent_eval.errors import UsageError
-from agent_eval.http.client import HttpError
+from agent_eval.http.errors import HttpError
 
 TRUSTED_EVENTS = ("push", "schedule", "workflow_dispatch")
 

@@ -19,7 +19,8 @@ from agent_eval.ci.platforms.github.step import GitHubStep
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError, UsageError
-from agent_eval.http.client import HttpError, Session
+from agent_eval.http.client import Session
+from agent_eval.http.errors import HttpError
 
 PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"

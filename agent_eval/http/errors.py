@@ -1,0 +1,69 @@
+"""Errors of HTTP requests, and the parts of an address that may be shown."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from agent_eval.errors import RemoteError
+
+
+class HttpError(RemoteError):
+    """Raised when a request has no answer that can be used; catch it to handle all errors of this module.
+
+    Attributes:
+        status: HTTP status; None when there was no answer at all.
+        redirected_to: Another host than the service's own, which a redirect led to and where it failed; else
+            empty.
+    """
+
+    code = "remote_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        status: int | None = None,
+        method: str,
+        url: str,
+        redirected_to: str = "",
+    ) -> None:
+        super().__init__(
+            message,
+            remedy=remedy,
+            status=status,
+            method=method,
+            host=redirected_to or host_of(url),
+            path=path_of(url),
+        )
+        self.status, self.redirected_to = status, redirected_to
+
+
+class Unreachable(HttpError):
+    """Raised after the last allowed attempt, when none had an answer other than a server error."""
+
+
+class RateLimited(HttpError):
+    """Raised when the service asks for a longer wait than the patience allows."""
+
+
+class UncertainOutcome(HttpError):
+    """Raised when the service may have carried out the request. Check that before repeating it."""
+
+
+class AnswerTooLarge(HttpError):
+    """Raised when the answer is larger than the cap of the request."""
+
+
+class RefusedRedirect(HttpError):
+    """Raised when an address, redirect or next page is refused: not https, another host, or no valid URL."""
+
+
+def host_of(url: str) -> str:
+    """Return host and port of a URL, without user information."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL, without query and fragment, which can contain secrets."""
+    return urlsplit(url).path
