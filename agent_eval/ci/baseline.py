@@ -2,25 +2,32 @@
 
 A platform offers candidates, the best first. A candidate that cannot be used is skipped, and a note or a
 warning says why.
+
+Only a platform that answers, and answers that there is none, leaves a suite without a baseline. Evidence that
+is there and cannot be read is withheld: an older run may stand in for it, but where none does, the search
+ends in an outage, and the job in an error.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.registry import BaselineEntry
-from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.http.errors import AnswerTooLarge, HttpError
+from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
-from agent_eval.storage.files import safe_name, sha256_bytes
+from agent_eval.storage.files import safe_name
+from agent_eval.text.numbers import count
 
 MAX_LOOKED_AT = 20
 """Earlier runs that are looked at."""
@@ -28,58 +35,11 @@ MAX_LOOKED_AT = 20
 MAX_OPENED = 3
 """Earlier runs whose evidence is read: a suite that none of these has is new."""
 
-MAX_ARCHIVE_BYTES = 256 << 20
-"""The largest evidence archive that is read."""
+MAX_SECONDS_WITHHELD = 600.0
+"""Once evidence was withheld, no further run is begun with after so many seconds of searching."""
 
 _NOT_KNOWN = 401
 _REFUSED = frozenset({403, 404})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """The source of a baseline.
-
-    Example:
-        >>> Origin(how="newest on main", run_id=17, branch="main").run_id
-        17
-
-    Args:
-        how: How it was found, as a noun: `merge base`, `newest on main`, `path`.
-        sha: The commit it is of; None when unknown.
-        branch: The branch it is of.
-        run_id: The run that left it.
-        run_url: That run's page.
-        created_at: ISO 8601.
-    """
-
-    how: str
-    sha: str | None = None
-    branch: str | None = None
-    run_id: int | None = None
-    run_url: str | None = None
-    created_at: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An earlier run whose evidence may be the baseline.
-
-    Example:
-        >>> candidate = Candidate("run 17", Origin(how="merge base", run_id=17), lambda: b"the archive")
-        >>> candidate.fetch()
-        b'the archive'
-
-    Args:
-        label: The name that notes give it, such as `run 17`.
-        origin: Its source.
-        fetch: Reads its evidence archive; raises `Skipped` when there is none to use.
-        named_by_user: Whether the user named this run, so that every fault of it is an error.
-    """
-
-    label: str
-    origin: Origin
-    fetch: Callable[[], bytes]
-    named_by_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +62,37 @@ class Baseline:
     named_by_user: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
+
+    Example:
+        >>> Outage("Requests are limited until 10:42 UTC.", "Run the job again after that.").remedy
+        'Run the job again after that.'
+
+    Args:
+        cause: One or two sentences.
+        remedy: What a user can do, as a sentence.
+    """
+
+    cause: str
+    remedy: str
+
+
 @dataclass(slots=True)
 class Search:
     """The result of a search for baselines.
 
     Example:
-        >>> find_baselines(lambda notes: [], ["shop"], remedy="check the token").looked_at
+        >>> find_baselines(lambda notes: [], ["shop"], remedy="Check the token.").looked_at
         0
 
     Args:
         baselines: By the slug of the suite.
         notes: Which candidates were skipped and why; nothing a user must act on.
         warnings: What a user should act on: damaged evidence, a missing permission.
-        outage: Why the search was cut short; empty when it was not. A missing baseline means nothing then.
+        withheld: Which candidates have evidence that could not be read, and why; also in notes or warnings.
+        outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
         gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
             while no evidence was found.
@@ -123,60 +101,31 @@ class Search:
     baselines: dict[str, Baseline] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    outage: str = ""
+    withheld: list[str] = field(default_factory=list)
+    outage: Outage | None = None
     looked_at: int | None = None
     gone: dict[str, int] | None = None
 
+    def withhold(self, why: str, *, loud: bool) -> None:
+        """Note that evidence is there and cannot be read."""
+        self.withheld.append(why)
+        (self.warnings if loud else self.notes).append(why)
+
+    def settle(self, wanted: Sequence[str]) -> None:
+        """End in an outage where evidence was withheld and a suite has no baseline."""
+        if self.outage is not None or not self.withheld or all(slug in self.baselines for slug in wanted):
+            return
+        more = len(self.withheld) - 1
+        others = f" Nor could that of {count(more, 'other run')}." if more else ""
+        self.outage = Outage(f"{self.withheld[0]}{others}", _MAKE_ANOTHER)
+
+
+_MAKE_ANOTHER = (
+    "Run the job again; if it persists, make a new run on the base branch, or name another one in "
+    "`baseline-run-id`."
+)
 
 Opened = tuple[Pack, RunView]
-
-
-class Skipped(Exception):
-    """Raised by a candidate without usable evidence; the text says why, as a sentence.
-
-    Args:
-        why: The sentence.
-        loud: Whether a user should act on it.
-    """
-
-    def __init__(self, why: str, *, loud: bool = False) -> None:
-        super().__init__(why)
-        self.loud = loud
-
-
-def refuse_large_archive(size: int, label: str) -> None:
-    """Refuse an evidence archive of more than `MAX_ARCHIVE_BYTES` before it is read.
-
-    Raises:
-        Skipped: It is too large.
-    """
-    if size > MAX_ARCHIVE_BYTES:
-        raise Skipped(
-            f"The evidence of {label} is too large: {size:,} bytes, at most {MAX_ARCHIVE_BYTES:,} are read."
-        )
-
-
-def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
-    """Return an evidence archive that is what the platform recorded of it.
-
-    Args:
-        data: The archive.
-        sha256: The digest that the platform recorded; None where it records none.
-        label: What notes call the run.
-
-    Raises:
-        Skipped: It is not; the warning is shown at the top.
-    """
-    if sha256 is not None and sha256_bytes(data) != sha256:
-        raise Skipped(
-            f"The evidence of {label} is not what was recorded (its digest differs); it was not used.",
-            loud=True,
-        )
-    return data
-
-
-class NoHistory(Exception):
-    """Raised where a job cannot read earlier runs; the text says why, as a sentence."""
 
 
 def find_baselines(
@@ -185,48 +134,60 @@ def find_baselines(
     *,
     remedy: str,
     named_by_user: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Search:
     """Look at candidates in their order until every suite has a baseline, or a bound is reached.
 
     Args:
         candidates: Yields candidates, the best first, and notes in its argument which runs it skips.
         wanted: Slugs of the suites.
-        remedy: What a user can do where the platform does not let the job read earlier runs; a phrase.
+        remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
         named_by_user: Whether the user named the run, so that finding nothing is an error.
+        clock: Seconds from any beginning, for the bound of a search in which evidence is withheld.
 
     Raises:
         AgentEvalError: What the user named cannot be used.
     """
     result = Search()
     try:
-        _look_through(candidates, wanted, result)
+        _look_through(candidates, wanted, result, clock)
     except NoHistory as reason:
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
         if named_by_user:
             raise
-        status = error.status if isinstance(error, HttpError) else None
-        if status == _NOT_KNOWN:
-            result.outage = (
-                "The token was not accepted (HTTP 401): it is wrong or expired, or belongs to another server."
-            )
-        elif status in _REFUSED:
-            result.warnings.append(f"Earlier runs cannot be read (HTTP {status}): {remedy}.")
-        else:
-            result.outage = error.message
+        result.outage = _outage(error, remedy)
     if named_by_user and not result.baselines:
         raise UsageError(
             f"The baseline cannot be used: {' '.join(result.notes)}",
             remedy="Name another run, or leave `baseline-run-id` out.",
             field="baseline-run-id",
         )
+    result.settle(wanted)
     return result
 
 
+def _outage(error: RemoteError, remedy: str) -> Outage:
+    """Tell a limit, a wrong token and a missing permission apart, which may have the same status."""
+    status = error.status if isinstance(error, HttpError) else None
+    if status == _NOT_KNOWN:
+        return Outage(
+            "The token was not accepted (HTTP 401).",
+            "It is wrong or expired, or belongs to another server: correct it.",
+        )
+    if status in _REFUSED and not isinstance(error, RateLimited):
+        return Outage(error.message, f"{remedy} To evaluate without a baseline, set `baseline: none`.")
+    return Outage(error.message, error.remedy)
+
+
 def _look_through(
-    candidates: Callable[[list[str]], Iterable[Candidate]], wanted: Sequence[str], result: Search
+    candidates: Callable[[list[str]], Iterable[Candidate]],
+    wanted: Sequence[str],
+    result: Search,
+    clock: Callable[[], float],
 ) -> None:
+    begun = clock()
     opened = 0
     result.looked_at = 0
     for number, candidate in enumerate(candidates(result.notes), start=1):
@@ -241,8 +202,9 @@ def _look_through(
             if not lacking:
                 return
             result.notes.append(f"{_capital(candidate.label)} has no evidence of `{'`, `'.join(lacking)}`.")
-        if opened >= MAX_OPENED or number >= MAX_LOOKED_AT:
-            result.notes.append(f"Looked at {number} earlier runs, no further.")
+        too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
+        if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
+            result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
             return
 
 
@@ -252,27 +214,33 @@ def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[
         opened = _opened(packs, wanted)
     except Skipped as skipped:
         if candidate.named_by_user:
-            raise UsageError(
-                f"The baseline cannot be used: {skipped}",
-                remedy="Name another run, or leave `baseline-run-id` out.",
-                field="baseline-run-id",
-            ) from skipped
-        (result.warnings if skipped.loud else result.notes).append(str(skipped))
+            raise _unusable(skipped) from skipped
+        if isinstance(skipped, Withheld):
+            result.withhold(str(skipped), loud=skipped.loud)
+        else:
+            (result.warnings if skipped.loud else result.notes).append(str(skipped))
     except (InvalidPack, InvalidInput) as error:
         if candidate.named_by_user:
             raise
-        result.warnings.append(
-            f"The evidence of {candidate.label} does not verify and was not used: {error.message}"
+        result.withhold(
+            f"The evidence of {candidate.label} does not verify and was not used: {error.message}", loud=True
         )
-    except AnswerTooLarge as error:
-        if candidate.named_by_user:
-            raise
-        result.notes.append(f"The evidence of {candidate.label} is too large: {error.message}")
     else:
         if result.gone is None:
             result.gone = _lost_datasets(packs, wanted)
         return opened
     return None
+
+
+def _unusable(skipped: Skipped) -> AgentEvalError:
+    """Build the error for a run that the user named: an outage where the platform failed."""
+    if isinstance(skipped.__cause__, RemoteError):
+        return RemoteError(str(skipped), remedy=skipped.__cause__.remedy)
+    return UsageError(
+        f"The baseline cannot be used: {skipped}",
+        remedy="Name another run, or leave `baseline-run-id` out.",
+        field="baseline-run-id",
+    )
 
 
 def _opened(packs: dict[str, Pack], wanted: Sequence[str]) -> dict[str, Opened]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from agent_eval.errors import RemoteError
-from agent_eval.http.errors import HttpError, UncertainOutcome
+from agent_eval.http.errors import HttpError, RateLimited, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
 _NOT_KNOWN = 401
@@ -194,7 +194,7 @@ def _explain(error: RemoteError, words: CommentWords) -> str:
             "No comment was written (HTTP 401): the token was not accepted. It is wrong or expired, or of "
             f"another server. {report}"
         )
-    if status not in _REFUSED:
+    if status not in _REFUSED or isinstance(error, RateLimited):
         return f"The comment could not be written: {error.message}"
     if status == 422:
         return f"The platform refused the comment as invalid (HTTP 422): {error.message}"

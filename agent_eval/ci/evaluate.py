@@ -87,6 +87,14 @@ class Evaluation:
     archive: Path
     rules: JudgingRules
 
+    @property
+    def problem(self) -> str:
+        """Why there is no decision to rely on, and what to do; empty where there is one."""
+        outage = self.search.outage
+        if outage is None:
+            return ""
+        return f"The baseline could not be read. {outage.cause} {outage.remedy}"
+
 
 def evaluate(job: JobContext) -> Evaluation:
     """Judge all suites and decide on them. The evidence holds no secret that the job's redactor knows.
@@ -239,9 +247,11 @@ def _compare(target: Target, pack: Pack, candidate: RunView, search: Search, now
         if baseline.named_by_user:
             raise
         del search.baselines[target.slug]
-        search.warnings.append(
-            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
+        search.withhold(
+            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}",
+            loud=True,
         )
+        search.settle([target.slug])
         return None
 
 
@@ -329,14 +339,14 @@ def _named(gone: Mapping[str, int]) -> str:
 
 
 def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResult | None:
-    if not search.outage or comparison is not None:
+    if search.outage is None or comparison is not None:
         return None
     return RuleResult(
         rule="baseline_known",
         threshold=1,
         value=0,
         passed=False,
-        message="The baseline could not be looked up, so it is not known whether anything got worse.",
+        message="Without its baseline it is not known whether anything got worse.",
     )
 
 

@@ -46,8 +46,6 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
     search = evaluation.search
     rules = evaluation.rules
     warnings = [*rules.warnings, *search.warnings]
-    if search.outage:
-        warnings.insert(0, f"The baseline could not be looked up: {search.outage} Run the job again.")
     return EvaluationReport(
         title=settings.report_title,
         comment_id=settings.comment_id,
@@ -61,12 +59,13 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         rule_changes=RuleChanges(sentences=rules.changes, applied=not rules.from_base),
         reproduce=_reproduce(settings),
         tool_version=__version__,
+        not_evaluated=evaluation.problem,
     )
 
 
 def outcome_of(evaluation: Evaluation) -> str:
-    """Name the worst outcome; it is an error where the search for the baseline was cut short."""
-    if evaluation.search.outage:
+    """Name the worst outcome; it is an error where there is no decision to rely on."""
+    if evaluation.problem:
         return ERROR
     return min((suite.decision.gate_status.value for suite in evaluation.suites), key=_ORDER.index)
 
@@ -143,6 +142,8 @@ def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str =
 
 def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
     """Say in one line why the job fails."""
+    if evaluation.problem:
+        return f"{settings.report_title}: {outcome}. {evaluation.problem}"
     reasons = [
         reason
         for suite in evaluation.suites
@@ -164,7 +165,7 @@ def full_stop(sentence: str) -> str:
 
 def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
     """Write the result as a few lines of prose for the job's log."""
-    lines = [f"Outcome: {outcome}"]
+    lines = [f"Outcome: {outcome}. {evaluation.problem}" if evaluation.problem else f"Outcome: {outcome}"]
     for suite in evaluation.suites:
         summary = suite.candidate.summary
         lines.append(
@@ -197,7 +198,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
 def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     """Say why there is no baseline, where the notes alone do not."""
     looked_at = evaluation.search.looked_at
-    refused = evaluation.search.warnings or evaluation.search.outage
+    refused = evaluation.search.warnings or evaluation.search.outage is not None
     if suite.baseline is not None or looked_at is None or (refused and not looked_at):
         return ""
     if looked_at == 0:

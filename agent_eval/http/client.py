@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -98,6 +99,7 @@ class Session:
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
         self._connections: dict[Origin, Connections] = {}
+        self._is_limited = False
 
     def __repr__(self) -> str:
         return f"Session({self._base!r})"
@@ -155,14 +157,14 @@ class Session:
                     raise _uncertain(exchange, str(error)) from None
                 if last:
                     raise self._unreachable(exchange, str(error), attempt) from None
-                wait = backoff(attempt, self._patience, self._chance())
+                why, wait = str(error), backoff(attempt, self._patience, self._chance())
             else:
                 if answer.status < 400 or answer.status in accept:
                     return answer
-                wait = self._wait_after(exchange, answer, attempt, waited)
+                why, wait = f"HTTP {answer.status}", self._wait_after(exchange, answer, attempt, waited)
             waited += wait
             if waited > self._patience.total_wait:
-                raise self._unreachable(exchange, "too many waits", attempt)
+                raise self._unreachable(exchange, f"{why}, too many waits", attempt)
             self._sleep(wait)
         raise AssertionError("the loop returns or raises")  # pragma: no cover
 
@@ -192,7 +194,8 @@ class Session:
         usual = backoff(attempt, self._patience, self._chance())
         if is_rate_limit(answer.status, answer.headers, answer.body):
             wait = usual if asked is None else asked
-            if last or wait > min(self._patience.longest_wait, self._patience.total_wait - waited):
+            too_long = wait > min(self._patience.longest_wait, self._patience.total_wait - waited)
+            if last or too_long or self._is_limited:
                 raise self._limited(exchange, answer)
             return wait
         if answer.status in RETRIED_STATUS:
@@ -201,9 +204,9 @@ class Session:
             if last:
                 raise self._unreachable(exchange, f"HTTP {answer.status}", attempt, answer.status)
             return min(self._patience.longest_wait, max(usual, asked or 0.0))
+        why = self._scrub(answer.explanation)
         raise HttpError(
-            f"{answer.host} answered {exchange.words} with HTTP {answer.status}: "
-            f"{self._scrub(answer.excerpt)}",
+            f"{answer.host} answered {exchange.words} with HTTP {answer.status}{f': {why}' if why else ''}.",
             remedy="Check the address and the token's permissions.",
             status=answer.status,
             method=exchange.method,
@@ -212,11 +215,14 @@ class Session:
         )
 
     def _limited(self, exchange: _Exchange, answer: Answer) -> RateLimited:
+        # Waiting for the same limit again would keep the job for minutes with every request that follows.
+        self._is_limited = not self._other_host(exchange)
         now = self._clock()
-        end = end_of_limit(stated_wait(answer.headers, now=now), now=now)
+        stated = stated_wait(answer.headers, now=now)
         return RateLimited(
-            f"{answer.host} limits requests {end} (HTTP {answer.status}).",
-            remedy="Run the job again after that, or use a token with a higher limit.",
+            f"{answer.host} limits requests {end_of_limit(stated, now=now)} (HTTP {answer.status}).",
+            remedy=f"Run the job again {'later' if stated is None else 'after that'}, or use a token with a "
+            "higher limit.",
             status=answer.status,
             method=exchange.method,
             url=exchange.url,
@@ -395,6 +401,7 @@ def _uncertain(exchange: _Exchange, why: str, status: int | None = None) -> Unce
 
 _NEXT_LINK = re.compile(r"<([^<>]+)>\s*;[^,<]*\brel=\"?next\"?")
 _EXCERPT_LENGTH = 200
+_EXPLANATION_BYTES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +433,18 @@ class Answer:
     @property
     def excerpt(self) -> str:
         """Start of the body as one printable line, for an error message."""
-        text = self.body[: 4 * _EXCERPT_LENGTH].decode("utf-8", "replace")
-        line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-        return line[:_EXCERPT_LENGTH]
+        return _one_line(self.body[: 4 * _EXCERPT_LENGTH].decode("utf-8", "replace"))
+
+    @property
+    def explanation(self) -> str:
+        """What the service says of its refusal: `message` of a JSON body, else `excerpt`; no full stop."""
+        with suppress(ValueError, RecursionError):
+            content = json_text.loads(self.body[:_EXPLANATION_BYTES])
+            if isinstance(content, dict) and isinstance(content.get("message"), str):
+                return _one_line(content["message"]).rstrip(".")
+        return self.excerpt.rstrip(".")
+
+
+def _one_line(text: str) -> str:
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line[:_EXCERPT_LENGTH]

@@ -16,7 +16,7 @@ RETRIED_STATUS = frozenset({500, 502, 503, 504})
 _LIMIT_WORDS = (b"rate limit", b"abuse detection")
 """What the body of a 403 says where its fields do not show that it limits requests."""
 
-_LONGEST_STATED = timedelta(days=3_650).total_seconds()
+_LONGEST_STATED = timedelta(days=36_525).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ def is_rate_limit(status: int, headers: Mapping[str, str], body: bytes) -> bool:
         return True
     if status != 403:
         return False
-    said = body[:4096].lower()
+    text = body[:4096].lower()
     return (
         "retry-after" in headers
         or headers.get("x-ratelimit-remaining") == "0"
-        or any(words in said for words in _LIMIT_WORDS)
+        or any(words in text for words in _LIMIT_WORDS)
     )
 
 

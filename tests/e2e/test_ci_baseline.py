@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agent_eval.ci.baseline import MAX_ARCHIVE_BYTES
+from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub, sha
@@ -76,7 +76,7 @@ def test_artifact__made_by_another_repositorys_code_is_refused(
     for _, row, _ in github.artifacts.values():
         row["workflow_run"]["head_repository_id"] = 1
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert "another repository" in github.bodies(PULL)[0]
 
 
@@ -99,7 +99,7 @@ def test_expired__between_listing_and_download(runner: Runner, github: FakeGitHu
 def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400, size=MAX_ARCHIVE_BYTES + 1)
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert "too large" in github.bodies(PULL)[0]
     assert github.downloads == []
 
@@ -113,7 +113,7 @@ def test_last_attempt__of_a_run_counts(runner: Runner, github: FakeGitHub, evide
 def test_digest__that_differs_is_refused_loudly(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400, digest="sha256:" + "0" * 64)
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert any("digest differs" in line for line in step.annotations)
 
 
@@ -155,12 +155,12 @@ def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
 @pytest.mark.parametrize(
     "data", [b"", b"no zip", zipped({"readme.txt": b"hello"})], ids=["empty", "text", "other"]
 )
-def test_artifact__without_evidence_is_passed_over(
+def test_artifact__without_evidence_is_no_baseline_that_is_missing(
     runner: Runner, github: FakeGitHub, evidence: Step, data: bytes
 ) -> None:
     github.add_artifact(400, data)
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert (step.code, step.outcome) == (4, "error")
 
 
 def test_zip_bomb__is_refused_in_bounded_memory(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -170,7 +170,7 @@ def test_zip_bomb__is_refused_in_bounded_memory(runner: Runner, github: FakeGitH
     assert len(inner) < 2 << 20
     github.add_artifact(400, zipped({"evidence.zip": inner}))
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert any("does not verify" in line for line in step.annotations)
 
 
@@ -179,7 +179,7 @@ def test_names__that_lead_out_are_never_followed(runner: Runner, github: FakeGit
     files["../../escaped.txt"] = b"x"
     github.add_artifact(400, zipped(files))
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert not list(runner.root.rglob("escaped.txt"))
 
 
@@ -272,13 +272,13 @@ def test_path__without_evidence_is_an_error(runner: Runner, evidence: Step, path
     assert (step.code, step.outcome) == (2, "error")
 
 
-def test_missing_permission__is_a_warning_that_names_it(
+def test_missing_permission__is_an_error_that_names_it(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)
     github.permissions.discard("actions: read")
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert (step.code, step.outcome) == (4, "error")
     assert any("actions: read" in line for line in step.annotations)
     assert "actions: read" in github.bodies(PULL)[0]
 
@@ -289,6 +289,49 @@ def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub, evidence:
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("GET", "/actions/runs/500$") == 2
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("call", ["/actions/runs/500$", "/compare/", "/runs$", "/artifacts$", "/zip$"])
+@pytest.mark.parametrize(
+    "limit",
+    [{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"}, {"Retry-After": "600"}],
+    ids=["primary", "secondary"],
+)
+def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
+    runner: Runner, github: FakeGitHub, evidence: Step, limit: dict[str, str], call: str, preset: str
+) -> None:
+    runner.upload(evidence, 400)
+    github.fail("GET", call, 403, times=99, headers=limit, message="API rate limit exceeded")
+    step = runner.pull_request(preset=preset, min_pass_rate="0.1")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "limits requests until" in github.bodies(PULL)[0].splitlines()[4]
+    assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
+
+
+def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    runner.upload(evidence, github.add_run(390))
+    github.fail_storage(403, times=99, artifact=9000)
+    step = runner.pull_request()
+    assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
+    assert "The evidence of run 400 could not be read" in github.bodies(PULL)[0]
+
+
+def test_storage__that_refuses_everything_is_an_outage(
+    runner: Runner, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, 400)
+    runner.upload(evidence, github.add_run(390))
+    github.fail_storage(403, times=99)
+    step = runner.pull_request(preset="release", min_pass_rate="0.1")
+    assert (step.code, step.outcome) == (4, "error")
+    first = github.bodies(PULL)[0].splitlines()[4]
+    assert "with HTTP 403" in first
+    assert "Nor could that of 1 other run." in first
+    assert f"`{github.storage_url.removeprefix('http://')}`" in first
 
 
 def test_unrelated_histories__fall_back_to_the_newest_on_main(
@@ -329,5 +372,5 @@ def test_summary__that_was_resealed_with_other_numbers_is_refused(
         del files[name]
     github.add_artifact(400, zipped(files))
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
+    assert step.outcome == "error"
     assert any("does not verify" in line for line in step.annotations)

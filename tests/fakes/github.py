@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from tests.fakes.contract import Contract
 
@@ -44,7 +44,10 @@ def sha(seed: str) -> str:
 
 @dataclass
 class Fault:
-    """An answer that comes instead of the right one, `times` times. `carried_out`: after doing the work."""
+    """An answer that comes instead of the right one, `times` times.
+
+    `carried_out`: after doing the work. `cut`: only half of the right answer comes. `silent`: none comes.
+    """
 
     method: str
     path: str
@@ -53,6 +56,8 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "fault"
     carried_out: bool = False
+    cut: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Reply:
     status: int
     value: Any = None
     headers: dict[str, str] = field(default_factory=dict)
+    fault: Fault | None = None
 
 
 class FakeGitHub:
@@ -90,6 +96,7 @@ class FakeGitHub:
         self.requests: list[Seen] = []
         self.downloads: list[Seen] = []
         self.faults: list[Fault] = []
+        self.storage_faults: list[Fault] = []
         self.permissions = set(ALL_PERMISSIONS)
         self.viewer: str | None = BOT
         self.runs: dict[int, dict[str, Any]] = {}
@@ -102,7 +109,10 @@ class FakeGitHub:
         self.on_create: Callable[[], None] | None = None
         self.raw: bytes | None = None
         """What is answered to everything, with 200, as a proxy's login page is."""
+        self.empty_lists = False
+        """Whether lists of runs and artifacts come without their rows."""
         self._lock = threading.RLock()
+        self._closing = threading.Event()
         self._servers: list[ThreadingHTTPServer] = []
 
     def __enter__(self) -> FakeGitHub:
@@ -110,6 +120,7 @@ class FakeGitHub:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
         for server in self._servers:
             server.shutdown()
             server.server_close()
@@ -204,6 +215,11 @@ class FakeGitHub:
         """Answer requests whose path matches the regular expression with `status`."""
         self.faults.append(Fault(method, path, status, times, **fields))
 
+    def fail_storage(self, status: int = 200, times: int = 1, *, artifact: int = 0, **fields: Any) -> None:
+        """As `fail`, for downloads of an artifact, or of any, from the storage."""
+        path = f"/blob/{artifact or ''}"
+        self.storage_faults.append(Fault("GET", path, status, times, **fields))
+
     # What tests look at
 
     def bodies(self, number: int) -> list[str]:
@@ -238,18 +254,31 @@ class FakeGitHub:
                 self.violations += contract.answer_problems(
                     handler.command, path, reply.status, data or b"{}", reply.headers
                 )
-        _send(
-            handler, reply.status, data, {"Content-Type": "application/json; charset=utf-8", **reply.headers}
-        )
+        headers = {"Content-Type": "application/json; charset=utf-8", **reply.headers}
+        self._send(handler, Reply(reply.status, data, headers, reply.fault))
+
+    def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+        data = reply.value
+        if reply.fault is not None and reply.fault.silent:
+            self._closing.wait(30)
+            handler.close_connection = True
+        elif reply.fault is not None and reply.fault.cut:
+            _send(handler, 200, data[: len(data) // 2], reply.headers, announced=len(data))
+            handler.close_connection = True
+        else:
+            _send(handler, reply.status, data, reply.headers)
 
     def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
-        for fault in self.faults:
-            if fault.times > 0 and fault.method == method and re.search(fault.path, path):
-                fault.times -= 1
-                if fault.carried_out:
-                    self._answer(method, path, query, value, authorized)
-                return _error(fault.status, fault.message, fault.headers)
-        return self._answer(method, path, query, value, authorized)
+        fault = _next_fault(self.faults, method, path)
+        if fault is None:
+            return self._answer(method, path, query, value, authorized)
+        if fault.cut or fault.silent:
+            reply = self._answer(method, path, query, value, authorized)
+            reply.fault = fault
+            return reply
+        if fault.carried_out:
+            self._answer(method, path, query, value, authorized)
+        return _error(fault.status, fault.message, fault.headers)
 
     def _answer(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
         if not authorized:
@@ -316,7 +345,7 @@ class FakeGitHub:
             for run in sorted(self.runs.values(), key=lambda run: -int(run["id"]))
             if all(value is None or run[name] == value for name, value in wanted.items())
         ]
-        page = _page(found, query)
+        page = [] if self.empty_lists else _page(found, query)
         return Reply(200, {"total_count": len(found), "workflow_runs": page})
 
     def _run_artifacts(self, query: dict[str, str], value: Any, run_id: str) -> Reply:
@@ -325,7 +354,9 @@ class FakeGitHub:
             for owner, row, _ in self.artifacts.values()
             if owner == int(run_id) and query.get("name") in (None, row["name"])
         ]
-        return Reply(200, {"total_count": len(found), "artifacts": _page(found, query)})
+        page = [] if self.empty_lists else _page(found, query)
+        headers = self._link(found, query, f"/actions/runs/{run_id}/artifacts")
+        return Reply(200, {"total_count": len(found), "artifacts": page}, headers)
 
     def _artifact_zip(self, query: dict[str, str], value: Any, artifact_id: str) -> Reply:
         if int(artifact_id) not in self.artifacts:
@@ -372,14 +403,15 @@ class FakeGitHub:
 
     def _list_comments(self, query: dict[str, str], value: Any, number: str) -> Reply:
         found = [row for owner, row in self.comments.values() if owner == int(number)]
+        return Reply(200, _page(found, query), self._link(found, query, f"/issues/{number}/comments"))
+
+    def _link(self, found: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
         size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
-        headers = {}
-        if page * size < len(found):
-            following = (
-                f"{self.url}/repos/{REPOSITORY}/issues/{number}/comments?per_page={size}&page={page + 1}"
-            )
-            headers["Link"] = f'<{following}>; rel="next", <{self.url}/last>; rel="last"'
-        return Reply(200, _page(found, query), headers)
+        if page * size >= len(found):
+            return {}
+        following = urlencode({**query, "per_page": size, "page": page + 1})
+        next_page = f"{self.url}/repos/{REPOSITORY}{place}?{following}"
+        return {"Link": f'<{next_page}>; rel="next", <{self.url}/last>; rel="last"'}
 
     def _create_comment(self, query: dict[str, str], value: Any, number: str) -> Reply:
         refused = self._refuses_body(value)
@@ -423,7 +455,19 @@ class FakeGitHub:
             self.violations.append("the storage was sent credentials, or lost the signature")
             return _send(handler, 400, b"", {})
         data = self.artifacts[int(parts.path.rpartition("/")[2])][2]
-        return _send(handler, 200, data, {"Content-Type": "application/zip"})
+        with self._lock:
+            fault = _next_fault(self.storage_faults, handler.command, parts.path)
+        if fault is not None and not (fault.cut or fault.silent):
+            return _send(handler, fault.status, fault.message.encode(), fault.headers)
+        return self._send(handler, Reply(200, data, {"Content-Type": "application/zip"}, fault))
+
+
+def _next_fault(faults: list[Fault], method: str, path: str) -> Fault | None:
+    for fault in faults:
+        if fault.times > 0 and fault.method == method and re.search(fault.path, path):
+            fault.times -= 1
+            return fault
+    return None
 
 
 def _page(rows: list[Any], query: dict[str, str]) -> list[Any]:
@@ -444,12 +488,19 @@ def _not_accessible() -> Reply:
     return _error(403, "Resource not accessible by integration")
 
 
-def _send(handler: BaseHTTPRequestHandler, status: int, data: bytes, headers: dict[str, str]) -> None:
+def _send(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    data: bytes,
+    headers: dict[str, str],
+    *,
+    announced: int | None = None,
+) -> None:
     try:
         handler.send_response(status)
         for name, value in headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(data)))
+        handler.send_header("Content-Length", str(len(data) if announced is None else announced))
         handler.end_headers()
         handler.wfile.write(data)
     except (BrokenPipeError, ConnectionResetError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent_eval.ci.baseline import Candidate
+from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import CommentWords, Published
 from agent_eval.ci.platforms.spec import PlatformSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_eval.ci.baseline import Candidate
+from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Published
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.spec import PlatformSpec

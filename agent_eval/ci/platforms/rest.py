@@ -7,12 +7,18 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES, Skipped, Withheld
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Answer, Session
+from agent_eval.http.errors import AnswerTooLarge, HttpError, RateLimited
 from agent_eval.storage.json import parse
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int]
+
+_TOKEN_REFUSED = 401
+_DELETED = 404
+_EXPIRED = 410
 
 
 class RestApi:
@@ -56,6 +62,31 @@ class RestApi:
             if not isinstance(rows, list):
                 raise self._not_as_documented(path, "it is no list")
             yield from [self.validate(model, row, f"{path} row {number}") for number, row in enumerate(rows)]
+
+    def evidence(self, path: str, *, label: str) -> bytes:
+        """Download the evidence archive of a run. A redirect to the storage is followed without the token.
+
+        Args:
+            path: Of the archive.
+            label: What notes call the run.
+
+        Raises:
+            Skipped: It has expired.
+            Withheld: It is listed, and the service or its storage does not hand it out. Another run's may be.
+            HttpError: The service itself limits requests, or does not accept the token.
+        """
+        try:
+            return self.session.request("GET", path, max_bytes=MAX_ARCHIVE_BYTES).body
+        except AnswerTooLarge as error:
+            raise Withheld(f"The evidence of {label} is too large: {error.message}") from error
+        except HttpError as error:
+            by_service = not error.redirected_to
+            if by_service and (isinstance(error, RateLimited) or error.status == _TOKEN_REFUSED):
+                raise
+            if by_service and error.status == _EXPIRED:
+                raise Skipped(f"The evidence of {label} has expired.") from error
+            gone = " It was deleted, or its storage lost it." if error.status == _DELETED else ""
+            raise Withheld(f"The evidence of {label} could not be read: {error.message}{gone}") from error
 
     def decode(self, answer: Answer, path: str) -> Any:
         """Parse the body of an answer as JSON.

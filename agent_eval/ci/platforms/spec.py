@@ -34,17 +34,17 @@ class Remedies:
     """Steps that a user can take where the platform refuses something; phrases without a full stop.
 
     Example:
-        >>> Remedies(read_runs="grant the token the scope `read_api`").read_runs
-        'grant the token the scope `read_api`'
+        >>> Remedies(read_runs="Grant the token the scope `read_api`.").read_runs
+        'Grant the token the scope `read_api`.'
 
     Args:
-        read_runs: For a job that may not read earlier runs.
+        read_runs: For a job that may not read earlier runs; a sentence.
         write_comment: For a job that may not write the comment.
         write_from_fork: For the job of a fork that may not write the comment.
         set_variable: For a variable that the agent needs and that is not set.
     """
 
-    read_runs: str = "check the permissions of the job's token"
+    read_runs: str = "Check the permissions of the job's token."
     write_comment: str = "The token may not write comments: check its permissions"
     write_from_fork: str = "The job of a fork may not write comments"
     set_variable: str = "Set it in the job's environment"

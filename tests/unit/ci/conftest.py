@@ -15,16 +15,18 @@ from agent_eval.ci.platforms.build import platform_for
 from agent_eval.ci.platforms.github.job import GitHub
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.errors import AgentEvalError
+from agent_eval.http.retry import Patience
 from tests.e2e.runner import Runner
 from tests.fakes.github import FakeGitHub
 
 
 class InProcess(Runner):
-    """Calls `run_job`; `waits` collects what it would have slept."""
+    """Calls `run_job`; `waits` collects what it would have slept, `patience` is how long GitHub may take."""
 
     def __init__(self, root: Path, github: FakeGitHub) -> None:
         super().__init__(root, github)
         self.waits: list[float] = []
+        self.patience: Patience | None = None
 
     def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
         stream = io.StringIO()
@@ -36,7 +38,7 @@ class InProcess(Runner):
 
     def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
         if environ.get("GITHUB_ACTIONS") == "true":
-            return GitHub(settings, environ, stream, sleep=self.waits.append)
+            return GitHub(settings, environ, stream, sleep=self.waits.append, patience=self.patience)
         return platform_for(settings, environ, stream)
 
 

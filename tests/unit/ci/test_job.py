@@ -40,9 +40,10 @@ def test_outage__is_bounded_and_ends_as_not_evaluated(
     assert github.count("GET", "/actions/") == 5
     assert sum(runner.waits) < 60
     comment = github.bodies(PULL)[0]
-    assert "could not be looked up" in comment
-    assert "✅" not in comment.splitlines()[2]
-    assert "inconclusive" in comment.splitlines()[2]
+    assert comment.splitlines()[2] == "## 🛑 Agent evaluation: not evaluated"
+    assert comment.splitlines()[4].startswith("**The baseline could not be read. ")
+    assert "in 5 attempts (HTTP 503)" in comment.splitlines()[4]
+    assert "✅" not in comment.partition("<details")[0]
 
 
 def test_outage__of_everything_still_leaves_evidence_and_summary(
@@ -52,7 +53,7 @@ def test_outage__of_everything_still_leaves_evidence_and_summary(
         github.fail(method, "", 500, times=1000)
     step = runner.pull_request()
     assert step.code == 4
-    assert "could not be looked up" in step.summary
+    assert "The baseline could not be read" in step.summary
     assert "comment could not be written" in step.summary
     assert unzipped(step.archive)
 
@@ -73,7 +74,7 @@ def test_named_run__during_an_outage_is_an_error(
     assert runner.pull_request(baseline_run_id="400").code == 4
 
 
-@pytest.mark.parametrize(("named", "expected"), [("", (0, "no-baseline")), ("400", (4, "error"))])
+@pytest.mark.parametrize(("named", "expected"), [("", (4, "error")), ("400", (4, "error"))])
 def test_download__that_turns_out_larger_than_announced(
     runner: InProcess,
     github: FakeGitHub,
@@ -82,7 +83,7 @@ def test_download__that_turns_out_larger_than_announced(
     named: str,
     expected: tuple[int, str],
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github.history.MAX_ARCHIVE_BYTES", 1000)
+    monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
     step = runner.pull_request(baseline_run_id=named)
@@ -109,7 +110,7 @@ def test_many_notes__are_cut_in_the_comment(runner: InProcess, github: FakeGitHu
     assert step.log.count("left no artifact") == 10
 
 
-def test_contradictory_baseline__is_dropped_with_a_warning(
+def test_contradictory_baseline__is_an_error_where_there_is_no_other(
     runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agent_eval.ci import evaluate
@@ -120,7 +121,7 @@ def test_contradictory_baseline__is_dropped_with_a_warning(
 
     monkeypatch.setattr(evaluate, "compare", contradicts)
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert (step.code, step.outcome) == (4, "error")
     assert any("contradict" in line for line in step.annotations)
     assert runner.pull_request(run_id=501, baseline_run_id="400").code == 2
 

@@ -162,6 +162,16 @@ def test_request__a_limit_that_only_the_body_of_a_403_names_is_no_refusal(
     assert waits == [60.0] * 4
 
 
+def test_request__a_limit_that_was_waited_for_in_vain_is_not_waited_for_again(server: Server) -> None:
+    waits = Waits()
+    server.script = [(403, {}, b"API rate limit exceeded")]
+    session = session_to(server, waits)
+    for _ in range(2):
+        with pytest.raises(RateLimited):
+            session.request("GET", "/x")
+    assert waits == [60.0] * 4
+
+
 def test_request__gives_up_at_once_when_asked_to_wait_too_long(server: Server) -> None:
     waits = Waits()
     server.script = [(429, {"Retry-After": "3600"}, b"{}")]

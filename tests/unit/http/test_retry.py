@@ -73,6 +73,19 @@ def test_next_url(link: str, expected: str | None) -> None:
     assert Answer(200, {"link": link}, b"").next_url == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"message": "Not\\n Found.", "status": "404"}', "Not Found"),
+        (b'{"message": 7}', '{"message": 7}'),
+        (b"[" * 9_000, "[" * 200),
+        (b"<html>", "<html>"),
+    ],
+)
+def test_explanation__is_the_message_of_a_json_body_else_the_excerpt(body: bytes, said: str) -> None:
+    assert Answer(404, {}, body).explanation == said
+
+
 def test_excerpt__is_one_printable_line() -> None:
     excerpt = Answer(500, {}, b"a\n\x1b[31mb\x00" + b"c" * 1000).excerpt
     assert excerpt.isprintable()

@@ -6,18 +6,19 @@ Only documented parameters are sent: GitHub ignores others silently.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from agent_eval.ci.platforms.rest import RestApi
+from agent_eval.ci.platforms.rest import Params, RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Session
 
 API_VERSION = "2022-11-28"
 PAGE = 100
 MAX_COMMENT_PAGES = 50
+MAX_ARTIFACT_PAGES = 10
 _VIEWER = "query { viewer { login } }"
 
 
@@ -78,10 +79,12 @@ class IssueComment(BaseModel):
 
 
 class _Runs(BaseModel):
+    total_count: int = 0
     workflow_runs: list[WorkflowRun]
 
 
 class _Artifacts(BaseModel):
+    total_count: int = 0
     artifacts: list[Artifact]
 
 
@@ -134,17 +137,27 @@ class GitHubApi:
     def runs(self, workflow: str | int, **query: str) -> list[WorkflowRun]:
         """List the newest hundred finished runs of a workflow, narrowed by `query`."""
         path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
-        return self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query}).workflow_runs
+        answer = self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query})
+        _refuse_missing_rows(answer.workflow_runs, answer.total_count, path)
+        return answer.workflow_runs
 
     def artifacts(self, run_id: int, name: str) -> list[Artifact]:
-        """List a run's artifacts of that name; there are several when attempts each uploaded one."""
-        path = f"{self._root}/actions/runs/{run_id}/artifacts"
-        return self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE}).artifacts
+        """List a run's artifacts of that name; there are several when attempts each uploaded one.
 
-    def download(self, artifact_id: int, *, max_bytes: int) -> bytes:
-        """Download the artifact's zip. The redirect to the storage is followed without the token."""
-        path = f"{self._root}/actions/artifacts/{artifact_id}/zip"
-        return self._api.session.request("GET", path, max_bytes=max_bytes).body
+        Older servers ignore the name and list all of the run's artifacts, over several pages.
+        """
+        path = f"{self._root}/actions/runs/{run_id}/artifacts"
+        params: Params = {"name": name, "per_page": PAGE}
+        artifacts: list[Artifact] = []
+        for answer in self._api.session.pages(path, params=params, max_pages=MAX_ARTIFACT_PAGES):
+            page = self._api.validate(_Artifacts, self._api.decode(answer, path), path)
+            _refuse_missing_rows(page.artifacts, page.total_count, path)
+            artifacts += [row for row in page.artifacts if row.name == name]
+        return artifacts
+
+    def download(self, artifact_id: int, *, label: str) -> bytes:
+        """Download the artifact's zip. Raises as `RestApi.evidence`."""
+        return self._api.evidence(f"{self._root}/actions/artifacts/{artifact_id}/zip", label=label)
 
     def merge_base(self, base: str, head: str) -> str:
         """Find the commit where `head` left `base` (branches or commits)."""
@@ -209,6 +222,20 @@ class GitHubApi:
         for key in ("data", "viewer", "login"):
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, str) and value else None
+
+
+def _refuse_missing_rows(rows: Sequence[BaseModel], total: int, path: str) -> None:
+    """Refuse an empty list of something that GitHub counts: it would pass for "there is none".
+
+    Raises:
+        RemoteError: The list is empty and its count is not.
+    """
+    if total and not rows:
+        raise RemoteError(
+            f"GitHub answered {path} with an empty list, and says that it has {total:,} rows.",
+            remedy="Run the job again; if it persists, check GitHub's status page.",
+            path=path,
+        )
 
 
 def graphql_url(api_url: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_eval.ci.baseline import (
-    MAX_ARCHIVE_BYTES,
+from agent_eval.ci.candidates import (
     Candidate,
     NoHistory,
     Origin,
     Skipped,
+    Withheld,
     checked_archive,
     refuse_large_archive,
 )
@@ -147,17 +147,12 @@ class GitHubHistory:
 
     def _fetch(self, run: WorkflowRun) -> bytes:
         artifact = self._usable(run)
-        try:
-            data = self.api.download(artifact.id, max_bytes=MAX_ARCHIVE_BYTES)
-        except HttpError as error:
-            if error.status != 410:
-                raise
-            raise Skipped(f"The artifact of run {run.id} has expired.") from error
+        data = self.api.download(artifact.id, label=f"run {run.id}")
         recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
         return checked_archive(data, recorded, f"run {run.id}")
 
     def _usable(self, run: WorkflowRun) -> Artifact:
-        named = [row for row in self.api.artifacts(run.id, self.artifact) if row.name == self.artifact]
+        named = self._named_artifacts(run)
         if not named:
             raise Skipped(f"Run {run.id} left no artifact `{self.artifact}`.")
         # Every attempt of a run may have left one; the last one counts.
@@ -167,8 +162,16 @@ class GitHubHistory:
         refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
         owner = artifact.workflow_run
         if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Skipped(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
         return artifact
+
+    def _named_artifacts(self, run: WorkflowRun) -> list[Artifact]:
+        try:
+            return self.api.artifacts(run.id, self.artifact)
+        except HttpError as error:
+            if error.status != 404:
+                raise
+            raise Withheld(f"Run {run.id} is listed, and GitHub does not find its artifacts.") from error
 
 
 def _same_repository(run: WorkflowRun, repository_id: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.baseline import Candidate, NoHistory
+from agent_eval.ci.candidates import Candidate, NoHistory
 from agent_eval.ci.comment import Comment, Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
@@ -21,6 +21,7 @@ from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import RemoteError, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
+from agent_eval.http.retry import Patience
 
 PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"
@@ -58,6 +59,7 @@ class GitHub(GitHubStep):
         environ: The environment variables that the runner sets.
         stream: The job's log.
         sleep: Waits that many seconds between attempts.
+        patience: How long and how often GitHub is asked.
 
     Raises:
         UsageError, InvalidInput: The runner's environment or the event cannot be read.
@@ -71,6 +73,7 @@ class GitHub(GitHubStep):
         stream: TextIO,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        patience: Patience | None = None,
     ) -> None:
         super().__init__(environ, stream)
         self.event = read_event(environ)
@@ -78,7 +81,10 @@ class GitHub(GitHubStep):
         self._own = GitHubSettings(**settings.values_of(GITHUB.inputs))
         token = self._own.github_token or environ.get("GITHUB_TOKEN", "").strip()
         base = self._own.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
-        self._api = _api(base, token, self.event.repository, sleep) if token else None
+        self._api: GitHubApi | None = None
+        if token:
+            session = _session(base, token, sleep, patience)
+            self._api = GitHubApi(session, graphql_url=graphql_url(base), repository=self.event.repository)
 
     @property
     def spec(self) -> PlatformSpec:
@@ -183,17 +189,17 @@ class PullRequestComments:
         return self._api.pull_head(self._number)
 
 
-def _api(base: str, token: str, repository: str, sleep: Callable[[float], None]) -> GitHubApi:
+def _session(base: str, token: str, sleep: Callable[[float], None], patience: Patience | None) -> Session:
     try:
-        session = Session(
+        return Session(
             base,
             secret_headers={"Authorization": f"Bearer {token}"},
             headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION},
+            patience=patience,
             sleep=sleep,
         )
     except HttpError as error:
         raise UsageError(error.message, remedy=error.remedy, field="github-api-url") from error
-    return GitHubApi(session, graphql_url=graphql_url(base), repository=repository)
 
 
 def _comment(row: IssueComment) -> Comment:

@@ -61,7 +61,7 @@ GITHUB = PlatformSpec(
     ),
     secret_prefixes=("INPUT_", "ACTIONS_"),
     remedies=Remedies(
-        read_runs="grant the job `actions: read`, and check `baseline-workflow` where it is set",
+        read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",
         write_from_fork="A pull request from a fork runs with a token that may only read",
         set_variable="Set it in the step's `env`; a fork's pull request has no secrets",

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.baseline import Candidate, NoHistory, Origin, Skipped
+from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.local.checkout import Checkout
@@ -97,7 +97,7 @@ class LocalDirectory:
                 commit=self._checkout.commit,
                 created_at=clock.timestamp(self._environ),
             )
-        except (AgentEvalError, Skipped) as error:
+        except (AgentEvalError, Withheld) as error:
             self.warn(f"The evidence was not stored: {error}")
 
     def write_summary(self, markdown: str) -> None:

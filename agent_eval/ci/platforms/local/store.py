@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent_eval.ci.baseline import Skipped, checked_archive, refuse_large_archive
+from agent_eval.ci.candidates import Withheld, checked_archive, refuse_large_archive
 from agent_eval.errors import AgentEvalError, StorageError
 from agent_eval.storage.atomic import new_file, write_file, writing_failed
 from agent_eval.storage.files import read_bytes, safe_name, sha256_file
@@ -106,7 +106,7 @@ class Store:
             facts: The other fields of `StoredRun`.
 
         Raises:
-            Skipped: The archive is too large to be read again.
+            Withheld: The archive is too large to be read again.
             StorageError: It cannot be written.
         """
         sha256, size = sha256_file(archive)
@@ -146,14 +146,14 @@ class Store:
         """Read a run's evidence archive.
 
         Raises:
-            Skipped: It is missing, too large, or not what was stored.
+            Withheld: It is missing, too large, or not what was stored.
         """
         label = f"run {run.number}"
         refuse_large_archive(run.size, label)
         try:
             data = read_bytes(self._directory(run.number) / "evidence.zip", max_bytes=run.size)
         except AgentEvalError as error:
-            raise Skipped(f"The evidence of {label} cannot be read: {error.message}", loud=True) from error
+            raise Withheld(f"The evidence of {label} cannot be read: {error.message}", loud=True) from error
         return checked_archive(data, run.sha256, label)
 
     def _directory(self, number: int) -> Path:

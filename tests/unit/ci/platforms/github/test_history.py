@@ -58,7 +58,7 @@ def test_artifact__that_cannot_be_used_is_passed_over_and_said(
     assert said in github.bodies(PULL)[0]
 
 
-@pytest.mark.parametrize(("status", "outcome"), [(410, "no-baseline"), (500, "error"), (403, "no-baseline")])
+@pytest.mark.parametrize(("status", "outcome"), [(410, "no-baseline"), (500, "error"), (403, "error")])
 def test_download__that_fails(
     runner: InProcess, github: FakeGitHub, evidence: Step, status: int, outcome: str
 ) -> None:

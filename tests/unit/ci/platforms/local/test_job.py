@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.baseline import NoHistory
+from agent_eval.ci.candidates import NoHistory
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local.job import LocalDirectory
 from agent_eval.errors import ExitCode, RemoteError
@@ -196,7 +196,7 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.evaluate()
-    monkeypatch.setattr("agent_eval.ci.baseline.MAX_ARCHIVE_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.candidates.MAX_ARCHIVE_BYTES", 100)
     shop.evaluate()
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert "The evidence of run 1 is too large" in shop.log

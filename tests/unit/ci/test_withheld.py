@@ -1,0 +1,274 @@
+"""Every way in which GitHub can withhold a baseline ends in an error that names it, and never in a pass.
+
+The ways are those in which an answer differs from "there is none": a limit (in each form that GitHub gives
+it), a refusal, a failure or silence of the API; the same of the storage that artifacts are redirected to; and
+evidence that arrives and is not what was stored. The first kind ends the search, because no other run would
+fare better; of the others each concerns one run, and an older one stands in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent_eval.ci import baseline
+from agent_eval.http.retry import Patience
+from tests.e2e.runner import BASE_SHA, PULL, Step, orders
+from tests.fakes.github import FakeGitHub
+from tests.unit.ci.conftest import InProcess
+
+Way = Callable[[FakeGitHub], None]
+NEWEST, ALWAYS = 9000, 999
+IMPATIENT = Patience(attempts=2, read_timeout=0.2, transfer_timeout=0.5)
+PRIMARY = {
+    "status": 403,
+    "headers": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"},
+    "message": "API rate limit exceeded for installation ID 7.",
+}
+SECONDARY = {
+    "status": 403,
+    "headers": {"Retry-After": "600"},
+    "message": "You have exceeded a secondary rate limit.",
+}
+CALLS = {
+    "own run": "/actions/runs/500$",
+    "merge base": "/compare/",
+    "list of runs": "/actions/workflows/77/runs$",
+    "list of artifacts": "/actions/runs/400/artifacts$",
+    "artifact": "/zip$",
+}
+
+
+def api(path: str = "/actions/", **fields: object) -> Way:
+    return lambda github: github.fail("GET", path, **{"status": 200, "times": ALWAYS, **fields})  # type: ignore[arg-type]
+
+
+def storage(artifact: int = NEWEST, **fields: object) -> Way:
+    return lambda github: github.fail_storage(times=ALWAYS, artifact=artifact, **fields)  # type: ignore[arg-type]
+
+
+def stored(**fields: object) -> Way:
+    """Change what GitHub says of the newest artifact."""
+    return lambda github: github.artifacts[NEWEST][1].update(fields)
+
+
+def foreign(github: FakeGitHub) -> None:
+    github.artifacts[NEWEST][1]["workflow_run"]["head_repository_id"] = 1
+
+
+def replaced(data: bytes) -> Way:
+    """Have the storage answer with other bytes, where no digest is recorded that would show it."""
+
+    def replace(github: FakeGitHub) -> None:
+        run_id, row, _ = github.artifacts[NEWEST]
+        del row["digest"]
+        github.artifacts[NEWEST] = (run_id, row, data)
+
+    return replace
+
+
+def empty_lists(github: FakeGitHub) -> None:
+    github.empty_lists = True
+
+
+def login_page(github: FakeGitHub) -> None:
+    github.raw = b"<html>log in</html>"
+
+
+OF_THE_API: dict[str, tuple[Way, str]] = {
+    "primary limit": (api(**PRIMARY), "limits requests until 2100-01-01 00:01 UTC"),
+    "secondary limit": (api(**SECONDARY), "for 10 minutes"),
+    "limit that only the body names": (
+        api(status=403, message="API rate limit exceeded"),
+        "limits requests and does not say until when",
+    ),
+    "too many requests": (api(status=429), "limits requests and does not say until when"),
+    "too many requests until a date": (
+        api(status=429, headers={"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"}),
+        "2100-01-01",
+    ),
+    "server error": (api(status=500), "in 5 attempts (HTTP 500)"),
+    "maintenance": (api(status=503, headers={"Retry-After": "9999"}), "(HTTP 503, too many waits)"),
+    "missing permission": (
+        api(status=403, message="Resource not accessible by integration"),
+        "Grant the job",
+    ),
+    "unknown workflow": (api("/actions/workflows/", status=404), "`baseline-workflow`"),
+    "wrong token": (api(status=401), "The token was not accepted"),
+    "silence": (api(silent=True), "no usable answer"),
+    "cut list": (api("/actions/workflows/", cut=True), "no usable answer"),
+    "list without its rows": (empty_lists, "with an empty list"),
+    "login page": (login_page, "with JSON"),
+}
+OF_ONE_RUN: dict[str, tuple[Way, str]] = {
+    "storage refuses": (storage(status=403), "with HTTP 403"),
+    "storage is down": (storage(status=503), "(HTTP 503)"),
+    "storage limits requests": (storage(status=429, headers={"Retry-After": "3600"}), "for 60 minutes"),
+    "storage lost it": (storage(status=404), "with HTTP 404"),
+    "storage does not know us": (storage(status=401), "with HTTP 401"),
+    "storage cuts the body": (storage(cut=True), "IncompleteRead"),
+    "storage is silent": (storage(silent=True), "no usable answer"),
+    "storage answers with a page": (storage(status=200, message="<html>"), "digest differs"),
+    "artifact was deleted": (api(f"/artifacts/{NEWEST}/zip", status=404), "It was deleted"),
+    "API fails at the artifact": (api(f"/artifacts/{NEWEST}/zip", status=500), "(HTTP 500)"),
+    "API refuses the artifact": (api(f"/artifacts/{NEWEST}/zip", status=403), "with HTTP 403"),
+    "run was deleted": (api(CALLS["list of artifacts"], status=404), "does not find its artifacts"),
+    "wrong digest": (stored(digest="sha256:" + "0" * 64), "digest differs"),
+    "too large": (stored(size_in_bytes=1 << 40), "too large"),
+    "of another repository's code": (foreign, "another repository"),
+    "no archive": (replaced(b""), "does not verify"),
+    "redirect to a place without encryption": (
+        api(
+            f"/artifacts/{NEWEST}/zip",
+            status=302,
+            headers={"Location": "http://storage.example.org/blob"},
+        ),
+        "only https is used",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def left_on_main(tmp_path_factory: pytest.TempPathFactory) -> Step:
+    """What a run on main left. Made once: the tests only look at it."""
+    with FakeGitHub() as github, pytest.MonkeyPatch.context() as patch:
+        runner = InProcess(tmp_path_factory.mktemp("main"), github)
+        patch.chdir(runner.workspace)
+        runner.write_suite(*orders())
+        step = runner.push()
+        return replace(step, workspace=runner.workspace.resolve())
+
+
+@pytest.fixture
+def evidence(runner: InProcess, github: FakeGitHub, left_on_main: Step) -> Step:
+    """Run 400 of the merge base left evidence; since then the suite's second case is worse."""
+    runner.upload(left_on_main, github.add_run(400, head_sha=BASE_SHA))
+    runner.write_suite(*orders(bad=(2,)))
+    return left_on_main
+
+
+@pytest.mark.parametrize("thresholds", ["", "0.1"], ids=["no thresholds", "absolute threshold"])
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("name", [*OF_THE_API, *OF_ONE_RUN])
+def test_withheld_baseline__is_never_green(
+    runner: InProcess, github: FakeGitHub, evidence: Step, name: str, preset: str, thresholds: str
+) -> None:
+    withhold, said = {**OF_THE_API, **OF_ONE_RUN}[name]
+    withhold(github)
+    if "silen" in name:
+        runner.patience = IMPATIENT
+    step = runner.pull_request(
+        preset=preset, min_pass_rate=thresholds, max_regressed_cases="", max_new_hard_fail_cases=""
+    )
+    assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
+    heading, _, reason = step.summary.splitlines()[:3]
+    assert heading == "## 🛑 Agent evaluation: not evaluated"
+    assert reason.startswith("**The baseline could not be read. ")
+    assert said in reason.replace("`", "") or said in reason
+    shown = step.summary.partition("<details")[0]
+    assert "✅" not in shown
+    assert "first" not in shown
+    assert step.log.splitlines()[1].startswith("Outcome: error. The baseline could not be read. ")
+    assert any(said in line for line in step.annotations)
+
+
+@pytest.mark.parametrize("limit", [PRIMARY, SECONDARY], ids=["primary", "secondary"])
+@pytest.mark.parametrize("call", CALLS)
+def test_limit__is_named_at_whichever_call_it_begins(
+    runner: InProcess, github: FakeGitHub, evidence: Step, call: str, limit: dict[str, object]
+) -> None:
+    api(CALLS[call], **limit)(github)
+    step = runner.pull_request(preset="release", min_pass_rate="0.1")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "limits requests until" in step.summary.splitlines()[2]
+    assert "actions: read" not in step.summary
+    assert runner.waits == []
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_withheld_baseline__of_one_run_is_passed_over_and_said(
+    runner: InProcess, github: FakeGitHub, evidence: Step, name: str
+) -> None:
+    withhold, said = OF_ONE_RUN[name]
+    runner.upload(evidence, github.add_run(390))
+    withhold(github)
+    if "silen" in name:
+        runner.patience = IMPATIENT
+    step = runner.pull_request()
+    assert (step.code, step.outcome, step.outputs["baseline-run-id"]) == (1, "failed", "390")
+    assert "order-2" in github.bodies(PULL)[0]
+    assert said in github.bodies(PULL)[0].replace("`", "")
+
+
+def test_limit__of_the_api_ends_the_search_at_once(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, github.add_run(390))
+    api("/artifacts/9000/zip", **PRIMARY)(github)
+    assert runner.pull_request().outcome == "error"
+    assert github.count("GET", "/zip$") == 1
+    assert runner.waits == []
+
+
+def test_search__that_takes_too_long_is_ended_and_said(
+    runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline, "MAX_SECONDS_WITHHELD", -1.0)
+    runner.upload(evidence, github.add_run(390))
+    storage(status=403)(github)
+    step = runner.pull_request()
+    assert step.outcome == "error"
+    assert "Looked at 1 earlier run, no further." in step.log
+
+
+def test_suite__that_the_withheld_run_may_have_had_is_not_called_new(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.upload(evidence, github.add_run(390))
+    storage(status=403)(github)
+    runner.write_suite(*orders(), name="new.json", dataset_id="new")
+    step = runner.pull_request(suite="suite.json\nnew.json")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "with HTTP 403" in step.summary.splitlines()[2]
+
+
+def test_named_run__that_the_storage_withholds_cannot_be_evaluated(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    storage(status=503)(github)
+    step = runner.pull_request(baseline_run_id="400")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "(HTTP 503)" in " ".join(step.annotations)
+
+
+def test_base_branch__keeps_its_evidence_when_its_own_baseline_is_withheld(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    storage(artifact=0, status=403)(github)
+    step = runner.push(run_id=410)
+    assert (step.code, step.outcome) == (4, "error")
+    assert step.archive
+
+
+def test_comment__that_a_limit_prevents_names_the_limit(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    github.fail("POST", "/issues/7/comments", times=ALWAYS, **PRIMARY)
+    step = runner.pull_request()
+    assert step.outcome == "failed"
+    said = " ".join(step.annotations)
+    assert "limits requests until 2100-01-01 00:01 UTC" in said
+    assert "pull-requests: write" not in said
+
+
+def test_artifacts__are_looked_for_on_every_page(
+    runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.ci.platforms.github.api.PAGE", 1)
+    github.add_run(420, head_sha=BASE_SHA)
+    runner.upload(evidence, 420, name="agent-eval-evidence", expired=True)
+    runner.upload(evidence, 420)
+    del github.runs[400]
+    assert runner.pull_request().outputs["baseline-run-id"] == "420"
