@@ -34,7 +34,9 @@ Pairs = list[tuple[int, int]]
 class Step:
     """Step of an alignment, with the positions of the call in both lists; None where a list has no such call.
 
-    Example: a call that only the candidate makes: `Step("added", "refund", baseline=None, candidate=2)`
+    Example:
+        >>> align([], [("refund", "77b0")]).steps
+        [Step(kind='added', tool='refund', baseline=None, candidate=0)]
     """
 
     kind: Kind

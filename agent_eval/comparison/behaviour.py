@@ -63,7 +63,10 @@ def models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
 class Differences:
     """Ids of the compared cases, in order, whose calls, models or final output differ.
 
-    Example: `Differences(calls=["refund"], models=[], output=["refund", "cancel"])`
+    Example:
+        >>> differing = Differences(calls=["refund"], models=[], output=["refund", "cancel"])
+        >>> changed_cases(differing, results_changed=["cancel"])
+        ['cancel', 'refund']
     """
 
     calls: list[str]

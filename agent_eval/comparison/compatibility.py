@@ -27,7 +27,9 @@ EXAMPLES = 20
 class Partition:
     """Case ids of two runs, sorted into those in both, those of them that changed, new and removed ones.
 
-    Example: `Partition(common=["cancel", "refund"], changed=["refund"], new=["return"], removed=[])`
+    Example:
+        >>> Partition(common=["cancel", "refund"], changed=["refund"], new=["return"], removed=[]).changed
+        ['refund']
     """
 
     common: list[str]
@@ -88,7 +90,7 @@ def select(
         raise IncompatibleRuns(
             "baseline and candidate cannot be compared: "
             + "; ".join(condition.message for condition in broken),
-            remedy="Evaluate both on the same suite, alike; --allow-incompatible compares what they share.",
+            remedy="Evaluate both on the same suite in the same way; or set --allow-incompatible.",
             checks=[
                 {"name": condition.name, "message": condition.message, **condition.details}
                 for condition in broken

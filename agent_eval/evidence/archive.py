@@ -111,7 +111,9 @@ class Conversion:
         layout: Layout of the new pack.
         left_behind: Files that were written into the old pack after the run; they are not converted.
 
-    Example: `Conversion(Path("runs/1-files"), "files", left_behind=["compare/report.md"])`
+    Example:
+        >>> Conversion(Path("runs/1-files"), "files", left_behind=["compare/report.md"]).left_behind
+        ['compare/report.md']
     """
 
     out: Path

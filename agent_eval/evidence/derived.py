@@ -109,7 +109,7 @@ def _exclusive(pack: Path) -> Iterator[None]:
 
 
 def _aside(pack: Path) -> Path | None:
-    """Directory for partial files: beside the pack, so that a killed process leaves none in it."""
+    """Return the directory for partial files: beside the pack, so that a killed process leaves none in it."""
     parent = pack.parent
     with suppress(OSError):
         if os.access(parent, os.W_OK) and parent.stat().st_dev == pack.stat().st_dev:

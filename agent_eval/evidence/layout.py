@@ -192,7 +192,7 @@ def refuse_to_lose_outputs(out: Path) -> None:
     if written:
         more = f" and {count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
         raise UsageError(
-            f"{out} holds what was written into it after its run, which converting would lose: "
+            f"{out} contains files that were written after its run, which converting would lose: "
             f"{written[0]}{more}",
             remedy="Choose another directory, or move these files elsewhere first.",
             file=str(out / written[0]),

@@ -296,7 +296,12 @@ class IndexTable(RowTable[CaseIndexRow]):
     Args:
         rows: The rows, in suite order.
 
-    Example: `Rows(IndexTable(index_rows(pieces, pack="runs/1", path="run/index.jsonl")))`
+    Example:
+        >>> fields = {"case_id": "refund", "calls": [["lookup", "3f2a"]], "models": [], "cost_usd": None}
+        >>> fields |= {"definition_digest": "5a", "output_digest": None, "latency_ms": None}
+        >>> table = IndexTable([IndexRow({**fields, "input_tokens": 7, "output_tokens": 5})])
+        >>> [row["case_id"] for row in Rows(table)]
+        ['refund']
     """
 
     def __init__(self, rows: list[IndexRow]) -> None:
@@ -315,7 +320,12 @@ class IndexTableView(RowTable[CaseIndexRow]):
 
     Each access returns the same `IndexRow`, which is read like a dictionary but is none.
 
-    Example: `RowsById(positions, IndexTableView(table))["refund"]["models"]`
+    Example:
+        >>> fields = {"case_id": "refund", "calls": [["lookup", "3f2a"]], "models": [], "cost_usd": None}
+        >>> fields |= {"definition_digest": "5a", "output_digest": None, "latency_ms": None}
+        >>> table = IndexTable([IndexRow({**fields, "input_tokens": 7, "output_tokens": 5})])
+        >>> RowsById({"refund": 0}, IndexTableView(table))["refund"]["calls"]
+        [['lookup', '3f2a']]
     """
 
     def __init__(self, index: IndexTable) -> None:

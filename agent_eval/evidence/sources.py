@@ -259,7 +259,12 @@ class ArchiveSource(PackSource):
         archive: The zip.
         prefix: Directory of the pack in the zip: empty, or ending in a slash.
 
-    Example: `open_pack(ArchiveSource(ZipArchive(Path("packs.zip")), "shop/"))`
+    Example:
+        >>> from agent_eval.storage.archive import ZipArchive, write_zip
+        >>> write_zip([("shop/manifest.json", b"{}")], Path("packs.zip"))
+        >>> source = ArchiveSource(ZipArchive(Path("packs.zip"), source="packs.zip"), "shop/")
+        >>> [path for path, content in source.members()]
+        ['manifest.json']
     """
 
     def __init__(self, archive: ZipArchive, prefix: str = "") -> None:

@@ -21,7 +21,7 @@ from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 MAX_MANIFEST_BYTES = 256 << 20
 _READABLE_MAJOR = "1."
 _DERIVED_REMEDY = (
-    "Remove derived.json and what was written into the pack after the run "
+    "Remove derived.json and the files that were written into the pack after the run "
     "(compare/, attestations/), then make it again; the run itself is sealed separately."
 )
 
@@ -35,7 +35,14 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class Seal:
     """Both manifests of a pack, checked, and their entries by path.
 
-    Example: `read_seal(DirectorySource(Path("runs/1"))).run_files["run/config.json"].sha256`
+    Example:
+        >>> manifest = Manifest(
+        ...     layout="compact", run_id="run-1", dataset_id="shop", complete=True, case_count=0,
+        ...     case_directories={}, files=[FileEntry(path="run/config.json", size=2, sha256="44" * 32)],
+        ... )
+        >>> seal = Seal(manifest, "9f" * 32, None, {entry.path: entry for entry in manifest.files}, {})
+        >>> [entry.path for entry in seal.files()]
+        ['run/config.json']
     """
 
     manifest: Manifest

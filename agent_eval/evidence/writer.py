@@ -86,7 +86,9 @@ class WrittenShard:
         directories: `(case id, directory)` of every case, in the files layout.
         judge_ids: Judges for whose file the shard has a part.
 
-    Example: `WrittenShard(0, case_count=1, files=[("cases/verdicts-00000.jsonl", 412, "9f86…")])`
+    Example:
+        >>> WrittenShard(0, case_count=1, files=[("cases/verdicts-00000.jsonl", 412, "9f" * 32)]).case_count
+        1
     """
 
     index: int
@@ -109,7 +111,16 @@ class CaseEvidence:
         artifacts: Artifacts by name, which are written unchanged. Redact those that are not from a pack, and
             then pass them through `attachments.storable`.
 
-    Example: `CaseEvidence(case, dumps(case), result, dumps(result), row, {"stderr.txt": b"warning"})`
+    Example:
+        >>> from agent_eval.contracts import Case, Trace, case_result
+        >>> from agent_eval.evidence.index import index_row
+        >>> raw = {"case_id": "refund", "final_output": "Refunded."}
+        >>> fields = {"judge_id": "regex", "outcome": "passed", "passed": True, "reason": "matches"}
+        >>> result = result_row(case_result("refund", [Verdict(case_id="refund", **fields)]))
+        >>> row = index_row(raw, Case.model_validate(raw), Trace([]))
+        >>> evidence = CaseEvidence(raw, dumps(raw), result, dumps(result), row, {"stderr.txt": b"slow"})
+        >>> evidence.result["passed"]
+        True
     """
 
     trajectory: dict[str, Any]
@@ -185,7 +196,12 @@ def open_shard(target: PackTarget, index: int) -> ShardWriter:
 class CompactShard(ShardWriter):
     """Write a shard as files of lines: trajectories, case results, and artifacts where a case has any.
 
-    Example: `open_shard(target, 0)` makes one where the layout is `compact`.
+    Example:
+        >>> target = PackTarget(Path("."), "compact", "run-1", "shop")
+        >>> target.prepare()
+        >>> with open_shard(target, 0) as writer:
+        ...     type(writer).__name__, writer.finish().case_count
+        ('CompactShard', 0)
     """
 
     def __init__(self, target: PackTarget, index: int) -> None:
@@ -231,7 +247,12 @@ class CompactShard(ShardWriter):
 class FilesShard(ShardWriter):
     """Write a shard as a folder for each case, and parts of the files that span all cases.
 
-    Example: `open_shard(target, 0)` makes one where the layout is `files`.
+    Example:
+        >>> target = PackTarget(Path("."), "files", "run-1", "shop")
+        >>> target.prepare()
+        >>> with open_shard(target, 0) as writer:
+        ...     type(writer).__name__, writer.finish().case_count
+        ('FilesShard', 0)
     """
 
     def __init__(self, target: PackTarget, index: int) -> None:

@@ -58,7 +58,9 @@ class Timing:
         read: Limit between two reads.
         total: Limit for the whole exchange, so that a slow drip of bytes cannot block the caller.
 
-    Example: `Timing(connect=10, read=60, total=600)`
+    Example:
+        >>> Timing(connect=10, read=60, total=600).total
+        600
     """
 
     connect: float
@@ -222,18 +224,18 @@ class Connections:
         connection.wire.deadline = deadline
         complete = False
         try:
-            answered = _ask(connection, method, target, {**headers, **self._more_headers}, body)
-            content = _read(answered, max_bytes)
+            answer = _ask(connection, method, target, {**headers, **self._more_headers}, body)
+            content = _read(answer, max_bytes)
             complete = True
         except (OSError, http.client.HTTPException, zlib.error) as error:
             raise BrokenExchange(type(error).__name__) from error
         finally:
-            # After anything else, Ctrl-C included, what is left on the wire belongs to no request.
+            # After any error, Ctrl-C included, the rest of the data on the wire belongs to no request.
             if complete and connection.sock is not None:
                 self._idle.append(connection)
             else:
                 connection.wire.shut()
-        return Response(answered.status, _header_fields(answered.getheaders()), content)
+        return Response(answer.status, _header_fields(answer.getheaders()), content)
 
     def close(self) -> None:
         """Close the connections that no thread uses."""
@@ -269,20 +271,20 @@ def _ask(
     return connection.getresponse()
 
 
-def _read(answered: http.client.HTTPResponse, max_bytes: int) -> bytes:
+def _read(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
     content = bytearray()
-    for piece in _decoded(answered, max_bytes + 1):
+    for piece in _decoded(answer, max_bytes + 1):
         content += piece
         if len(content) > max_bytes:
-            raise OverCap(answered.status)
-    answered.close()
+            raise OverCap(answer.status)
+    answer.close()
     return bytes(content)
 
 
-def _decoded(answered: http.client.HTTPResponse, cap: int) -> Iterator[bytes]:
+def _decoded(answer: http.client.HTTPResponse, cap: int) -> Iterator[bytes]:
     """Yield the body as it arrives; decompress a compressed one in pieces of at most `cap` bytes."""
-    encoding = (answered.getheader("content-encoding") or "").strip().lower()
-    return _unpacked(_raw(answered), cap) if encoding in _COMPRESSED else _raw(answered)
+    encoding = (answer.getheader("content-encoding") or "").strip().lower()
+    return _unpacked(_raw(answer), cap) if encoding in _COMPRESSED else _raw(answer)
 
 
 def _unpacked(pieces: Iterator[bytes], cap: int) -> Iterator[bytes]:
@@ -299,11 +301,11 @@ def _unpacked(pieces: Iterator[bytes], cap: int) -> Iterator[bytes]:
         raise http.client.IncompleteRead(b"")
 
 
-def _raw(answered: http.client.HTTPResponse) -> Iterator[bytes]:
-    while piece := answered.read1(_PIECE):
+def _raw(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    while piece := answer.read1(_PIECE):
         yield piece
-    if answered.length:  # read1 does not say that the connection ended before the body did
-        raise http.client.IncompleteRead(b"", answered.length)
+    if answer.length:  # read1 does not say that the connection ended before the body did
+        raise http.client.IncompleteRead(b"", answer.length)
 
 
 def _header_fields(pairs: list[tuple[str, str]]) -> dict[str, str]:
@@ -397,13 +399,13 @@ def _tunnel(opened: socket.socket, route: Route) -> None:
     fields = {"Host": place, **route.proxy_headers}
     lines = [f"CONNECT {place} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     opened.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    answered = http.client.HTTPResponse(opened, method="CONNECT")
+    answer = http.client.HTTPResponse(opened, method="CONNECT")
     try:
-        answered.begin()
+        answer.begin()
     finally:
-        answered.close()
-    if answered.status != 200:
-        raise ProxyRefusal(answered.status)
+        answer.close()
+    if answer.status != 200:
+        raise ProxyRefusal(answer.status)
 
 
 def _encrypted(opened: socket.socket, route: Route) -> _Socket:
