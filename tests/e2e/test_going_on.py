@@ -1,4 +1,4 @@
-"""A run of an agent that ends early says what it did and how to go on; one that reached nobody says so."""
+"""A run of an agent that ends early says what it did and how to resume, or that no agent was reached."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def paste(place: Path, command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("limit", [["--max-run-cost", "0.7"], ["--max-run-seconds", "0.001"]])
-def test_a_limit_of_the_run_says_so_and_how_to_go_on(limit: list[str], place: Path) -> None:
+def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: Path) -> None:
     ended = run(place, "--run-id", "r", *limit)
     said = json.loads(ended.out)
     done = said["summary"]["total_cases"]
@@ -97,7 +97,7 @@ def test_a_command_with_a_secret_in_it_is_not_printed(place: Path) -> None:
     assert ended.err.endswith("the same command with --resume\n")
 
 
-def test_what_fails_in_the_middle_says_how_to_go_on(place: Path) -> None:
+def test_a_failure_in_the_middle_says_how_to_resume(place: Path) -> None:
     (place / "stop-at-3").touch()
     agent = "./program -S -E agent.py program"
     arguments = ["run", "--suite", "suite.json", "--out", "out", "--agent-command", agent]
@@ -123,8 +123,8 @@ NOBODY = "http://127.0.0.1:9/ask"
 
 
 @pytest.fixture
-def tools_of_nobody(place: Path) -> Path:
-    """An agent whose tools are behind an address where nobody answers."""
+def unreachable_tools(place: Path) -> Path:
+    """An agent whose tools are behind an address that does not answer."""
     (place / "caller.py").write_text(
         "def agent(task, call_tool):\n    return {'assistant_output': str(call_tool('lookup', {}))}\n"
         "def quiet(task):\n    return 'done'\n"
@@ -136,19 +136,19 @@ UNREACHED = ["--agent", "python:caller:agent", "--tools", NOBODY]
 
 
 @pytest.mark.parametrize("command", ["run", "run-loop"])
-def test_an_agent_that_was_never_reached_was_not_evaluated(command: str, tools_of_nobody: Path) -> None:
+def test_an_agent_that_was_never_reached_was_not_evaluated(command: str, unreachable_tools: Path) -> None:
     arguments = [command, "--suite", "suite.json", "--out", "out", "--trials", "2", "--case", "1"]
-    ended = agent_eval(*arguments, *UNREACHED, cwd=tools_of_nobody)
+    ended = agent_eval(*arguments, *UNREACHED, cwd=unreachable_tools)
     assert ended.code == 4
     error = json.loads(ended.err)["error"]
     assert error["message"] == "suite.json: the agent could not be reached in any of 1 cases."
     said = json.loads(ended.out)
     assert said["summary"]["error_cases"] == 1
-    assert (tools_of_nobody / "out" / "manifest.json").exists(), "each error can be read"
+    assert (unreachable_tools / "out" / "manifest.json").exists(), "each error can be read"
 
 
-def test_stability_and_replay_of_an_agent_that_is_not_reached_say_nothing(tools_of_nobody: Path) -> None:
-    place = tools_of_nobody
+def test_stability_and_replay_of_an_agent_that_is_not_reached_say_nothing(unreachable_tools: Path) -> None:
+    place = unreachable_tools
     stability = ["stability-check", "--suite", "suite.json", "--runs", "2", "--case", "1"]
     assert "could not be reached" in agent_eval(*stability, *UNREACHED, cwd=place).error["message"]
     arguments = ["run", "--suite", "suite.json", "--out", "out", "--agent", "python:caller:quiet"]
@@ -157,15 +157,15 @@ def test_stability_and_replay_of_an_agent_that_is_not_reached_say_nothing(tools_
     assert (replayed.code, replayed.error["code"]) == (4, "not_evaluable")
 
 
-def test_waiting_for_a_tool_is_counted_as_a_retry_and_not_as_the_agents_time(tools_of_nobody: Path) -> None:
+def test_waiting_for_a_tool_is_counted_as_a_retry_and_not_as_the_agents_time(unreachable_tools: Path) -> None:
     arguments = ["run", "--suite", "suite.json", "--out", "out", "--case", "1", "--agent", UNREACHED[1]]
     with JsonServer() as server:
         server.answers = [(429, {"Retry-After": "2"}, b""), (200, {}, b'{"response": "done"}')]
         live = [*arguments, "--tools", server.url, "--record", "tools.json"]
-        ended = agent_eval(*live, cwd=tools_of_nobody, environ={"AGENT_EVAL_CLOCK": ""})
+        ended = agent_eval(*live, cwd=unreachable_tools, environ={"AGENT_EVAL_CLOCK": ""})
     said = ended.json()
     assert (said["retries"], said["summary"]["passed_cases"]) == (1, 1)
-    index = json.loads((tools_of_nobody / "out" / "run" / "index.jsonl").read_text())
+    index = json.loads((unreachable_tools / "out" / "run" / "index.jsonl").read_text())
     assert index["latency_ms"] < 1_500, "two seconds were waited"
 
 

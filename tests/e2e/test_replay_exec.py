@@ -258,7 +258,7 @@ def test_judges_need_to_be_named_for_a_configuration(tmp_path: Path) -> None:
     assert replay(tmp_path, "--judge-config", "x.json").error["details"]["field"] == "judge_config"
 
 
-def test_a_recording_is_played_again_on_nobodys_word(tmp_path: Path) -> None:
+def test_a_recording_is_replayed_without_trust(tmp_path: Path) -> None:
     suite = REPOSITORY / "examples" / "suite_good.json"
     ran = agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path)
     assert ran.code == 0

@@ -152,7 +152,7 @@ def until_something_is_done(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_it_leaves_what_is_done_and_says_how_to_go_on(
+def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
     place: Path, sent: signal.Signals, code: int
 ) -> None:
     process = start(place, "out")
@@ -221,13 +221,13 @@ def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_told_twice_it_stops_at_once(stuck: Path, sent: signal.Signals) -> None:
+def test_a_second_signal_stops_it_at_once(stuck: Path, sent: signal.Signals) -> None:
     process = start_stuck(stuck)
     until_something_is_done(stuck)
     assert process.stderr is not None
     process.send_signal(sent)
     said = process.stderr.readline() + process.stderr.readline()
-    assert b"Once more to stop at once" in said
+    assert b"Interrupt again to stop at once" in said
     process.send_signal(sent)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 128 + sent
@@ -267,7 +267,7 @@ def test_interrupted_before_anything_is_done_there_is_nothing_to_show(stuck: Pat
     assert process.returncode == 130
     assert b"before any case was done" in err
     assert out == b""
-    assert b"--resume" not in err, "there is nothing to go on with"
+    assert b"--resume" not in err, "there is nothing to resume"
     assert not (stuck / "out").exists()
     assert not (stuck / "out.journal").exists()
     assert children_of_agent(stuck) == []

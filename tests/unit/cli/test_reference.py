@@ -26,4 +26,4 @@ def test_the_reference_is_what_would_be_generated_now(generator: ModuleType) -> 
     if os.environ.get("UPDATE_GOLDEN") == "1":
         generator.REFERENCE.write_text(generator.reference(), encoding="utf-8")
     stands = generator.REFERENCE.read_text(encoding="utf-8")
-    assert stands == generator.reference(), "`make generated` writes docs/reference/cli.md anew"
+    assert stands == generator.reference(), "`make generated` writes docs/reference/cli.md again"

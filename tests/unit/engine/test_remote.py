@@ -1,4 +1,4 @@
-"""Shards scored by another executor: the same pack, and an error where nobody does the work."""
+"""Score shards on another executor: the pack is the same, and a lost task is an error."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_errors_are_those_of_this_machine(
     cases[SHARD_CASES + 9] = bad
     suite = make_suite(cases)
     errors = []
-    for who in (None, threads):
+    for cluster in (None, threads):
         with pytest.raises(InvalidInput) as caught:
-            score_suite(suite, POLICY, config, tmp_path / "pack", cluster=who)
+            score_suite(suite, POLICY, config, tmp_path / "pack", cluster=cluster)
         errors.append(caught.value.to_json())
         assert not (tmp_path / "pack").exists()
     assert errors[0] == errors[1]
@@ -99,9 +99,9 @@ def test_a_cluster_that_returns_nothing_is_checked(
         raise NotEvaluable("the cluster is gone")
 
     pool = _Silent()
-    who = Cluster(pool, 2, VERSIONS, check_alive)
+    cluster = Cluster(pool, 2, VERSIONS, check_alive)
     with pytest.raises(NotEvaluable, match="the cluster is gone"):
-        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=who)
+        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=cluster)
     assert [future.cancelled() for future in pool.futures] == [True, True]
 
 

@@ -122,7 +122,7 @@ def test_places_double_while_all_goes_well() -> None:
     assert rounds(AdaptiveLimit(4, most=50), 5) == [8, 16, 32, 50, 50]
 
 
-def test_places_that_nobody_needs_do_not_grow() -> None:
+def test_unused_places_do_not_grow() -> None:
     assert rounds(AdaptiveLimit(10), 3, taken=0.5) == [10, 10, 10]
 
 

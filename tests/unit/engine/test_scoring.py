@@ -1,4 +1,4 @@
-"""Scoring a suite: the pack, whoever does the work, and nothing but an error when it cannot be done."""
+"""Score a suite: the same pack with any number of workers, and only an error if it cannot be scored."""
 
 from __future__ import annotations
 

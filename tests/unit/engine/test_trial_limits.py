@@ -1,4 +1,4 @@
-"""What a trial and a run have used, and what nobody knows."""
+"""What a trial and a run have used, and costs that are unknown."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_no_more_numbers_are_handed_out_than_asked_for(claims: Claims) -> None:
     assert claims.waiting() == 2
 
 
-def test_withdrawn_numbers_are_claimed_by_nobody(claims: Claims) -> None:
+def test_withdrawn_numbers_cannot_be_claimed(claims: Claims) -> None:
     claims.refill(4)
     assert claim(claims.reader) == 0
     assert claims.withdraw() == [1, 2, 3]
@@ -153,7 +153,7 @@ def test_worker_stops_when_its_parent_is_gone(
     claims.close()
 
 
-def test_worker_stops_when_nobody_listens(job: ScoringJob, mail: tuple[Inbox, Outbox]) -> None:
+def test_worker_stops_when_its_parent_stops_reading(job: ScoringJob, mail: tuple[Inbox, Outbox]) -> None:
     claims = Claims(range(3))
     claims.refill()
     mail[0].close()

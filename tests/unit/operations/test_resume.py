@@ -85,7 +85,7 @@ def test_a_journal_of_something_else_is_refused_and_stays(out: Path, header: dic
     assert journal_path(out).read_bytes() == before
 
 
-def test_what_nobody_wants_is_deleted(out: Path) -> None:
+def test_a_discarded_journal_is_deleted(out: Path) -> None:
     discard_journal(out)
     begin(out)
     discard_journal(out)
