@@ -21,7 +21,8 @@ class AgentKind:
     Attributes:
         name: The part of `--agent` before the colon.
         location: The subclass of `agents.base.Agent`, as `module:Class`; imported when needed.
-        form: How to write such an agent, for help and error messages.
+        form: How to write such an agent, for error messages; an agent that can be opened, or several
+            joined by ` or `.
         schemes: URL schemes that name this kind; the whole URL then names the agent.
         in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses such
             agents, because that process holds the job's token.
@@ -56,11 +57,11 @@ _ROWS = (
 )
 
 AGENTS: dict[str, AgentKind] = {row.name: row for row in _ROWS}
-"""Every kind by name, in the order in which help lists them."""
+"""Every kind by name, in the order in which messages list them."""
 
 
 def agent_forms() -> str:
-    """List how to write agents, for help and error messages: `command:PROGRAM ARGUMENTS; http://…; …`."""
+    """List how to write agents, for error messages: `command:PROGRAM ARGUMENTS; http://…; …`."""
     return "; ".join(row.form for row in _ROWS)
 
 

@@ -13,7 +13,7 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 
 AGENT_FORMS = {kind.name: kind.form.partition(" or ")[0] for kind in AGENTS.values()}
-"""An agent of every kind, written as help shows the kind; for `python:`, see `write_agent_module`."""
+"""An agent of every kind, written as messages show the kind; for `python:`, see `write_agent_module`."""
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

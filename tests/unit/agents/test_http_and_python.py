@@ -440,7 +440,7 @@ def test_recorded_agent_gives_the_trace_back() -> None:
 
 
 @pytest.mark.parametrize("kind", AGENTS)
-def test_the_form_that_help_shows_of_a_kind_is_an_agent_of_that_kind(kind: str, tmp_path: Path) -> None:
+def test_the_form_that_messages_show_of_a_kind_is_an_agent_of_that_kind(kind: str, tmp_path: Path) -> None:
     write_agent_module(tmp_path)
     agent = open_agent(AGENT_FORMS[kind])
     assert isinstance(agent, Agent)

@@ -22,7 +22,7 @@ DESCRIBED = {
     "openai:": AgentOptions(),
     "anthropic:large": AgentOptions(parameters={"max_tokens": 9}),
 }
-"""Agents and their settings: every kind as help shows it, and what kinds have besides."""
+"""Agents and their settings: every kind as messages show it, and what kinds have besides."""
 
 
 @pytest.mark.parametrize("spec", DESCRIBED)
