@@ -64,6 +64,20 @@ def test_a_request_that_the_platform_does_not_know_is_found(platform, method, pa
 
 
 @pytest.mark.parametrize(
+    ("platform", "method", "path", "body"),
+    [
+        ("github", "POST", "/repos/acme/shop/issues/7/comments", {"body": "hello"}),
+        ("gitlab", "POST", NOTES, {"body": "hello"}),
+        ("buildkite", "POST", ANNOTATIONS, {"body": "hello"}),
+        ("circleci", "GET", "/project/gh%2Facme%2Fshop/12/artifacts", None),
+    ],
+)
+def test_a_request_that_the_platform_documents_has_no_problems(platform, method, path, body):
+    data = json.dumps(body).encode() if body else b""
+    assert Contract(platform).request_problems(method, path, [], data) == []
+
+
+@pytest.mark.parametrize(
     ("platform", "path"),
     [
         ("github", "/repos/acme/shop/issues/7/comments"),
