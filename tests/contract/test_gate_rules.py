@@ -44,7 +44,10 @@ MEASURED = Measured(summary=SUMMARY, has_baseline=True, compared=20, **PAIRS, **
 
 
 def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
-    assert [rule.field for rule in RULES] == list(Thresholds.model_fields)
+    assert [rule.field for rule in RULES] == list(Thresholds.model_fields), (
+        "a rule is a field of Thresholds (agent_eval/contracts/gate.py) and, in the same place, a row of "
+        "RULES (agent_eval/config/rules.py)"
+    )
     assert len({rule.label for rule in RULES}) == len(RULES)
 
 

@@ -97,10 +97,8 @@ def expect(name: str, now: bytes, sealed: str = "") -> None:
         return
     lines = [text.decode().splitlines(keepends=True) for text in (before, now)]
     difference = "".join(difflib.unified_diff(*lines, str(kept.relative_to(OLD)), "now"))
-    pytest.fail(
-        f"{difference}\n\nUPDATE_GOLDEN=1 writes tests/fixtures/packs/0.1.0/expected/ anew; the packs never are.",
-        pytrace=False,
-    )
+    remedy = "UPDATE_GOLDEN=1 writes tests/fixtures/packs/0.1.0/expected/ anew; the packs are never changed."
+    pytest.fail(f"{difference}\n\n{remedy}", pytrace=False)
 
 
 def pretty(value: Any) -> bytes:
@@ -343,8 +341,8 @@ WRITTEN_BY = {
 
 WRITTEN_OTHERWISE = (
     "packs are written otherwise than before. Leave out a new field where it has nothing to say; or raise "
-    "SCHEMA_VERSION in agent_eval/contracts/base.py, add packs of that version beside tests/fixtures/packs/0.1.0, "
-    "and hold these bytes against those."
+    "SCHEMA_VERSION in agent_eval/contracts/base.py, add packs of that version beside "
+    "tests/fixtures/packs/0.1.0, and hold these bytes against those."
 )
 
 

@@ -68,7 +68,9 @@ def test_every_contract_that_is_a_file_has_a_schema():
     ],
 )
 def test_rows_for_bulk_reading_have_the_fields_of_their_model(row, model):
-    assert set(get_type_hints(row)) == set(model.model_fields)
+    assert set(get_type_hints(row)) == set(model.model_fields), (
+        f"{row.__name__} has the fields of {model.__name__}, those that old packs do not have as NotRequired"
+    )
 
 
 def test_what_a_model_writes_reads_as_its_row():
