@@ -26,10 +26,16 @@ DEFAULT_PATH_IN_PACK = Path("compare") / "baseline_delta.json"
 class CompareResult:
     """A comparison and the file it was written to. Returned by `compare_packs`.
 
-    Example::
-
-        result = compare_packs("main", Path("runs/candidate"), environ=os.environ)
-        print(result.comparison.regressed_case_ids, "in", result.path)
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> for name in ("main", "now"):
+        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
+        >>> result = compare_packs("main", Path("now"), environ={})
+        >>> result.comparison.regressed_case_ids, result.path.as_posix()
+        ([], 'now/compare/baseline_delta.json')
     """
 
     comparison: Comparison
@@ -91,10 +97,17 @@ def _default_path(candidate: Path) -> Path:
 class ReportMaterial:
     """A comparison, the decision made on it, and the replay of its candidate, for a report.
 
-    Example::
-
-        material = read_report_material(Path("delta.json"), decision=Path("gate_decision.json"))
-        print(material.decision.gate_status)
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> for name in ("main", "now"):
+        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
+        >>> comparison = compare_packs("main", Path("now"), environ={}).path
+        >>> material = read_report_material(comparison)
+        >>> material.comparison.candidate.summary.passed_cases, material.decision
+        (2, None)
     """
 
     comparison: Comparison

@@ -41,10 +41,18 @@ class WaiverSource:
 class GateResult:
     """A decision, the file it was written to, and the comparison it was made on. Returned by `decide_on`.
 
-    Example::
-
-        result = decide_on(Path("delta.json"), {"min_pass_rate": 0.95}, environ=os.environ)
-        sys.exit(result.exit_code)
+    Example:
+        >>> from agent_eval.operations.compare import compare_packs
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> for name in ("main", "now"):
+        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
+        >>> comparison = compare_packs("main", Path("now"), environ={}).path
+        >>> result = decide_on(comparison, {"min_pass_rate": 0.95}, environ={})
+        >>> result.decision.gate_status.value, result.exit_code.value
+        ('passed', 0)
     """
 
     decision: GateDecision

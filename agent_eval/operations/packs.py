@@ -62,7 +62,7 @@ def view(pack: Pack) -> RunView:
 
 @dataclass(frozen=True)
 class PackFacts:
-    """A verified pack and its path, for `pack verify` and `pack convert`.
+    """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
 
     Attributes:
         path: The pack's directory or archive.
@@ -70,10 +70,15 @@ class PackFacts:
         left_behind: Files that were written into the source of a conversion after its run, and that the
             converted pack therefore does not have.
 
-    Example::
-
-        facts = pack_facts(Path("runs/candidate"))
-        print(facts.to_json()["cases"])
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
+        >>> facts = pack_facts(Path("pack"))
+        >>> facts.to_json()["cases"], facts.left_behind
+        (2, ())
     """
 
     path: Path
@@ -130,10 +135,17 @@ AnyContract = TypeVar("AnyContract", bound=Contract)
 class ReadComparison:
     """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`.
 
-    Example::
-
-        read = read_comparison(Path("compare/baseline_delta.json"))
-        decision = decide(read.comparison, rules, generated_at=now, comparison_sha256=read.sha256)
+    Example:
+        >>> from agent_eval.operations.compare import compare_packs
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> for name in ("main", "now"):
+        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
+        >>> result = compare_packs("main", Path("now"), environ={})
+        >>> read_comparison(result.path).comparison == result.comparison
+        True
     """
 
     comparison: Comparison

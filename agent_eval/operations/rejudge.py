@@ -60,10 +60,15 @@ class PackDocument(Document):
         path: Path of the pack.
         pack: The pack, verified.
 
-    Example::
-
-        document = PackDocument(path, open_run(path))
-        suite = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
+        >>> document = PackDocument(Path("pack"), open_run(Path("pack")))
+        >>> document.case_count
+        2
     """
 
     def __init__(self, path: Path, pack: Pack) -> None:

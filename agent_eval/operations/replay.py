@@ -81,10 +81,14 @@ class ReplayExecRequest:
 class ReplayExecResult:
     """A report, and the file it was written to; None if it was not written.
 
-    Example::
-
-        result = replay_exec(ReplayExecRequest(pack=Path("runs/main")), environ=os.environ)
-        sys.exit(result.exit_code)
+    Example:
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> agent, output = AgentSpec(name="recorded"), Output(pack=Path("pack"))
+        >>> _ = run_agent(RunSpec(suite=suite, output=output, agent=agent), environ={})
+        >>> result = replay_exec(ReplayExecRequest(pack=Path("pack")), environ={})
+        >>> result.report.trusted_by, result.exit_code.value
+        ('nothing run', 0)
     """
 
     report: ReplayExecReport
@@ -204,7 +208,7 @@ def _trust(
 def _judges(
     request: ReplayExecRequest, pack: Pack, trusted_by: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Choose the judges and their configuration. An untrusted pack gets only built-in ones without code."""
+    """Choose judges and their configuration. Untrusted packs get only built-in ones that run no program."""
     judging = request.judging
     if judging.judges:
         return judging.judges, read_settings(judging.judge_config) if judging.judge_config else {}
