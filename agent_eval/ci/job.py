@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import Settings, gather, gather_for_comment, misspelt, settings_from
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import evaluate
+from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.outputs import (
     error_report,
@@ -157,8 +158,9 @@ def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
 
 def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
-    evaluation = evaluate(job)
+    evaluation, notes = _evaluate_guarded(job)
     report = report_of(evaluation, job)
+    report = replace(report, warnings=[*notes, *report.warnings])
     outcome = outcome_of(evaluation)
     summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
@@ -177,6 +179,18 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     elif outcome == GateStatus.INCONCLUSIVE.value:
         platform.warn(verdict_line(evaluation, settings, outcome))
     return code
+
+
+def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, list[str]]:
+    """Evaluate; return as well what was noticed of the agent, and warn of it where the evaluation fails."""
+    notes: list[str] = []
+    try:
+        with guarded(job.platform.spec.command_files, job.environ, notes.append):
+            return evaluate(job), notes
+    except AgentEvalError:
+        for note in notes:
+            job.platform.warn(note)
+        raise
 
 
 def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:

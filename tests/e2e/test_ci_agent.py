@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.runner import BASE_SHA, PULL, REPOSITORY, Runner, Step, unzipped
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, unzipped
 from tests.fakes.github import TOKEN, FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
@@ -60,6 +60,22 @@ def outputs(step: Step, dataset: str = "shop") -> dict[str, Any]:
     files = {name: data for name, data in unzipped(step.archive).items() if name.endswith("trajectory.json")}
     cases = [json.loads(data) for name, data in files.items() if name.startswith(dataset)]
     return {one["case_id"]: one["trace"][-1].get("output") for one in cases}
+
+
+def test_agent__that_writes_into_the_runners_files_gains_nothing(runner: Runner, github: FakeGitHub) -> None:
+    forge = "open(PATH, 'a').write('outcome=passed\\n# All passed\\n')"
+    files = [str(runner.root / f"{name}-{OWN_RUN}-1") for name in ("output", "summary")]
+    write(
+        runner,
+        "".join(f"{forge.replace('PATH', repr(file))}\n" for file in files) + "tools.append('escalate')\n",
+    )
+    step = runner.pull_request(agent_command=COMMAND, min_pass_rate="1")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "All passed" not in step.summary
+    for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+        assert any(name in line for line in step.annotations)
+    [comment] = github.bodies(PULL)
+    assert "GITHUB_STEP_SUMMARY" in comment
 
 
 def test_agent__first_run_then_a_regression_that_is_named_and_blocked(

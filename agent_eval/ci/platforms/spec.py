@@ -84,6 +84,8 @@ class PlatformSpec:
         commit_variable: The variable with the commit that is checked out; empty for none.
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
+        command_files: Variables with the paths of files that its runner reads as commands when the step has
+            ended. What an agent writes there is taken back.
         remedies: Its remedies.
     """
 
@@ -100,6 +102,7 @@ class PlatformSpec:
     commit_variable: str = ""
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
+    command_files: tuple[str, ...] = ()
     remedies: Remedies = Remedies()
 
     def keeps_from_agents(self, variable: str) -> bool:

@@ -60,6 +60,7 @@ GITHUB = PlatformSpec(
         {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
     ),
     secret_prefixes=("INPUT_", "ACTIONS_"),
+    command_files=("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",

@@ -1,0 +1,116 @@
+"""What an agent writes into the files that the runner reads as commands is taken back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.command_files import guarded
+from agent_eval.ci.platforms.github.spec import GITHUB
+
+BEFORE = b"of an earlier step\n"
+VARIABLE = "RUNNER_FILE"
+
+
+def through_a_held_descriptor(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"PATH=/evil")
+
+
+def as_a_link(path: Path) -> None:
+    (path.parent / "elsewhere").write_bytes(BEFORE)
+    path.unlink()
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def as_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_a_directory(path: Path) -> None:
+    path.unlink()
+    (path / "in").mkdir(parents=True)
+
+
+TRICKS: list[Callable[[Path], object]] = [
+    through_a_held_descriptor,
+    as_a_link,
+    as_a_pipe,
+    as_a_directory,
+    Path.unlink,
+    lambda path: path.write_bytes(b""),
+    lambda path: path.write_bytes(BEFORE[:-1] + b"!"),
+    lambda path: path.replace(path.with_name("moved")),
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_changed_file_is_as_before_and_that_is_said(
+    tmp_path: Path, trick: Callable[[Path], object]
+) -> None:
+    path, warnings = tmp_path / "env", list[str]()
+    path.write_bytes(BEFORE)
+    path.chmod(0o640)
+    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+        trick(path)
+    assert not path.is_symlink()
+    assert path.read_bytes() == BEFORE
+    assert path.stat().st_mode & 0o777 == 0o640
+    [warning] = warnings
+    assert VARIABLE in warning
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, os.mkfifo, lambda path: path.symlink_to("/etc")])
+def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    path, warnings = tmp_path / "env", list[str]()
+    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+        make(path)
+    assert not os.path.lexists(path)
+    assert len(warnings) == 1
+
+
+def test_a_descriptor_that_a_process_keeps_writes_to_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.write_bytes(BEFORE)
+    with path.open("ab", buffering=0) as held:
+        with guarded([VARIABLE], {VARIABLE: str(path)}, lambda _: None):
+            held.write(b"PATH=/evil")
+        held.write(b"PATH=/evil")
+    assert path.read_bytes() == BEFORE
+
+
+def test_it_is_restored_where_the_evaluation_fails(tmp_path: Path) -> None:
+    path, warnings = tmp_path / "env", list[str]()
+    path.write_bytes(BEFORE)
+    with suppress(KeyError), guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+        path.write_bytes(b"other")
+        raise KeyError
+    assert path.read_bytes() == BEFORE
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("environ", [{}, {VARIABLE: ""}, {VARIABLE: "/dev/null"}, {VARIABLE: "env"}], ids=str)
+def test_nothing_is_said_where_nothing_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("env").write_bytes(BEFORE)
+    before, warnings = Path("env").stat(), list[str]()
+    with guarded([VARIABLE], environ, warnings.append):
+        pass
+    assert (Path("env").stat().st_ino, warnings) == (before.st_ino, [])
+
+
+def test_the_files_of_github_are_named() -> None:
+    assert set(GITHUB.command_files) == {
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+        "GITHUB_OUTPUT",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
+    }
