@@ -122,6 +122,7 @@ class Settings:
     baseline_run_id: int | None = None
     require_baseline: bool
     on_case_removed: str
+    allow_fork_with_secrets: bool
     out: Path
     report_title: str
     comment: str

@@ -32,7 +32,7 @@ from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import TrustedFiles, judging_rules
+from agent_eval.ci.trusted_files import TrustedFiles, judging_rules, refuse_fork_with_secrets
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import GateStatus
@@ -111,6 +111,7 @@ def run_job(
             _comment_error(error, settings, platform)
         return error.exit_code
     try:
+        refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
         refuse_to_overwrite(settings.out)
         for sentence in misspelt(environ):

@@ -17,7 +17,7 @@ from agent_eval.ci.config import Settings
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
-from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError
+from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
 from agent_eval.operations.gate import parse_policy_file, parse_settings
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import read_bytes
@@ -78,8 +78,10 @@ class TrustedFiles:
         """
         head = self._head(path)
         where = self._place(path)
-        if where is None or self._platform.run.base_sha is None or not self._reachable:
+        if where is None or not self._reachable:
             return head
+        if self._platform.run.base_sha is None:
+            return self._without_base(where, head)
         try:
             base = self._platform.base_file(where)
         except RemoteError as error:
@@ -99,6 +101,16 @@ class TrustedFiles:
         self.changes += differences(where, base, head, registry=registry)
         return head
 
+    def _without_base(self, where: str, head: bytes | None) -> bytes | None:
+        """Return the checkout's version; a fork's own does not count, even where the base is not known."""
+        if self.from_fork:
+            raise RemoteError(
+                f"`{where}` cannot be read from the base branch: the job does not know which commit that is.",
+                remedy="Give the job the whole payload of its event.",
+                path=where,
+            )
+        return head
+
     def watch(self, path: Path) -> None:
         """List the differences of a file that the job uses in the checkout's version."""
         if not self.from_fork:
@@ -113,6 +125,23 @@ class TrustedFiles:
         """Make the path relative to the repository; None for a file outside it."""
         place = os.path.relpath(os.path.abspath(path), self._platform.workspace)
         return None if place.startswith("..") else Path(place).as_posix()
+
+
+def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
+    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it.
+
+    Raises:
+        UsageError: The job is one of a fork and has secrets.
+    """
+    if not platform.run.fork_event or settings.allow_fork_with_secrets:
+        return
+    raise UsageError(
+        f"A job of `{platform.run.fork_event}` gives the code of a fork the secrets and the token of this "
+        "repository, so nothing was evaluated.",
+        remedy=f"{platform.spec.remedies.run_fork} If a person approves each of these jobs, set "
+        "`allow-fork-with-secrets: true` in the workflow.",
+        field="allow-fork-with-secrets",
+    )
 
 
 def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:

@@ -121,7 +121,8 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
             places, so `action.yml` says `required: false` for every one.
         action_default: The default that `action.yml` itself must carry (a token only).
         in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may not
-            say where a token goes, nor which secrets the agent gets and where they are sent.
+            say where a token goes, nor which secrets the agent gets and where they are sent, nor whether a
+            fork's code may run beside them.
     """
 
     name: str

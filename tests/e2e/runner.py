@@ -108,12 +108,13 @@ class Runner:
         attempt: int = 1,
         head: str = HEAD_SHA,
         fork: bool = False,
+        event: str = "pull_request",
         environ: dict[str, str] | None = None,
         **inputs: str,
     ) -> Step:
         """A commit on pull request 7 into main."""
         if run_id not in self.github.runs:
-            self.github.add_run(run_id, status="in_progress", event="pull_request", head_sha=head, fork=fork)
+            self.github.add_run(run_id, status="in_progress", event=event, head_sha=head, fork=fork)
         if PULL not in self.github.pulls:
             self.github.add_pull(PULL, head)
         payload = {
@@ -129,7 +130,7 @@ class Runner:
             },
         }
         return self.start(
-            "pull_request",
+            event,
             payload,
             run_id,
             sha("trial merge"),

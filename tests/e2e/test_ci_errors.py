@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 from tests.e2e.program import tree
 from tests.e2e.runner import BASE_SHA, PULL, Runner, orders
-from tests.fakes.github import FakeGitHub
+from tests.fakes.github import REPOSITORY_ID, FakeGitHub
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,22 @@ def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> Non
 
 def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders())
-    step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
+    side = {"sha": BASE_SHA, "repo": {"id": REPOSITORY_ID}}
+    payload = runner.root / "event.json"
+    payload.write_text(json.dumps({"pull_request": {"head": side, "base": side}}))
+    step = runner.pull_request(environ={"GITHUB_EVENT_PATH": str(payload)})
     assert step.code == 0
     assert any("names no pull request" in line for line in step.annotations)
+    assert github.bodies(PULL) == []
+
+
+def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
+    assert (step.code, step.outcome) == (4, "error")
+    assert any("does not know which commit that is" in line for line in step.annotations)
     assert github.bodies(PULL) == []
 
 

@@ -27,6 +27,8 @@ class CiRun:
         evidence_url: The page with the uploaded evidence.
         base_sha: The commit that the change is to be merged onto, None where there is no such commit.
         from_fork: Whether the change comes from another repository.
+        fork_event: The event by which a fork's code runs with this repository's secrets; empty where it has
+            none of them.
     """
 
     head_sha: str | None = None
@@ -35,6 +37,7 @@ class CiRun:
     evidence_url: str | None = None
     base_sha: str | None = None
     from_fork: bool = False
+    fork_event: str = ""
 
 
 class Reporter(Protocol):

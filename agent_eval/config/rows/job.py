@@ -39,6 +39,16 @@ JOB: tuple[Option, ...] = (
         commands=("ci",),
     ),
     Option(
+        "allow-fork-with-secrets",
+        "switch",
+        "Evaluate the code of a fork even in a job that has this repository's secrets and token. Only for "
+        "jobs that a person approves one by one.",
+        goes_to="allow_fork_with_secrets",
+        commands=("ci",),
+        default="false",
+        in_file=False,
+    ),
+    Option(
         "out",
         "path",
         "Directory for the evidence packs, the archive and the report; what an earlier run of this job "

@@ -40,7 +40,7 @@ def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
     assert found.out == Path("agent-eval-out")
 
 
-def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file() -> None:
+def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_file() -> None:
     who_and_what_it_sees = {
         "agent",
         "agent-url",
@@ -51,7 +51,7 @@ def test_inputs__only_secrets_addresses_and_the_store_are_kept_out_of_the_file()
     }
     kept_out = {row.name for row in INPUTS if not row.in_file}
     of_platforms = {row.name for row in PLATFORM_INPUTS}
-    assert kept_out - of_platforms == who_and_what_it_sees
+    assert kept_out - of_platforms == who_and_what_it_sees | {"allow-fork-with-secrets"}
     assert {row.name for row in PLATFORM_INPUTS if row.kind in ("secret", "url")} <= kept_out
     assert "baseline-store" in kept_out
 

@@ -17,6 +17,8 @@ _EVENT_LIMITS = Limits(max_bytes=32 << 20)
 _PULL_REQUEST_EVENTS = frozenset(
     {"pull_request", "pull_request_target", "pull_request_review", "pull_request_review_comment"}
 )
+_WITH_SECRETS = frozenset({"pull_request_target", "workflow_run"})
+"""Events that a fork can cause, and whose jobs have the secrets and the token of the repository itself."""
 _BRANCH = "refs/heads/"
 
 
@@ -41,7 +43,8 @@ class GitHubEvent:
         branch: The branch that the job runs on; None for pull requests and tags.
         default_branch: The repository's.
         pull_request: Its number.
-        from_fork: Whether the pull request comes from another repository.
+        from_fork: Whether the change comes from another repository, or the payload does not show that it
+            comes from this one.
     """
 
     name: str
@@ -62,6 +65,11 @@ class GitHubEvent:
     def of_pull_request(self) -> bool:
         """Whether a pull request triggered the job, even if the payload does not name it."""
         return self.name in _PULL_REQUEST_EVENTS
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether a job of this event has the repository's secrets, also when a fork caused it."""
+        return self.name in _WITH_SECRETS
 
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
@@ -96,6 +104,8 @@ def read_event(environ: Mapping[str, str]) -> GitHubEvent:
         return GitHubEvent(**common, **_pull_request(payload))
     if name == "merge_group":
         return GitHubEvent(**common, **_merge_group(payload, environ))
+    if name == "workflow_run" and _is_of_fork(payload, common["repository_id"]):
+        return GitHubEvent(**common, **_workflow_run_of_fork(payload, environ))
     return GitHubEvent(
         **common, head_sha=_sha(environ.get("GITHUB_SHA")), branch=_branch(environ.get("GITHUB_REF"))
     )
@@ -108,8 +118,22 @@ def _pull_request(payload: Any) -> dict[str, Any]:
         "head_sha": _sha(_text(payload, "pull_request", "head", "sha")),
         "base_sha": _sha(_text(payload, "pull_request", "base", "sha")),
         "base_branch": _text(payload, "pull_request", "base", "ref"),
-        # A head without a repository is of a fork that was deleted.
-        "from_fork": base is not None and head != base,
+        # A head without a repository is of a deleted fork. Without a base nothing shows that it is not one.
+        "from_fork": base is None or head != base,
+    }
+
+
+def _is_of_fork(payload: Any, repository_id: int | None) -> bool:
+    head = _int(payload, "workflow_run", "head_repository", "id")
+    return head is None or head != repository_id
+
+
+def _workflow_run_of_fork(payload: Any, environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "head_sha": _sha(_text(payload, "workflow_run", "head_sha")),
+        "base_sha": _sha(environ.get("GITHUB_SHA")),
+        "base_branch": _branch(environ.get("GITHUB_REF")),
+        "from_fork": True,
     }
 
 

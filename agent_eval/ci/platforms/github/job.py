@@ -107,6 +107,7 @@ class GitHub(GitHubStep):
             evidence_url=f"{event.run_url}#artifacts" if event.run_url else None,
             base_sha=event.base_sha,
             from_fork=event.from_fork,
+            fork_event=event.name if event.from_fork and event.has_secrets else "",
         )
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:

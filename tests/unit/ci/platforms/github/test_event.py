@@ -61,6 +61,43 @@ def test_pull_request__from_a_fork_also_when_it_was_deleted(
     assert event(tmp_path, "pull_request", pull_request(head_repository=head_repository)).from_fork
 
 
+@pytest.mark.parametrize("side", ["base", "head"])
+@pytest.mark.parametrize("repository", [None, {}, {"id": "1"}])
+def test_pull_request__whose_payload_does_not_show_its_repositories_is_from_a_fork(
+    tmp_path: Path, side: str, repository: Any
+) -> None:
+    payload = pull_request()
+    payload["pull_request"][side]["repo"] = repository
+    assert event(tmp_path, "pull_request", payload).from_fork
+
+
+def test_pull_request__without_a_payload_is_from_a_fork(tmp_path: Path) -> None:
+    assert event(tmp_path, "pull_request", {}, GITHUB_EVENT_PATH="").from_fork
+
+
+@pytest.mark.parametrize(
+    ("repository", "from_fork"), [({"id": 1}, False), ({"id": 2}, True), (None, True), ({}, True)]
+)
+def test_workflow_run__of_a_fork_is_about_the_forks_commit(
+    tmp_path: Path, repository: Any, from_fork: bool
+) -> None:
+    payload = {"repository": {"id": 1}, "workflow_run": {"head_sha": HEAD, "head_repository": repository}}
+    found = event(tmp_path, "workflow_run", payload, GITHUB_REF="refs/heads/main")
+    assert found.from_fork is from_fork
+    expected = (HEAD, MERGE, "main") if from_fork else (MERGE, None, None)
+    assert (found.head_sha, found.base_sha, found.base_branch) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "has_secrets"),
+    [("pull_request", False), ("pull_request_target", True), ("workflow_run", True), ("push", False)],
+)
+def test_secrets__are_there_in_jobs_of_the_repositorys_own_events(
+    tmp_path: Path, name: str, has_secrets: bool
+) -> None:
+    assert event(tmp_path, name, {}).has_secrets is has_secrets
+
+
 def test_push__is_about_the_pushed_commit(tmp_path: Path) -> None:
     found = event(tmp_path, "push", {}, GITHUB_REF="refs/heads/feature/a", GITHUB_REPOSITORY_ID="9")
     assert (found.head_sha, found.branch, found.pull_request) == (MERGE, "feature/a", None)

@@ -1,0 +1,108 @@
+"""A fork's code never runs beside the repository's secrets, unless the workflow says that it may."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.runner import BASE_SHA, PULL, Runner, orders
+from tests.fakes import github as fake
+from tests.fakes.github import FakeGitHub, sha
+
+ALLOWED = {"allow_fork_with_secrets": "true"}
+AGENT = {"agent_command": "touch started; cat", "agent_env": "PATH"}
+
+
+def workflow_run(runner: Runner, head_repository: int, **inputs: str) -> tuple[int, str]:
+    """Evaluate after a workflow run that `head_repository` caused: outcome and exit code."""
+    runner.github.add_run(500, status="in_progress", event="workflow_run")
+    payload = {
+        "repository": {"id": fake.REPOSITORY_ID, "default_branch": "main"},
+        "workflow_run": {"head_sha": sha("head"), "head_repository": {"id": head_repository}},
+    }
+    step = runner.start("workflow_run", payload, 500, BASE_SHA, "heads/main", inputs)
+    return step.code, step.outcome
+
+
+def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(fork=True, event="pull_request_target", **AGENT)
+    assert (step.code, step.outcome) == (2, "error")
+    comment = github.bodies(PULL)[0]
+    assert "secrets and the token of this repository" in comment.splitlines()[4]
+    assert "`on: pull_request`" in comment
+    assert "`allow-fork-with-secrets: true`" in comment
+    assert not (runner.workspace / "started").exists()
+    assert not (runner.workspace / "agent-eval-out").exists()
+
+
+def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(fork=True, event="pull_request_target", **ALLOWED)
+    assert (step.code, step.outcome) == (0, "no-baseline")
+
+
+def test_pull_request_target__of_an_own_branch_is_evaluated(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    assert runner.pull_request(event="pull_request_target").outcome == "no-baseline"
+
+
+def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    for files in (runner.workspace / "agent-eval.yml",):
+        files.write_text("allow-fork-with-secrets: true\n")
+    step = runner.pull_request(fork=True, event="pull_request_target")
+    assert (step.code, step.outcome) == (2, "error")
+    github.files["agent-eval.yml"] = b"allow-fork-with-secrets: true\n"
+    step = runner.pull_request(fork=True, event="pull_request_target", run_id=501)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "may not be set in a file" in " ".join(step.annotations)
+
+
+@pytest.mark.parametrize(
+    ("repository", "inputs", "expected"),
+    [
+        (fake.FORK_ID, {}, (2, "error")),
+        (fake.FORK_ID, ALLOWED, (0, "no-baseline")),
+        (fake.REPOSITORY_ID, {}, (0, "no-baseline")),
+    ],
+    ids=["fork", "fork that is allowed", "own branch"],
+)
+def test_workflow_run__of_a_fork_is_refused_too(
+    runner: Runner, repository: int, inputs: dict[str, str], expected: tuple[int, str]
+) -> None:
+    runner.write_suite(*orders())
+    assert workflow_run(runner, repository, **inputs) == expected
+
+
+def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    github.add_run(500, status="in_progress", event="pull_request")
+    github.add_pull(PULL, sha("head"))
+    payload = {
+        "repository": {"id": fake.REPOSITORY_ID, "default_branch": "main"},
+        "pull_request": {
+            "number": PULL,
+            "head": {"sha": sha("head"), "repo": {"id": fake.FORK_ID}},
+            "base": {"sha": sha("tip"), "ref": "main"},
+        },
+    }
+    (runner.workspace / "gate.yml").write_text("margin: 0.9\n")
+    step = runner.start("pull_request", payload, 500, sha("merge"), "pull/7/merge", {"policy": "gate.yml"})
+    assert "This fork also changes how it is judged" in github.bodies(PULL)[0]
+    assert "a fork cannot bring a policy of its own" in step.summary
+
+
+def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    (runner.workspace / "gate.yml").write_text("margin: 0.9\n")
+    step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"}, policy="gate.yml")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "does not know which commit that is" in step.summary
