@@ -132,6 +132,7 @@ def _print(result: RunLoopResult, output_format: str) -> None:
         "pack": str(result.pack),
         "complete": not result.stopped,
         "resumed_cases": progress.resumed,
+        "damaged_records": progress.damaged,
         "retries": progress.retries,
         "cost_usd": progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,

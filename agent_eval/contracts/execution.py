@@ -78,6 +78,8 @@ class ExecutionConfig(SparseContract):
         cassette: What was done with the recorded answers of live tools.
         rejudged_from: The pack whose trajectories were judged again.
         redacted_cases: In how many cases a secret was replaced; absent for none.
+        damaged_records: Records of finished trials that something damaged before the run was resumed; these
+            trials were run again. Absent for none. The agent under test can have done that.
     """
 
     selected_cases: list[StrictStr] | None = None
@@ -94,6 +96,7 @@ class ExecutionConfig(SparseContract):
     cassette: Literal["record", "replay", "update"] | None = None
     rejudged_from: RejudgedFrom | None = None
     redacted_cases: StrictInt | None = Field(default=None, ge=0)
+    damaged_records: StrictInt | None = Field(default=None, ge=0)
 
     def with_redacted_cases(self, count: int) -> ExecutionConfig:
         """Copy with the number of cases in which a secret was replaced."""

@@ -31,7 +31,8 @@ from agent_eval.engine.trial import Interrupted, TrialPlan, run_trial
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.storage.background import BackgroundWriter
-from agent_eval.storage.journal import Journal, JournalReader
+from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged
+from agent_eval.storage.records import record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
@@ -135,6 +136,7 @@ def execute(
     Raises:
         InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
             of other cases.
+        RecordsChanged: Another program rewrote finished records of the journal; the others are kept.
         NothingMeasured: The suite has no cases.
         NotEvaluable: No attempt at any case can succeed, or the disk is full.
     """
@@ -182,7 +184,7 @@ class TrialThreads(TrialRunner):
 
     Example:
         >>> from pathlib import Path
-        >>> from agent_eval.storage.journal import encode
+        >>> from agent_eval.storage.records import encode
         >>> def run_one(number):
         ...     return FinishedTrial(number, "passed", None, 0, [], encode({"trial": number}))
         >>> recorded = []
@@ -265,7 +267,7 @@ class _AgentRun:
 
     def load_journal(self) -> None:
         """Count the trials that the journal has."""
-        for offset, record in self._journal.entries():
+        for offset, record, digest in self._journal.entries():
             trial, position = _place(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
                 raise InvalidInput(
@@ -275,7 +277,7 @@ class _AgentRun:
                 )
             number = trial * self._slots.cases + position
             if not self._slots.has(number):
-                self._slots.put(number, offset)
+                self._slots.put(number, offset, digest)
                 self._use.add(record["cost_usd"])
                 outcome = record["result"]["outcome"]
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
@@ -345,7 +347,9 @@ class _AgentRun:
             trials.stop(within=scheduler.GRACE_SECONDS)
 
     def _progress(self, in_flight: int) -> RunProgress:
-        return self._counter.progress(in_flight=in_flight, seconds=time.monotonic() - self._began)
+        seconds = time.monotonic() - self._began
+        progress = self._counter.progress(in_flight=in_flight, seconds=seconds)
+        return replace(progress, damaged=self._journal.damaged)
 
     def _missing(self) -> Iterator[int]:
         for number in range(len(self._slots)):
@@ -372,11 +376,13 @@ class _AgentRun:
         """Count a trial whose record is on disk."""
         self._plan.keep_calls(done.calls)
         self._counter.add(done.outcome, done.cost_usd, done.retries)
-        self._slots.put(done.number, offset)
+        self._slots.put(done.number, offset, record_digest(done.line))
 
     def result(self) -> Execution:
         """Return the cases whose trials have all finished."""
         stopped = self._stop_reason() if self._slots.missing() else ""
+        if changed := self._journal.restore(self._slots.finished()):
+            raise RecordsChanged(self._journal.path, changed)
         reader = JournalReader(self._journal.path)
         suite = executed(self._suite, self._slots, reader, self._plan.policy)
         if not suite.case_count:

@@ -21,8 +21,9 @@ from agent_eval.engine.trial import TrialOutcome
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.attachments import storable
 from agent_eval.evidence.writer import result_row
-from agent_eval.storage.journal import JournalReader, encode
+from agent_eval.storage.journal import JournalReader
 from agent_eval.storage.json import dumps
+from agent_eval.storage.records import DIGEST_BYTES, encode
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
@@ -36,7 +37,9 @@ MISSING = 2**64 - 1
 
 
 class Slots:
-    """Offsets in the journal of the trials of a run, in 8 bytes a trial.
+    """Where in the journal each trial of a run is, and the digest of its record, in 24 bytes a trial.
+
+    The digests are kept in memory only: an agent can write to the journal, with a checksum that fits.
 
     A trial's number is `trial * cases + position`: every case has its first trial before any has its second.
 
@@ -46,7 +49,8 @@ class Slots:
 
     Example:
         >>> slots = Slots(cases=2, trials=1)
-        >>> slots.put(1, offset=64)
+        >>> from agent_eval.storage.records import record_digest
+        >>> slots.put(1, 64, record_digest(encode({"case_id": "refund"})))
         >>> slots.is_done(0), slots.is_done(1), slots.missing()
         (False, True, 1)
     """
@@ -54,6 +58,7 @@ class Slots:
     def __init__(self, cases: int, trials: int) -> None:
         self.cases, self.trials = cases, trials
         self._offsets = array("Q", [MISSING]) * (cases * trials)
+        self._digests = bytearray(DIGEST_BYTES * len(self._offsets))
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -62,21 +67,30 @@ class Slots:
         """Tell whether a trial has finished."""
         return self._offsets[number] != MISSING
 
-    def put(self, number: int, offset: int) -> None:
-        """Store the offset of a finished trial."""
+    def put(self, number: int, offset: int, digest: bytes) -> None:
+        """Store the offset of a finished trial's record, and its `record_digest`."""
+        self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
         self._offsets[number] = offset
 
     def is_done(self, position: int) -> bool:
         """Tell whether all trials of a case have finished."""
-        return MISSING not in self.of_case(position)
+        return MISSING not in self._offsets[position :: self.cases]
 
     def missing(self) -> int:
         """Count the trials that have not finished."""
         return self._offsets.count(MISSING)
 
-    def of_case(self, position: int) -> array[int]:
-        """Return the offsets of a case's trials, in trial order."""
-        return self._offsets[position :: self.cases]
+    def finished(self) -> list[tuple[int, bytes]]:
+        """Return offset and digest of every finished trial."""
+        cases = range(self.cases)
+        return [place for position in cases for place in self.of_case(position) if place[0] != MISSING]
+
+    def of_case(self, position: int) -> list[tuple[int, bytes]]:
+        """Return offset and digest of a case's trials, in trial order."""
+        return [
+            (self._offsets[number], bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]))
+            for number in range(position, len(self._offsets), self.cases)
+        ]
 
 
 class ExecutedDocument(Document):
@@ -117,7 +131,7 @@ class ExecutedDocument(Document):
         positions = self._cases.positions[shard.first : shard.first + shard.count]
         with self._reader:
             for raw_case, position in zip(self._cases.read(shard), positions, strict=True):
-                records = [self._reader.read(offset) for offset in self._slots.of_case(position)]
+                records = [self._reader.read(*place) for place in self._slots.of_case(position)]
                 yield executed_case(raw_case, records, self._policy)
 
 

@@ -21,6 +21,7 @@ class RunProgress:
         passed: Trials of `done` that passed.
         errors: Trials of `done` that could not be evaluated: the agent crashed, or reached a limit.
         in_flight: Trials that are being run.
+        damaged: Damaged records in the journal of an earlier start; their trials are run again.
         retries: Requests that were sent again.
         cost_usd: Known cost so far, in US dollars.
         unknown_cost: Finished trials whose cost is unknown.
@@ -36,6 +37,7 @@ class RunProgress:
     total: int
     done: int = 0
     resumed: int = 0
+    damaged: int = 0
     passed: int = 0
     errors: int = 0
     in_flight: int = 0

@@ -241,10 +241,11 @@ class _PreparedRun:
             raise
         self._end_interrupted(done)
         self._write_cassette()
+        config = self._config(done.progress.damaged)
         summary = score_suite(
             done.suite,
             self.plan,
-            self.config,
+            config,
             output.pack,
             layout=output.layout,
             workers=self.spec.judging.workers,
@@ -255,7 +256,15 @@ class _PreparedRun:
             write_output(output.summary_json, dumps(summary.to_json(), indent=True))
         if done.complete:
             self.journal.remove()
-        return RunLoopResult(self.config, summary, output.pack, done.stopped, done.progress)
+        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress)
+
+    def _config(self, damaged: int) -> RunConfig:
+        """Add to the configuration how many records of the journal were damaged."""
+        execution = self.config.execution_config
+        if not damaged or execution is None:
+            return self.config
+        noted = execution.model_copy(update={"damaged_records": damaged})
+        return self.config.model_copy(update={"execution_config": noted})
 
     def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(

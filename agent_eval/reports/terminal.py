@@ -122,6 +122,11 @@ def _effort(progress: RunProgress) -> list[str]:
     sentences = []
     if number := progress.resumed:
         sentences.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
+    if number := progress.damaged:
+        sentences.append(
+            f"{count(number, 'record')} of the journal {verb(number, 'was', 'were')} damaged since: "
+            "run again."
+        )
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:

@@ -24,7 +24,7 @@ class BackgroundWriter(Generic[T]):
 
     Example:
         >>> from pathlib import Path
-        >>> from agent_eval.storage.journal import encode
+        >>> from agent_eval.storage.records import encode
         >>> journal = Journal.create(Path("run.journal"), {"run_id": "1"})
         >>> with BackgroundWriter(journal, lambda case_id, offset: print(case_id, "is on disk")) as writer:
         ...     writer.put("refund", encode({"case_id": "refund"}))

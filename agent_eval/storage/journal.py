@@ -1,11 +1,13 @@
-"""Append-only files that survive a killed writer: journals of finished work, and logs under a lock.
+"""Append-only files that survive a killed writer: journals of finished work.
 
-A journal has one record on each line: the CRC-32 of the JSON in eight hexadecimal digits, a space, the JSON,
-a line feed. The first record is the header. A record is on disk when `Journal.append` returns;
-`BackgroundWriter` lets many records share one sync. A writer that is killed can leave an incomplete record
-at the end, which `Journal.resume` cuts off; a broken record anywhere else is an error and is never skipped.
+A journal has one record on each line (`storage.records`). The header is written twice at the start, so that
+no single damaged byte loses a run. A record is on disk when `Journal.append` returns; `BackgroundWriter` lets
+many records share one sync. A writer that is killed can leave an incomplete record at the end, which
+`Journal.resume` cuts off. A broken record anywhere else was damaged by something else: it is skipped and
+counted (`Journal.damaged`).
 
-`exclusive` and `append_at` serve logs with a format of their own, which several processes write in turn.
+The checksum stops accidents only. A writer can keep the `record_digest` of each line in memory and have
+`JournalReader.read` check it, so that no other program rewrites what is finished.
 """
 
 from __future__ import annotations
@@ -14,22 +16,22 @@ import errno
 import fcntl
 import os
 import threading
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-import orjson
-
-from agent_eval.errors import InvalidInput, StorageError, UsageError
-from agent_eval.storage.atomic import sync_directory, writing_failed
+from agent_eval.errors import InvalidInput, NotEvaluable, StorageError, UsageError
+from agent_eval.storage.atomic import new_file, sync_directory, writing_failed
 from agent_eval.storage.files import reading_failed
-from agent_eval.storage.json import dumps
-
-_PREFIX = 9
-"""Bytes before the JSON: the checksum and a space."""
+from agent_eval.storage.records import (
+    JournalContents,
+    decode,
+    encode,
+    header_lines,
+    record_digest,
+    whole_lines,
+)
 
 # The file's size is part of what fdatasync writes; only its times are not, and nothing reads those.
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -43,23 +45,55 @@ class JournalExists(UsageError):
     """Creating a journal would overwrite one that has records."""
 
 
+class RecordsChanged(NotEvaluable):
+    """Raised when another program, such as the agent under test, rewrote finished records of a journal."""
+
+    code = "journal_changed"
+
+    def __init__(self, path: Path, count: int) -> None:
+        records = "a finished record was" if count == 1 else f"{count:,} finished records were"
+        super().__init__(
+            f"{path}: {records} changed by another program while the run was going on",
+            remedy="Find out whether the agent did that, then run those trials again with --resume.",
+            file=str(path),
+            records=count,
+        )
+
+
+class Entry(NamedTuple):
+    """A record as `Journal.entries` yields it: its offset, its content and its `record_digest`.
+
+    Example:
+        >>> with Journal.create(Path("run.journal"), {"run_id": "1"}) as journal:
+        ...     offset = journal.append({"case_id": "refund"})
+        ...     [entry] = journal.entries()
+        >>> entry.offset == offset, entry.record
+        (True, {'case_id': 'refund'})
+    """
+
+    offset: int
+    record: Any
+    digest: bytes
+
+
 class Journal:
     """An open journal, locked by this process. Use `create` or `resume`; a context manager.
 
     Attributes:
         path: The journal's file.
-        header: The journal's first record.
+        header: What `create` was given.
+        damaged: Number of broken records that were skipped; an incomplete one at the end is none.
 
     Example:
         >>> with Journal.create(Path("run.journal"), {"run_id": "1"}) as journal:
         ...     offset = journal.append({"case_id": "refund"})
         >>> with Journal.resume(Path("run.journal")) as journal:
-        ...     journal.header, list(journal.entries()) == [(offset, {"case_id": "refund"})]
-        ({'run_id': '1'}, True)
+        ...     journal.header, [entry.record for entry in journal.entries()]
+        ({'run_id': '1'}, [{'case_id': 'refund'}])
     """
 
-    def __init__(self, path: Path, descriptor: int, header: Any, end: int) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: Path, descriptor: int, header: Any, end: int, damaged: int = 0) -> None:
+        self.path, self.header, self.damaged = path, header, damaged
         self._descriptor = descriptor
         self._end = end
         self._failed: OSError | None = None
@@ -68,7 +102,7 @@ class Journal:
     @property
     def is_empty(self) -> bool:
         """Whether the journal has no record but the header."""
-        return self._end <= len(encode(self.header))
+        return self._end <= len(header_lines(self.header))
 
     @classmethod
     def create(cls, path: Path, header: Any) -> Journal:
@@ -79,16 +113,16 @@ class Journal:
             JournalExists: The file is a journal with records.
         """
         descriptor = _open_locked(path, os.O_CREAT)
-        line = encode(header)
+        lines = header_lines(header)
         try:
-            if sum(1 for _ in islice(_scan(path), 2)) > 1:
+            if any(not line.is_header for line in whole_lines(path)):
                 raise JournalExists(
                     f"{path} has the results of an unfinished run",
                     remedy="Continue that run with --resume, or delete the file to start again.",
                     file=str(path),
                 )
             os.ftruncate(descriptor, 0)
-            _write(descriptor, line, 0)
+            _write(descriptor, lines, 0)
             os.fsync(descriptor)
             # Without this a crash of the machine could lose the new file's name.
             sync_directory(path.parent)
@@ -98,7 +132,7 @@ class Journal:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, header, len(line))
+        return cls(path, descriptor, header, len(lines))
 
     @classmethod
     def resume(cls, path: Path) -> Journal | None:
@@ -109,20 +143,19 @@ class Journal:
 
         Raises:
             StorageError: The file cannot be read or written; `JournalInUse` if another process has locked it.
-            InvalidInput: A record other than the last one is broken.
+            InvalidInput: There are records, and both copies of the header are broken.
         """
         if not path.exists():
             return None
         descriptor = _open_locked(path, 0)
         try:
-            header, end = None, 0
-            for offset, length, record in _scan(path):
-                header = record if offset == 0 else header
-                end = offset + length
-            if not end:
+            contents = JournalContents.of(path)
+            if not contents.end:
                 os.close(descriptor)
                 return None
-            os.ftruncate(descriptor, end)
+            if contents.header is None:
+                raise _broken(path, 0)
+            os.ftruncate(descriptor, contents.end)
             os.fsync(descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -130,13 +163,51 @@ class Journal:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, header, end)
+        return cls(path, descriptor, contents.header, contents.end, contents.damaged)
 
-    def entries(self) -> Iterator[tuple[int, Any]]:
-        """Yield offset and content of every record but the header, in the order of writing."""
-        for offset, _, record in _scan(self.path):
-            if offset:
-                yield offset, record
+    def entries(self) -> Iterator[Entry]:
+        """Yield every whole record but the header, in the order of writing."""
+        for line in whole_lines(self.path):
+            if not line.is_header:
+                yield Entry(line.offset, line.record, record_digest(line.data))
+
+    def restore(self, records: Sequence[tuple[int, bytes]]) -> int:
+        """Write the file again where another program changed, replaced or deleted it.
+
+        This process reads through the descriptor that it has kept open. Offsets stay as they are, unless
+        records are lost. Not for a journal that is still being appended to.
+
+        Args:
+            records: Offset and `record_digest` of each record that it must have.
+
+        Returns:
+            How many of them were changed; they are left out of the new file.
+
+        Raises:
+            StorageError: The file cannot be read or written.
+        """
+        with self._lock:
+            try:
+                with os.fdopen(os.dup(self._descriptor), "rb") as open_file:
+                    intact = [
+                        place for place in records if record_digest(_line_at(open_file, place[0])) == place[1]
+                    ]
+                    lost = len(records) - len(intact)
+                    if lost:
+                        self._rewrite(
+                            header_lines(self.header), (_line_at(open_file, at) for at, _ in intact)
+                        )
+                    elif not _is_open_as(self.path, self._descriptor):
+                        open_file.seek(0)
+                        self._rewrite(b"", open_file)
+            except OSError as error:
+                raise writing_failed(self.path, error) from error
+        return lost
+
+    def _rewrite(self, first: bytes, lines: Iterable[bytes]) -> None:
+        with new_file(self.path) as file:
+            file.write(first)
+            file.writelines(lines)
 
     def append(self, record: Any) -> int:
         """Append a record, which is on disk when this returns. Any thread may call this.
@@ -222,12 +293,17 @@ class JournalReader:
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_file": None}
 
-    def read(self, offset: int) -> Any:
+    def read(self, offset: int, digest: bytes | None = None) -> Any:
         """Read the record at an offset from `Journal.append` or `Journal.entries`.
+
+        Args:
+            offset: Where the record begins.
+            digest: Its `record_digest`; None to check nothing but the checksum.
 
         Raises:
             StorageError: The file cannot be read.
             InvalidInput: The record is broken.
+            RecordsChanged: It is not the one with that digest.
         """
         try:
             if self._file is None:
@@ -237,9 +313,12 @@ class JournalReader:
         except OSError as error:
             raise reading_failed(self.path, error) from error
         try:
-            return decode(line)
+            record = decode(line)
         except ValueError:
             raise _broken(self.path, offset) from None
+        if digest is not None and record_digest(line) != digest:
+            raise RecordsChanged(self.path, 1)
+        return record
 
     def close(self) -> None:
         """Close the file; `read` opens it again."""
@@ -252,85 +331,6 @@ class JournalReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def encode(record: Any) -> bytes:
-    """Encode a record as a line of a journal."""
-    data = dumps(record)
-    return b"%08x %b\n" % (zlib.crc32(data), data)
-
-
-def decode(line: bytes) -> Any:
-    """Decode a line of a journal.
-
-    Raises:
-        ValueError: The line is incomplete or damaged.
-    """
-    data = line[_PREFIX:-1]
-    if line[-1:] != b"\n" or line[:_PREFIX] != b"%08x " % zlib.crc32(data):
-        raise ValueError("broken record")
-    return orjson.loads(data)
-
-
-PATIENCE_SECONDS = 60.0
-"""How long `exclusive` waits for another process."""
-
-
-@contextmanager
-def exclusive(path: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Lock the file `path` while the block runs. The system releases the lock of a killed process.
-
-    Raises:
-        StorageError: Another process keeps the lock for too long, or the file cannot be created.
-    """
-    from filelock import FileLock, Timeout
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path, timeout=patience_seconds)
-        lock.acquire()
-    except Timeout:
-        raise StorageError(
-            f"{path} is locked by another process for more than {patience_seconds:g} s",
-            remedy="Wait for it to end, or end it; that releases the lock.",
-            file=str(path),
-        ) from None
-    except OSError as error:
-        raise writing_failed(path, error) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def append_at(path: Path, data: bytes, *, position: int) -> None:
-    """Write `data` durably after the first `position` bytes of a file, replacing what follows them.
-
-    Creates the file if it is missing. Overwriting removes an incomplete entry of a killed writer.
-
-    Raises:
-        StorageError: The file cannot be written, or is shorter than `position`.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not path.exists()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "r+b") as file:
-            if file.seek(0, os.SEEK_END) < position:
-                raise StorageError(
-                    f"{path} is shorter than it was: {position} bytes were written to it",
-                    remedy="Restore it from a backup or from version control.",
-                    file=str(path),
-                )
-            file.truncate(position)
-            file.seek(position)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_directory(path.parent)
-    except OSError as error:
-        raise writing_failed(path, error) from error
 
 
 def _open_locked(path: Path, flags: int) -> int:
@@ -358,33 +358,17 @@ def _write(descriptor: int, data: bytes, position: int) -> None:
         remaining, position = remaining[written:], position + written
 
 
-def _scan(path: Path) -> Iterator[tuple[int, int, Any]]:
-    """Yield offset, length and content of every record before the first broken one.
-
-    Lines after a broken one may be broken too, if the writer was killed while writing several records.
-
-    Raises:
-        InvalidInput: A whole record follows a broken one, so it was not left by a killed writer.
-    """
-    offset = 0
-    with path.open("rb") as file:
-        while line := file.readline():
-            try:
-                record = decode(line)
-            except ValueError:
-                if any(_is_whole(later) for later in file):
-                    raise _broken(path, offset) from None
-                return
-            yield offset, len(line), record
-            offset += len(line)
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    file.seek(offset)
+    return file.readline()
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_open_as(path: Path, descriptor: int) -> bool:
+    """Whether the descriptor is open on the file that the path names."""
     try:
-        decode(line)
-    except ValueError:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
         return False
-    return True
 
 
 def _broken(path: Path, offset: int) -> InvalidInput:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.storage.journal import decode
+from agent_eval.storage.records import decode, header_lines
 from tests.e2e.program import Ended, agent_eval, environment, tree
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
@@ -391,7 +391,7 @@ def journalled(place: Path) -> list[tuple[str, int]]:
     except FileNotFoundError:
         return []
     found = []
-    for line in lines[1:]:
+    for line in lines[len(header_lines("").splitlines()) :]:
         try:
             record = decode(line)
         except ValueError:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.storage.journal import decode
+from agent_eval.storage.records import decode, header_lines
 from tests.e2e.program import REPOSITORY, environment, tree
 
 CASES = 40
@@ -61,7 +61,7 @@ def journalled(place: Path) -> list[str]:
     except FileNotFoundError:
         return []
     found = []
-    for line in lines[1:]:
+    for line in lines[len(header_lines("").splitlines()) :]:
         try:
             found.append(decode(line)["case_id"])
         except ValueError:

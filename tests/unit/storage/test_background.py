@@ -12,7 +12,8 @@ import pytest
 from agent_eval.errors import StorageError
 from agent_eval.storage import journal as journals
 from agent_eval.storage.background import BackgroundWriter
-from agent_eval.storage.journal import Journal, JournalReader, encode
+from agent_eval.storage.journal import Journal, JournalReader
+from agent_eval.storage.records import encode
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_what_was_handed_over_is_on_disk_when_it_is_told_and_all_of_it_when_the_
         for thread in threads:
             thread.join()
     assert sorted(kept) == list(range(240))
-    assert {offset for offset, _ in journal.entries()} == set(kept.values())
+    assert {entry.offset for entry in journal.entries()} == set(kept.values())
 
 
 def test_records_that_wait_share_a_sync(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

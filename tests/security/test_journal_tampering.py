@@ -1,0 +1,115 @@
+"""An agent that rewrites, replaces or deletes the journal of its own run changes no verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_eval.errors import ExitCode
+from tests.e2e.program import Ended, agent_eval, tree
+
+CASES = 12
+AGENT = """\
+import json, os, sys, zlib
+task = json.load(sys.stdin)
+number = int(task["case_id"])
+tool = "evil" if number % 3 == 0 else "good"
+journal = {journal!r}
+
+def forged(line):
+    data = line[9:-1].replace(b'"evil"', b'"good"').replace(b'"failed"', b'"passed"')
+    return b"%08x %b\\n" % (zlib.crc32(data), data)
+
+def rewrite():
+    with open(journal, "r+b") as file:
+        for line in file.readlines():
+            if b'"evil"' in line and line in content:
+                file.seek(content.index(line))
+                file.write(forged(line))
+
+if os.path.exists({trick!r}) and os.path.exists(journal):
+    trick = open({trick!r}).read()
+    content = open(journal, "rb").read()
+    if trick == "rewrite":
+        rewrite()
+    elif trick == "damage":
+        with open(journal, "r+b") as file:
+            file.seek(len(content) // 2)
+            file.write(b"?" * 40)
+    elif trick == "replace":
+        os.unlink(journal)
+        with open(journal, "wb") as file:
+            file.writelines(forged(line) for line in content.splitlines(keepends=True))
+    else:
+        os.unlink(journal)
+open("log", "a").write(task["case_id"] + "\\n")
+calls = [{{"tool": tool, "arguments": {{}}}}]
+json.dump({{"assistant_output": "done", "tool_calls": calls, "cost_usd": 0.1}}, sys.stdout)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    cases = [
+        {
+            "case_id": str(number),
+            "policy": {"forbidden_tools": ["evil"]},
+            "metadata": {"tool_responses": {"good": 1, "evil": 1}},
+        }
+        for number in range(CASES)
+    ]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    agent = AGENT.format(journal=str(tmp_path / "out.journal"), trick=str(tmp_path / "trick"))
+    (tmp_path / "agent.py").write_text(agent)
+    return tmp_path
+
+
+def run(place: Path, out: str, *more: str) -> Ended:
+    command = f"{sys.executable} -S -E agent.py"
+    words = ("run", "--suite", "suite.json", "--out", out, "--run-id", "r", "--agent-command", command)
+    return agent_eval(*words, *more, cwd=place)
+
+
+@pytest.mark.parametrize("layout", ["compact", "files"])
+@pytest.mark.parametrize("parallel", ["1", "2", "8"])
+@pytest.mark.parametrize("trick", ["rewrite", "damage", "replace", "delete"])
+def test_no_verdict_changes(place: Path, trick: str, parallel: str, layout: str) -> None:
+    how = ("--parallel", parallel, "--layout", layout)
+    assert run(place, "honest", *how).code == 0
+    (place / "trick").write_text(trick)
+    ended = run(place, "out", *how)
+    if ended.code:
+        assert ended.code == ExitCode.NOT_EVALUABLE
+        assert json.loads(ended.err.splitlines()[-1])["error"]["code"] == "journal_changed"
+        assert not (place / "out").exists()
+        (place / "trick").unlink()
+        assert run(place, "out", *how, "--resume").code == 0
+    else:
+        assert trick in ("replace", "delete") or parallel != "1", "the rewritten records were taken"
+    assert tree(place / "out") == tree(place / "honest")
+
+
+def test_what_was_damaged_between_two_starts_is_run_again_and_the_pack_says_so(place: Path) -> None:
+    assert run(place, "honest").code == 0
+    stopped = run(place, "out", "--max-run-cost", "0.6")
+    assert stopped.code == ExitCode.NOT_EVALUABLE, stopped
+    journal = place / "out.journal"
+    content = bytearray(journal.read_bytes())
+    content[content.index(b'"case_id":"2"')] ^= 4
+    journal.write_bytes(content)
+    (place / "log").unlink()
+    resumed = run(place, "out", "--resume")
+    assert resumed.code == 0
+    printed = json.loads(resumed.out)
+    assert (printed["damaged_records"], printed["resumed_cases"]) == (1, 5)
+    assert sorted((place / "log").read_text().split(), key=int) == ["2", *map(str, range(6, CASES))]
+    config = json.loads((place / "out" / "run" / "config.json").read_text())
+    assert config["execution_config"].pop("damaged_records") == 1
+    assert config == json.loads((place / "honest" / "run" / "config.json").read_text())
+    same = {name for name in tree(place / "out") if "cases" in name}
+    assert {name: tree(place / "out")[name] for name in same} == {
+        name: tree(place / "honest")[name] for name in same
+    }
