@@ -11,6 +11,7 @@ from typing_extensions import override
 from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive
+from agent_eval.agents.recorder import figure_of
 from agent_eval.errors import FailureKind
 
 MAX_TOKENS = 4096
@@ -106,13 +107,15 @@ def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.response.finish_reason": body.get("stop_reason"),
         # Anthropic counts cached tokens separately; elsewhere, and in OpenTelemetry, the input includes them.
         "gen_ai.usage.input_tokens": _sum(usage.get("input_tokens"), read, written),
-        "gen_ai.usage.output_tokens": usage.get("output_tokens"),
-        "gen_ai.usage.cache_read.input_tokens": read,
-        "gen_ai.usage.cache_creation.input_tokens": written,
+        "gen_ai.usage.output_tokens": figure_of(usage.get("output_tokens")),
+        "gen_ai.usage.cache_read.input_tokens": figure_of(read),
+        "gen_ai.usage.cache_creation.input_tokens": figure_of(written),
     }
-    return {name: value for name, value in attributes.items() if value and isinstance(value, str | int)}
+    return {
+        name: value for name, value in attributes.items() if value and isinstance(value, str | int | float)
+    }
 
 
-def _sum(*counts: Any) -> int | None:
-    known = [count for count in counts if isinstance(count, int)]
+def _sum(*counts: Any) -> float | None:
+    known = [figure for count in counts if (figure := figure_of(count)) is not None]
     return sum(known) if known else None

@@ -24,7 +24,7 @@ from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
 from agent_eval.agents.tools import call_key, canonical
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
-from agent_eval.storage.json import dumps, read_json
+from agent_eval.storage.json import dumps, read_json, within_64_bits
 
 Mode = Literal["record", "replay", "update"]
 
@@ -196,7 +196,8 @@ class CassetteTools(Tools):
         answer = self._cassette.answer(self._case_id, tool, arguments, repetition)
         if self._cassette.mode != "replay":
             result = {"response": answer.output} if answer.error is None else {"error": answer.error}
-            self._rows.append({"case_id": self._case_id, "tool": tool, "arguments": arguments, **result})
+            row = {"case_id": self._case_id, "tool": tool, "arguments": arguments, **result}
+            self._rows.append(within_64_bits(row))
         return answer
 
     @override

@@ -30,7 +30,7 @@ from agent_eval.agents.chat import ChatModel, converse
 from agent_eval.agents.helper_thread import GRACE_SECONDS, HelperThread
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from agent_eval.http.retry import asked_wait
-from agent_eval.storage.json import parse
+from agent_eval.storage.json import Limits, parse
 
 _NO_KEY = "none"
 _UNLIMITED = 24 * 3600.0
@@ -217,7 +217,7 @@ def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
 
 def _parse(data: bytes) -> Reply[dict[str, Any]]:
     try:
-        value = parse(data, source="the model's answer")
+        value = parse(data, source="the model's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
         return Reply(failure=FailureKind.PARSE_ERROR, problem=f"gave no JSON: {error.message}")
     if not isinstance(value, dict):

@@ -20,10 +20,10 @@ from agent_eval.agents.base import Reply, Retry, ToolAnswer, ToolFault, send_onc
 from agent_eval.agents.cassette import LiveTools
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.load import load_function
-from agent_eval.agents.recorder import storable
+from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.storage.json import parse
+from agent_eval.storage.json import Limits, parse
 
 SOURCE = "live"
 """`ToolAnswer.source` of answers of live tools."""
@@ -54,10 +54,10 @@ class FunctionTools(LiveTools):
         further_arguments = (case_id,) if self._takes_case_id else ()
         try:
             response = self._function(tool, arguments, *further_arguments)
-            return answer_of(storable(response), source=SOURCE)
+            return answer_of(plain(response), source=SOURCE)
         # An exception of a tool is the tool's error, as the agent would see it.
         except Exception as error:
-            return ToolAnswer(error=storable(f"{type(error).__name__}: {error}"), source=SOURCE)
+            return ToolAnswer(error=plain(f"{type(error).__name__}: {error}"), source=SOURCE)
 
 
 class HttpTools(LiveTools):
@@ -108,7 +108,7 @@ class HttpTools(LiveTools):
 
 def _read(data: bytes, tool: str) -> ToolAnswer:
     try:
-        value = parse(data, source="the tool server's answer")
+        value = parse(data, source="the tool server's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
         raise ToolFault(
             FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server gave no JSON: {error.message}"

@@ -12,9 +12,9 @@ from typing_extensions import override
 from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive
-from agent_eval.agents.recorder import storable
+from agent_eval.agents.recorder import figure_of, storable
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.storage.json import parse
+from agent_eval.storage.json import Limits, parse
 
 
 class OpenAiCompatibleAgent(HostedModel):
@@ -85,9 +85,13 @@ def _call(call: Mapping[str, Any], number: int) -> ModelCall:
     if not arguments.strip():
         return ModelCall(str(call_id), str(tool), {})
     try:
-        return ModelCall(str(call_id), str(tool), parse(arguments.encode(), source="arguments"))
+        return ModelCall(str(call_id), str(tool), _parsed(arguments))
     except InvalidInput:
         return ModelCall(str(call_id), str(tool), storable(arguments), is_readable=False)
+
+
+def _parsed(arguments: str) -> Any:
+    return parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
 
 
 def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,8 +103,10 @@ def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str,
         "gen_ai.response.id": body.get("id"),
         "gen_ai.response.model": body.get("model"),
         "gen_ai.response.finish_reason": choice.get("finish_reason"),
-        "gen_ai.usage.input_tokens": usage.get("prompt_tokens"),
-        "gen_ai.usage.output_tokens": usage.get("completion_tokens"),
-        "gen_ai.usage.cache_read.input_tokens": details.get("cached_tokens"),
+        "gen_ai.usage.input_tokens": figure_of(usage.get("prompt_tokens")),
+        "gen_ai.usage.output_tokens": figure_of(usage.get("completion_tokens")),
+        "gen_ai.usage.cache_read.input_tokens": figure_of(details.get("cached_tokens")),
     }
-    return {name: value for name, value in attributes.items() if value and isinstance(value, str | int)}
+    return {
+        name: value for name, value in attributes.items() if value and isinstance(value, str | int | float)
+    }

@@ -29,12 +29,13 @@ from agent_eval.agents.recorder import (
     Recorder,
     UnusableAnswer,
     check_answer,
+    plain,
     record_answer,
     sort_keys,
-    storable,
 )
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
+from agent_eval.storage.json import within_64_bits
 
 if TYPE_CHECKING:
     import asyncio
@@ -306,10 +307,10 @@ class _Work:
     def _call_tool(self, tool: str, arguments: Any = None) -> Any:
         if self.failure is not None:
             raise RuntimeError("the attempt is over: no further tools are called")
-        recorded_arguments = storable({} if arguments is None else arguments)
+        plain_arguments = plain({} if arguments is None else arguments)
         try:
-            call_id = self._recorder.record_call(str(tool), recorded_arguments)
-            answer = self._recorder.call_tool(str(tool), recorded_arguments, call_id)
+            call_id = self._recorder.record_call(str(tool), plain_arguments)
+            answer = self._recorder.call_tool(str(tool), plain_arguments, call_id)
         except (ToolFault, LimitReached) as problem:
             # Recorded here, because the function may catch the exception and answer nevertheless.
             self.failure, self.problem = problem.failure, problem.problem
@@ -322,8 +323,8 @@ class _Work:
 def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
     answer = {"assistant_output": value} if isinstance(value, str) else value
     try:
-        size = len(canonical_json(answer))
-    except TypeError as error:
+        size = _size(answer)
+    except (TypeError, RecursionError) as error:
         problem = f"returned something that is not JSON: {error}"
         return recorder.result(None, FailureKind.TYPE_ERROR, problem)
     if size > max_bytes:
@@ -333,6 +334,14 @@ def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
     except UnusableAnswer as unusable:
         return recorder.result(None, unusable.failure, unusable.problem)
     return record_answer(recorder, checked, recorder.seconds)
+
+
+def _size(answer: Any) -> int:
+    """Count the bytes of an answer as JSON. Raises TypeError if it is not JSON."""
+    try:
+        return len(canonical_json(answer))
+    except TypeError:
+        return len(canonical_json(within_64_bits(answer)))
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:

@@ -7,7 +7,6 @@ serve agents that answer in one piece: they parse the answer and record it.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer
 from agent_eval.contracts import Event, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.storage.json import Limits, parse
+from agent_eval.storage.json import Limits, parse, within_64_bits
 
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
 """Attribute of a tool's result: the origin of the answer, as in `ToolAnswer.source`."""
@@ -88,7 +87,7 @@ class Recorder:
             actor=actor,
             type=kind,
             attempt=self._task.attempt,
-            **fields,
+            **{name: storable(value) for name, value in fields.items()},
         )
         self.events.append(event)
         return event
@@ -133,7 +132,7 @@ class Recorder:
         if limit is not None and len(self.calls) >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
         call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
-        self.calls.append({"tool": tool, "arguments": arguments})
+        self.calls.append({"tool": tool, "arguments": storable(arguments)})
         self.add(
             "agent",
             TOOL_CALL,
@@ -240,7 +239,7 @@ class Recorder:
             self.add("agent", MESSAGE, error=f"{failure.value}: {problem}")
         return AttemptResult(
             events=self.events,
-            output=output,
+            output=storable(output),
             tool_calls=self.calls,
             failure=failure,
             problem=problem,
@@ -270,7 +269,7 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     if not data.strip():
         raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
     try:
-        value = parse(data, source=what, limits=Limits(max_bytes=len(data)))
+        value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
     except InvalidInput as error:
         raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}") from None
     return check_answer(value)
@@ -342,24 +341,67 @@ def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
         attributes["gen_ai.response.model"] = answer["model"]
     usage = answer.get("usage")
     for name, attribute in _USAGE_ATTRIBUTES.items():
-        if isinstance(usage, dict) and _is_figure(usage.get(name)):
-            attributes.setdefault(attribute, usage[name])
-    if _is_figure(answer.get("cost_usd")):
-        attributes["cost_usd"] = answer["cost_usd"]
+        if isinstance(usage, dict) and (figure := figure_of(usage.get(name))) is not None:
+            attributes.setdefault(attribute, figure)
+    cost = figure_of(answer.get("cost_usd"))
+    if cost is not None:
+        attributes["cost_usd"] = cost
     return attributes
 
 
-def storable(value: Any) -> Any:
-    """Convert a value to one that JSON can hold: other types become text, lone surrogates are replaced."""
+LARGEST_FIGURE = 2**53
+"""Largest count or cost that is believed: the largest integer that every reader of JSON preserves."""
+
+
+def figure_of(value: Any) -> int | float | None:
+    """Read a count or cost that an agent or model reports; None for anything else, which is unknown.
+
+    Some services report numbers as text.
+
+    Example:
+        >>> figure_of(12), figure_of("12"), figure_of("many"), figure_of(-1)
+        (12, 12, None, None)
+    """
+    if isinstance(value, str) and len(value) <= 32:
+        try:
+            value = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            return None
+    is_figure = type(value) in (int, float) and 0 <= value <= LARGEST_FIGURE
+    return value if is_figure else None
+
+
+def plain(value: Any) -> Any:
+    """Convert a value to plain JSON: other types become text, lone surrogates are replaced.
+
+    Integers keep their value, however long they are.
+    """
     try:
         canonical_json(value)
     except TypeError:
         try:
-            text = json.dumps(value, default=repr, ensure_ascii=False)
-            return parse(text.encode("utf-8", "replace"), source="value")
+            text = json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
+            return parse(text, source="value", limits=Limits(wide_integers=True))
         except (InvalidInput, ValueError, TypeError, RecursionError):
-            return repr(value)[:2000].encode("utf-8", "replace").decode()
+            return _text_of(value)
     return value
+
+
+def storable(value: Any) -> Any:
+    """Convert a value to one that evidence can hold: as `plain`, and integers beyond 64 bits become text."""
+    try:
+        canonical_json(value)
+    except TypeError:
+        return within_64_bits(plain(value))
+    return value
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return repr(value)[:2000].encode("utf-8", "replace").decode()
+    # The method of any class.
+    except Exception:
+        return f"a value of the type {type(value).__name__}"
 
 
 def sort_keys(value: Any) -> Any:
@@ -378,10 +420,6 @@ _USAGE_ATTRIBUTES = {
     "output_tokens": "gen_ai.usage.output_tokens",
     "completion_tokens": "gen_ai.usage.output_tokens",
 }
-
-
-def _is_figure(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 def _type_name(value: Any) -> str:

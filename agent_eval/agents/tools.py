@@ -30,7 +30,7 @@ from typing_extensions import override
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
 from agent_eval.contracts import Case, ToolContract, canonical_json
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.storage.json import parse
+from agent_eval.storage.json import Limits, parse, within_64_bits
 
 CASSETTE, RESPONSES = "tool_response_cassette", "tool_responses"
 UNKNOWN_TOOL = "unknown_tool"
@@ -251,7 +251,7 @@ def canonical(arguments: Any) -> str:
         True
     """
     value = _parse_text(arguments)
-    return canonical_json(_normalize({} if value is None else value)).decode()
+    return canonical_json(within_64_bits(_normalize({} if value is None else value))).decode()
 
 
 def call_key(tool: str, arguments: Any) -> CallKey:
@@ -279,7 +279,8 @@ def _parse_text(arguments: Any) -> Any:
     """Parse arguments that are the JSON text of an object or list; return all others unchanged."""
     if isinstance(arguments, str) and arguments.lstrip()[:1] in ("{", "["):
         try:
-            return parse(arguments.encode("utf-8", "surrogatepass"), source="arguments")
+            data = arguments.encode("utf-8", "surrogatepass")
+            return parse(data, source="arguments", limits=Limits(wide_integers=True))
         except InvalidInput:
             return arguments
     return arguments

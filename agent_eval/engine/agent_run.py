@@ -23,11 +23,12 @@ from agent_eval.agents.tools import check_tools
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed, finished_trial
+from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Limit, Retries, TrialRunner, limit_of
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
-from agent_eval.engine.trial import Interrupted, TrialPlan, run_trial
+from agent_eval.engine.trial import TrialPlan
+from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.storage.background import BackgroundWriter
@@ -361,12 +362,9 @@ class _AgentRun:
     def _run_trial(self, number: int) -> FinishedTrial | None:
         cases = self._slots.cases
         raw = self._suite.document.case_at(number % cases).raw
-        try:
-            outcome = run_trial(raw, self._trial)
-        except Interrupted:
-            return None
-        done = finished_trial(number, cases, raw["case_id"], outcome, self._plan.redactor)
-        self._count_cost(done)
+        done = record_trial(raw, TrialNumber(number, cases), self._trial, self._plan.redactor)
+        if done is not None:
+            self._count_cost(done)
         return done
 
     def _count_cost(self, done: FinishedTrial) -> None:

@@ -8,7 +8,7 @@ number is `selected_attempt`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from agent_eval.agents.base import (
@@ -23,7 +23,7 @@ from agent_eval.agents.base import (
     send_once,
 )
 from agent_eval.agents.cassette import Recording
-from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE, Recorder
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
@@ -36,8 +36,9 @@ from agent_eval.contracts import (
     definition_of,
 )
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
-from agent_eval.errors import FailureKind
+from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
 from agent_eval.judges.builtin.budgets import published_price
 from agent_eval.judges.matching.usage import spent
@@ -249,32 +250,6 @@ class Attempts:
         self.use.add(task.case, Trace(attempt.events), attempt.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class LostAttempt:
-    """An attempt whose process ended with it, so that only its failure is known.
-
-    Attributes:
-        failure: `AGENT_ERROR`, or `TIMEOUT`.
-        problem: The failure in words.
-        seconds: Time that the agent took.
-
-    Example:
-        >>> LostAttempt(FailureKind.TIMEOUT, "did not end within 30 s", seconds=30.0).failure.value
-        'timeout'
-    """
-
-    failure: FailureKind
-    problem: str
-    seconds: float
-
-    def result(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """Make the result of the attempt, with the case's input as its only event."""
-        recorder = Recorder(task, surroundings)
-        recorder.record_input()
-        recorder.seconds = self.seconds
-        return recorder.result(None, self.failure, self.problem)
-
-
 def run_trial(
     raw: Mapping[str, Any],
     plan: TrialPlan,
@@ -305,7 +280,7 @@ def run_trial(
             attempt, lost = lost.result(task, surroundings), None
         else:
             plan.watch.attempt_begins(attempts, task.limits)
-            attempt = plan.agent.attempt(task, surroundings)
+            attempt = _attempt(task, surroundings, plan)
             plan.watch.attempt_ended()
         if plan.abandoned() or (plan.interrupted() and attempt.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
@@ -317,6 +292,17 @@ def run_trial(
             return _outcome(attempts, attempt, result, plan)
         if plan.interrupted():
             raise Interrupted
+
+
+def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> AttemptResult:
+    """Have the agent attempt a case. An exception that nothing foresaw fails the attempt, not the run."""
+    try:
+        return plan.agent.attempt(task, surroundings)
+    except (AgentEvalError, MemoryError):
+        raise
+    except Exception as error:
+        lost = unforeseen(error).result(task, surroundings)
+        return replace(lost, artifacts={TRACEBACK: traceback_of(error)})
 
 
 def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:

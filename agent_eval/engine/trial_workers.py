@@ -34,9 +34,11 @@ from typing_extensions import override
 from agent_eval.agents.base import LocalAgent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.engine.board import AtWork, Board
-from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
+from agent_eval.engine.journaled_suite import FinishedTrial
+from agent_eval.engine.lost_attempt import LostAttempt
 from agent_eval.engine.scheduler import GRACE_SECONDS, TICK_SECONDS, Crew, FixedLimit, TrialRunner
-from agent_eval.engine.trial import Attempts, Interrupted, LostAttempt, TrialPlan, TrialWatch, run_trial
+from agent_eval.engine.trial import Attempts, TrialPlan, TrialWatch
+from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.workers import Claims, ForkedWorker, Outbox, WorkerDied, claim
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.storage.journal import Journal
@@ -432,14 +434,12 @@ class _WorkerLoop:
         thread.begin(work.number)
         raw = self._job.suite.document.case_at(work.number % cases).raw
         attempts = None if work.attempts is None else pickle.loads(work.attempts)  # noqa: S301 - pickled by a worker
-        try:
-            outcome = run_trial(raw, thread.plan, attempts=attempts, lost=work.lost)
-        except Interrupted:
-            thread.end()
-            return
+        number = TrialNumber(work.number, cases)
+        done = record_trial(raw, number, thread.plan, self._job.redactor, attempts=attempts, lost=work.lost)
         if os.getpid() != self._process:
             os._exit(0)  # a child that the agent forked, and that returned into this code
-        self._results.send(finished_trial(work.number, cases, raw["case_id"], outcome, self._job.redactor))
+        if done is not None:
+            self._results.send(done)
         thread.end()
 
     def _current_thread(self) -> _WorkerThread:

@@ -31,7 +31,13 @@ from agent_eval.storage.files import read_bytes
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a text from outside: its bytes, and levels of nested arrays and objects (1 to 200).
+    """Limits of a text from outside.
+
+    Attributes:
+        max_bytes: Maximum size.
+        max_depth: Maximum levels of nested arrays and objects, from 1 to 200.
+        wide_integers: Whether integers beyond 64 bits are read, as they are. `dumps` cannot write them; use
+            `within_64_bits` first.
 
     Example:
         >>> parse(b"[[[1]]]", source="input.json", limits=Limits(max_depth=2))
@@ -41,6 +47,7 @@ class Limits:
 
     max_bytes: int = 1 << 30
     max_depth: int = 64
+    wide_integers: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_depth <= 200:
@@ -98,6 +105,8 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         _refuse(data, source, limits, first_line, malformed=True)
+        if limits.wide_integers:
+            return _parse_wide(data)
         # The slow check found no problem, so it disagrees with orjson; orjson decides.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
     encoded = _encode_wrapped(value, _padding(data, limits), option)
@@ -105,7 +114,14 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         _refuse(data, source, limits, first_line, malformed=False)
         if encoded is None:  # pragma: no cover - the slow check refuses every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
+        if limits.wide_integers:
+            return _parse_wide(data)
     return value, encoded
+
+
+def _parse_wide(data: bytes) -> tuple[Any, bytes]:
+    """Parse a text that `_refuse` accepts with the standard library, which reads integers of any length."""
+    return json.loads(data), data
 
 
 def _padding(data: bytes, limits: Limits) -> int:
@@ -188,6 +204,9 @@ MAX_INTEGER = 2**64 - 1
 _LONGEST_INTEGER = 20
 """Characters of the longest integer in range: 18446744073709551615, -9223372036854775808."""
 
+_LONGEST_WIDE_INTEGER = 4000
+"""Characters of the longest integer that is read at all; Python itself refuses to parse more than 4,300."""
+
 _TOKEN = re.compile(
     r"""
       (?P<mark>[\[\]{},])
@@ -241,7 +260,7 @@ def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malfor
         problem = _Problem("not UTF-8", "Save the file as UTF-8.", len(text))
     else:
         syntax_error = _find_syntax_error(text) if malformed else None
-        problem = _find_problem(text, syntax_error, limits.max_depth)
+        problem = _find_problem(text, syntax_error, limits)
     if problem is None:
         return
     line = first_line + text.count("\n", 0, problem.position)
@@ -287,7 +306,7 @@ def _reword(text: str, message: str, position: int) -> _Problem:
     return _Problem(words, remedy, position)
 
 
-def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _Problem | None:
+def _find_problem(text: str, syntax_error: _Problem | None, limits: Limits) -> _Problem | None:
     """Return the first problem: the syntax error, or an earlier one that the standard library accepts."""
     # None for an open array, the keys so far for an open object.
     opened: list[set[str] | None] = []
@@ -300,11 +319,11 @@ def _find_problem(text: str, syntax_error: _Problem | None, max_depth: int) -> _
         if token["string"]:
             problem = _problem_of_string(token, opened[-1] if opened and previous in ("{", ",") else None)
         elif not token["mark"]:
-            problem = _problem_of_number(token)
+            problem = _problem_of_number(token, limits)
         elif lexeme in ("[", "{"):
             opened.append(set() if lexeme == "{" else None)
-            if len(opened) > max_depth:
-                message = f"nested deeper than {max_depth} levels"
+            if len(opened) > limits.max_depth:
+                message = f"nested deeper than {limits.max_depth} levels"
                 problem = _Problem(message, "Flatten the data; no contract needs such nesting.", start)
         elif lexeme != ",":
             opened.pop()
@@ -332,13 +351,16 @@ def _problem_of_string(token: re.Match[str], keys: set[str] | None) -> _Problem 
     return None
 
 
-def _problem_of_number(token: re.Match[str]) -> _Problem | None:
+def _problem_of_number(token: re.Match[str], limits: Limits) -> _Problem | None:
     lexeme, start = token.group(), token.start()
     if token["not_finite"]:
         return _Problem(f"{lexeme} is not JSON", _FIX_NUMBER, start)
     if token["fraction"]:
         if not math.isfinite(float(lexeme)):
             return _Problem("number too large for a 64-bit float", _FIX_NUMBER, start)
+    elif limits.wide_integers:
+        if len(lexeme) > _LONGEST_WIDE_INTEGER:
+            return _Problem(f"integer with more than {_LONGEST_WIDE_INTEGER} digits", _FIX_INTEGER, start)
     elif len(lexeme) > _LONGEST_INTEGER or not MIN_INTEGER <= int(lexeme) <= MAX_INTEGER:
         return _Problem("integer outside 64 bit", _FIX_INTEGER, start)
     return None
@@ -365,3 +387,19 @@ def dumps(value: Any, *, indent: bool = False) -> bytes:
         b'{"a":[null,true],"b":1.5}'
     """
     return orjson.dumps(value, option=_INDENTED if indent else _PLAIN)
+
+
+def within_64_bits(value: Any) -> Any:
+    """Replace integers beyond 64 bits, which no reader of JSON preserves reliably, by their digits as text.
+
+    Example:
+        >>> within_64_bits({"id": 2**64, "count": 3})
+        {'id': '18446744073709551616', 'count': 3}
+    """
+    if isinstance(value, dict):
+        return {key: within_64_bits(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [within_64_bits(item) for item in value]
+    if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+        return str(value)
+    return value

@@ -1,0 +1,89 @@
+"""Run a trial and make its record for the journal, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from agent_eval.agents.tools import CaseTools
+from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
+from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
+from agent_eval.engine.trial import (
+    Attempts,
+    Interrupted,
+    TrialOutcome,
+    TrialPlan,
+    TrialWatch,
+    run_trial,
+)
+from agent_eval.errors import AgentEvalError
+from agent_eval.storage.redaction import Redactor
+
+
+class TrialNumber(NamedTuple):
+    """A trial of a run.
+
+    Attributes:
+        number: Its number, `trial * cases + position`.
+        cases: Number of cases of the run.
+
+    Example:
+        >>> TrialNumber(7, cases=5).number
+        7
+    """
+
+    number: int
+    cases: int
+
+
+def record_trial(
+    raw: Mapping[str, Any],
+    number: TrialNumber,
+    plan: TrialPlan,
+    redactor: Redactor,
+    *,
+    attempts: Attempts | None = None,
+    lost: LostAttempt | None = None,
+) -> FinishedTrial | None:
+    """Run a trial and make its record; None if the run is being ended.
+
+    An exception that nothing foresaw is the error of this one trial: the run goes on, and so does every
+    resume of it.
+
+    Args:
+        raw: The case as read from the suite.
+        number: The trial.
+        plan: Settings of the trial.
+        redactor: Replaces secrets.
+        attempts: Attempts that another process made at this trial.
+        lost: The next attempt, if it ended the process that made it.
+
+    Raises:
+        AgentEvalError: No attempt at any case can succeed.
+        MemoryError: There is no memory left, which is no fault of this trial.
+    """
+    try:
+        outcome = run_trial(raw, plan, attempts=attempts, lost=lost)
+        return finished_trial(*number, raw["case_id"], outcome, redactor)
+    except Interrupted:
+        return None
+    except (AgentEvalError, MemoryError):
+        raise
+    except Exception as error:
+        outcome = _failed(raw, plan, error)
+        return finished_trial(*number, raw["case_id"], outcome, redactor)
+
+
+def _failed(raw: Mapping[str, Any], plan: TrialPlan, error: Exception) -> TrialOutcome:
+    """Make the outcome of a trial whose attempts cannot be recorded."""
+    simple = replace(
+        plan,
+        tools=CaseTools,
+        max_repairs=0,
+        watch=TrialWatch(),
+        interrupted=lambda: False,
+        abandoned=lambda: False,
+    )
+    outcome = run_trial(raw, simple, lost=unforeseen(error))
+    return replace(outcome, artifacts={f"attempt-0-{TRACEBACK}": traceback_of(error)})

@@ -1,0 +1,148 @@
+"""What one trial reports or does, however odd, concerns that trial alone; nothing is changed on its way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import agent_eval
+from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
+from tests.unit.agents.json_server import JsonServer
+
+WIDE = 123_456_789_012_345_678_901_234_567_890
+HOSTED = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
+
+
+def suite_of(place: Path, *cases: dict[str, Any]) -> list[str]:
+    judged = [{"regex_patterns": ["."], **case} for case in cases]
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": judged}))
+    return ["run", "--suite", "suite.json", "--out", "out"]
+
+
+def events(place: Path, case_id: str = "a") -> list[dict[str, Any]]:
+    path = place / "out" / "cases" / case_id / "trajectory.json"
+    trace: list[dict[str, Any]] = json.loads(path.read_text())["trace"]
+    return trace
+
+
+def answered(kind: str, usage: Any) -> bytes:
+    """A model's answer with a usage that the real service would not send."""
+    if kind == "openai":
+        message = {"role": "assistant", "content": "hello"}
+        body = {"id": "1", "model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}
+        names = ("prompt_tokens", "completion_tokens")
+    else:
+        content = [{"type": "text", "text": "hello"}]
+        body = {"id": "1", "model": "m", "content": content, "stop_reason": "end_turn"}
+        names = ("input_tokens", "output_tokens")
+    return json.dumps({**body, "usage": {names[0]: usage, names[1]: 7}}).encode()
+
+
+REPORTED = [
+    ("12", 12),
+    ("many", None),
+    ([12], None),
+    ({"n": 1}, None),
+    (True, None),
+    (-1, None),
+    (10**40, None),
+]
+
+
+@pytest.mark.parametrize("kind", sorted(HOSTED))
+def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path: Path) -> None:
+    cases = [{"case_id": str(number), "input": "hi"} for number in range(len(REPORTED))]
+    with HOSTED[kind](*(Step(body=answered(kind, reported)) for reported, _ in REPORTED)) as model:
+        agent = ["--agent", f"{kind}:small", "--base-url", model.base_url, "--max-case-tokens", "1000"]
+        ended = agent_eval(*suite_of(tmp_path, *cases), *agent, "--parallel", "1", cwd=tmp_path)
+    assert ended.json()["summary"]["passed_cases"] == len(REPORTED)
+    for number, (_, read) in enumerate(REPORTED):
+        attributes = events(tmp_path, str(number))[-1]["attributes"]
+        assert attributes.get("gen_ai.usage.input_tokens") == read
+        assert attributes["gen_ai.usage.output_tokens"] == 7
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": "12", "output_tokens": 10**40}, {"input_tokens": {}}, 3])
+def test_a_program_may_report_its_usage_however_it_likes(usage: Any, tmp_path: Path) -> None:
+    arguments = suite_of(tmp_path, {"case_id": "a", "input": "hi"})
+    answer = json.dumps({"assistant_output": "hello", "usage": usage, "cost_usd": 10**40})
+    (tmp_path / "agent.py").write_text(f"print({answer!r})")
+    command = f"{sys.executable} -S -E agent.py"
+    assert agent_eval(*arguments, "--agent-command", command, cwd=tmp_path).json()["cost_usd"] == 0
+
+
+ODD = """
+class Odd(str):
+    def __eq__(self, other):
+        raise ZeroDivisionError("odd")
+    __hash__ = str.__hash__
+
+def agent(task):
+    answer = Odd("done") if task["case_id"] == "b" else "done"
+    return {"assistant_output": answer}
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_exception_that_nothing_foresaw_is_the_error_of_its_trial_alone(
+    workers: str, tmp_path: Path
+) -> None:
+    arguments = suite_of(tmp_path, *({"case_id": name} for name in "abc"))
+    (tmp_path / "odd.py").write_text(ODD)
+    run = [*arguments, "--agent", "python:odd:agent", "--workers", workers, "--run-id", "r"]
+    summary = agent_eval(*run, cwd=tmp_path).json()["summary"]
+    assert (summary["total_cases"], summary["passed_cases"], summary["error_cases"]) == (3, 2, 1)
+    assert "could not be evaluated: ZeroDivisionError: odd" in events(tmp_path, "b")[-1]["error"]
+    kept = tmp_path / "out" / "cases" / "b" / "artifacts" / "attempt-0-traceback.txt"
+    assert "ZeroDivisionError" in kept.read_text()
+
+
+TOOLS = """
+def call(tool, arguments):
+    return {"kind": type(arguments["id"]).__name__, "id": arguments["id"]}
+"""
+CALLING = """
+def agent(task, call_tool):
+    answer = call_tool("lookup", {"id": int(task["input"])})
+    return {"assistant_output": f"{answer['kind']} {answer['id']}"}
+"""
+
+
+def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_back(tmp_path: Path) -> None:
+    arguments = suite_of(tmp_path, {"case_id": "a", "input": str(WIDE)})
+    (tmp_path / "calling.py").write_text(CALLING)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    agent = ["--agent", "python:calling:agent", "--tools", "tools:call", "--record", "tools.json"]
+    assert agent_eval(*arguments, *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0
+    call, answer, message = events(tmp_path)[-3:]
+    assert message["output"] == f"int {WIDE}"
+    assert call["input"] == {"id": str(WIDE)}, "no reader of 64 bits may change the evidence"
+    assert answer["output"]["id"] == str(WIDE)
+    assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
+    replayed = [*arguments[:-1], "again", *agent[:2], "--replay", "tools.json"]
+    assert agent_eval(*replayed, cwd=tmp_path).json()["summary"]["error_cases"] == 0
+
+
+@pytest.mark.parametrize("kind", ["command", *sorted(HOSTED)])
+def test_an_integer_beyond_64_bits_reaches_a_tool_behind_an_address(kind: str, tmp_path: Path) -> None:
+    arguments = suite_of(tmp_path, {"case_id": "a", "input": "hi"})
+    calls = [{"tool": "lookup", "arguments": {"id": WIDE}}]
+    answer = json.dumps({"assistant_output": "done", "tool_calls": calls})
+    (tmp_path / "agent.py").write_text(f"print({answer!r})")
+    hosted = HOSTED.get(kind, FakeModel)
+    with JsonServer() as tools, hosted(Step(calls=[("lookup", {"id": WIDE})]), Step(text="done")) as model:
+        tools.answers = [(200, {}, b'{"response": {"id": %d}}' % WIDE)]
+        agent = ["--agent", f"command:{sys.executable} -S -E agent.py"]
+        if kind != "command":
+            agent = ["--agent", f"{kind}:small", "--base-url", model.base_url]
+        live = ["--tools", tools.url, "--record", "tools.json"]
+        ended = agent_eval(*arguments, *agent, *live, cwd=tmp_path)
+    assert ended.json()["summary"]["error_cases"] == 0
+    assert tools.requests[0]["arguments"] == {"id": WIDE}
+    if kind != "command":
+        assert str(WIDE) in json.dumps(model.requests[-1]["messages"][-1])
+    assert events(tmp_path)[1]["input"] == {"id": str(WIDE)}
