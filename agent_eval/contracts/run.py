@@ -18,7 +18,8 @@ class RunConfig(Contract):
     """What was run, how it was judged, and where. `started_at` is ISO 8601 with its offset.
 
     `execution_mode` is `trace_score` for recorded traces. `pinned_env` records the interpreter and
-    the versions of the packages that judge. Digests and hashes are lower-case hexadecimal sha256.
+    the versions of the judges and of the packages that judge. Digests and hashes are lower-case hexadecimal
+    sha256.
     """
 
     schema_version: StrictStr = SCHEMA_VERSION

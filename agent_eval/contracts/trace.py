@@ -56,6 +56,30 @@ class Event(Contract):
         """Whether the agent under test produced this event."""
         return self.actor in AGENT_ACTORS
 
+    @property
+    def content(self) -> Any:
+        """The event's output; the input of a message without one, because user messages have theirs there."""
+        return self.input if self.output is None and self.type == MESSAGE else self.output
+
+    @property
+    def is_act(self) -> bool:
+        """Whether the agent did something here: it called a tool, or wrote something that can be seen."""
+        if self.type == TOOL_CALL:
+            return True
+        return self.is_agent and self.type != TOOL_RESULT and not is_blank(self.content)
+
+
+def is_blank(value: Any) -> bool:
+    """Tell whether a value is null, or a text in which nothing can be seen.
+
+    Example:
+        >>> is_blank(" \\n\\u200b"), is_blank("."), is_blank([])
+        (True, False, False)
+    """
+    if isinstance(value, str):
+        return not any(char.isprintable() and not char.isspace() for char in value)
+    return value is None
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -127,11 +151,7 @@ class Trace(Sequence[Event]):
     def final_event(self) -> Event | None:
         """The event that `final_output` is taken from; None when the agent wrote no message."""
         for event in reversed(self.events):
-            if (
-                event.is_agent
-                and event.type not in (TOOL_CALL, TOOL_RESULT)
-                and (event.output is not None or (event.type == MESSAGE and event.input is not None))
-            ):
+            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.content is not None:
                 return event
         return None
 
@@ -143,9 +163,12 @@ class Trace(Sequence[Event]):
         `output` or, as user messages do, in `input`.
         """
         event = self.final_event
-        if event is None:
-            return None
-        return event.input if event.output is None else event.output
+        return None if event is None else event.content
+
+    @cached_property
+    def has_act(self) -> bool:
+        """Whether the agent did anything at all: it used a tool, or wrote something that can be seen."""
+        return any(event.is_act or event.type == TOOL_RESULT for event in reversed(self.events))
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:

@@ -25,6 +25,8 @@ _WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.SKI
 class CasePolicy:
     """When a case with several trials passes: when at least `share` of them do, or more than it if `above`.
 
+    A case most of whose trials could not be judged is an error under every policy (`deciding_trial`).
+
     Example:
         >>> case_policy("majority").passes(passed=1, trials=2)
         False
@@ -90,18 +92,24 @@ def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
     return any(outcome == _FAILED and judge_id in ZERO_TOLERANCE for judge_id, outcome in verdicts)
 
 
-def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts]) -> int:
+def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts], *, despite_errors: bool = False) -> int:
     """Choose the trial whose result is the result of the case; return its number, from 0.
 
     The first trial that a judge of safety failed, whatever the policy: one leak is not outvoted. Otherwise,
     where the policy passes, the first trial that passed, and where it does not, the first with the worst
-    outcome.
+    outcome. The policy decides nothing where most trials are errors: the first of them is the result.
+
+    Args:
+        policy: When the case passes.
+        trials: The trials in order.
+        despite_errors: Let the policy decide however many trials are errors, as older packs have it.
     """
     for number, trial in enumerate(trials):
         if trial.unsafe:
             return number
     outcomes = [trial.outcome for trial in trials]
-    if policy.passes(outcomes.count(Outcome.PASSED), len(outcomes)):
+    most_are_errors = not despite_errors and 2 * outcomes.count(Outcome.ERROR) > len(outcomes)
+    if not most_are_errors and policy.passes(outcomes.count(Outcome.PASSED), len(outcomes)):
         return outcomes.index(Outcome.PASSED)
     return outcomes.index(next(outcome for outcome in _WORST_FIRST if outcome in outcomes))
 

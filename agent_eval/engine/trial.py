@@ -80,7 +80,7 @@ class TrialUse:
             if tokens:
                 self.tokens = (self.tokens or 0) + sum(tokens)
             if used.cost_usd is not None or used.known_cost_usd:
-                self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or used.known_cost_usd)
+                self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or float(used.known_cost_usd))
 
     def reached(self, limits: TrialLimits) -> tuple[FailureKind, str] | None:
         """Return the first limit that was exceeded, as failure and words; None if none was."""

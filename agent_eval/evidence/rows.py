@@ -384,6 +384,8 @@ def contradiction(row: CaseResultRow) -> str | None:
         for trial in row["trials"]
     ]
     number = deciding_trial(policy, facts)
+    if row["trial"] == deciding_trial(policy, facts, despite_errors=True):
+        number = row["trial"]
     if row["trial"] != number:
         return f"trial {row['trial']} does not decide it, by {policy.text} trial {number} does"
     decides = row["trials"][number]

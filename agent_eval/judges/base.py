@@ -20,11 +20,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Generic, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
 
 
@@ -76,6 +77,16 @@ class SoftJudgeConfig(JudgeConfig):
 
     hard: bool = False
     """Whether a failed or error verdict is a hard fail."""
+
+
+def _refuse_blank(text: str) -> str:
+    if is_blank(text):
+        raise ValueError("it has no visible character, so it names nothing")
+    return text
+
+
+VisibleText = Annotated[str, AfterValidator(_refuse_blank)]
+"""A text of a configuration in which something can be seen: a blank one is in every text."""
 
 
 ConfigT = TypeVar("ConfigT", bound=JudgeConfig)
@@ -155,6 +166,15 @@ class BaseJudge(Judge, Generic[ConfigT]):
         """Build the verdict of a case that could not be judged. Never a pass."""
         return self._verdict(case, Outcome.ERROR, reason, failure, None, refs, evidence)
 
+    def nothing_done(self, case: Case, trace: Trace) -> Verdict | None:
+        """Build the error verdict of a trace in which the agent did nothing; None if it did something.
+
+        An agent that does nothing breaks no rule, so a judge that looks for broken rules asks first.
+        """
+        if trace.has_act:
+            return None
+        return self.error(case, NOTHING_DONE if trace.events else NO_EVENTS, FailureKind.MISSING_OUTPUT)
+
     def inconclusive(
         self,
         case: Case,
@@ -197,6 +217,10 @@ class BaseJudge(Judge, Generic[ConfigT]):
             category=self.config.category,
         )
 
+
+NO_EVENTS = "the trace has no events"
+
+NOTHING_DONE = "the agent did nothing: the trace has no use of a tool and no text of an agent or assistant"
 
 REASON_LIMIT = 300
 """Maximum number of characters in a reason."""
@@ -281,6 +305,43 @@ def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | N
     if not isinstance(raw, dict):
         raise _not_an_object(subject, model, field=field, case_id=case.case_id)
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
+
+
+def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
+    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null.
+
+    Raises:
+        InvalidInput: Anything but a list of texts, or a blank text in it; names case and field.
+    """
+    value = case.metadata.get(member)
+    if value is None:
+        return default
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise InvalidInput(
+            f"case {quoted(case.case_id)}: metadata.{member} must be a list of texts, not {quoted(value)}",
+            remedy='Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
+            case_id=case.case_id,
+            field=f"metadata.{member}",
+        )
+    for position, text in enumerate(value):
+        if is_blank(text):
+            raise blank_entry(case, f"metadata.{member}[{position}]")
+    return value
+
+
+def blank_entry(case: Case, field: str) -> InvalidInput:
+    """Build the error that refuses an entry of a case's list in which nothing is written.
+
+    Args:
+        case: The case.
+        field: Place of the entry in the case, such as `policy.forbidden_tools[0]`.
+    """
+    return InvalidInput(
+        f"case {quoted(case.case_id)}: {field} has no visible character, so it can hold or forbid nothing",
+        remedy="Write what is meant, or remove the entry.",
+        case_id=case.case_id,
+        field=field,
+    )
 
 
 def _not_an_object(

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.judges.base import Judge, JudgeConfig, clipped, quoted, read_config
 
@@ -38,6 +39,23 @@ JUDGES: dict[str, str] = {
     "trajectory_step": "agent_eval.judges.builtin.trajectory_step:TrajectoryStepJudge",
 }
 """Built-in judges by name, as `module:Class`."""
+
+VERSIONS = {
+    "cost_budget": 2,
+    "final_output": 2,
+    "latency_slo": 2,
+    "loop_guard": 2,
+    "policy": 2,
+    "prompt_injection": 2,
+    "regex": 2,
+    REPLAY_CONTRACT: 2,
+    "tool_abuse": 2,
+    "trajectory_match": 2,
+}
+"""Versions of the built-in judges that give other verdicts than they first did; all others have version 1.
+
+A run's configuration records them, so that a verdict that changed without the agent is traced to its judge.
+"""
 
 DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema")
 """Judges of a run that names none. `replay_contract` always runs before them."""
@@ -87,12 +105,18 @@ def load_judges(
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
     """Run every judge on a case and return their verdicts, `replay_contract` first.
 
-    A judge that raises, or that returns anything but its own verdict on this case, gets an error verdict
-    (`judge_error`); the verdicts of the other judges are kept.
+    `execution` judges a case whose attempt is recorded as failed even if it is not among the judges: whatever
+    else is judged, an agent that crashed does not pass. A judge that raises, or that returns anything but its
+    own verdict on this case, gets an error verdict (`judge_error`); the other verdicts are kept.
     """
     ordered = list(judges)
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
-    ordered.insert(0, _replay_contract() if position is None else ordered.pop(position))
+    ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
+    if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
+        from agent_eval.judges.builtin.execution import failed_attempt
+
+        if failed_attempt(case) is not None:
+            ordered.append(_always(EXECUTION))
     return [_verdict_of(judge, case, trace) for judge in ordered]
 
 
@@ -123,8 +147,8 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
 
 
 @cache
-def _replay_contract() -> Judge:
-    return _build(REPLAY_CONTRACT, _import(JUDGES[REPLAY_CONTRACT]), None)
+def _always(name: str) -> Judge:
+    return _build(name, _import(JUDGES[name]), None)
 
 
 def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:

@@ -12,7 +12,7 @@ from typing import Any
 from agent_eval import __version__
 from agent_eval.contracts import Contract, GateStatus, Outcome
 from agent_eval.errors import FailureKind
-from agent_eval.judges.catalog import JUDGES
+from agent_eval.judges.catalog import JUDGES, VERSIONS
 from agent_eval.storage.redaction import Redactor
 
 JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referencing")
@@ -25,7 +25,7 @@ _VERSION_LINE = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
 def pinned_environment() -> dict[str, Any]:
-    """Return the interpreter, the machine and the versions of judging packages, as JSON values."""
+    """Return the interpreter, the machine and the versions of judges and judging packages, as JSON values."""
     return {
         "agent_eval": __version__,
         "python": platform.python_version(),
@@ -33,6 +33,7 @@ def pinned_environment() -> dict[str, Any]:
         "platform": platform.system().lower(),
         "machine": platform.machine(),
         "packages": {name: _version(name) for name in JUDGING_PACKAGES},
+        "judges": {name: VERSIONS.get(name, 1) for name in JUDGES},
     }
 
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from itertools import groupby
+from typing import Annotated, Any
 
 from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
+from agent_eval.contracts.trace import TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, display_name, listed, quoted
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    BaseJudge,
+    SoftJudgeConfig,
+    at_events,
+    display_name,
+    listed,
+    quoted,
+)
+from agent_eval.judges.matching.decimals import exact
 from agent_eval.judges.matching.usage import Spent, Usage, moment, spent
 
 
@@ -66,11 +78,10 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
             return self.skipped(case, "no cost or token budget is configured")
         used = spent(case, trace, self._price if "cost_usd" in limits else _no_price)
         figures = _figures(used)
-        exceeded = [name for name, limit in limits.items() if (figures[name] or 0) > limit]
-        # A cost known in part can already be too much.
-        if "cost_usd" in limits and used.known_cost_usd > limits["cost_usd"] and "cost_usd" not in exceeded:
-            exceeded.append("cost_usd")
-            figures["cost_usd"] = used.known_cost_usd
+        known = _known_figures(used)
+        # A figure known in part can already be too much.
+        exceeded = [name for name, limit in limits.items() if known[name] > exact(limit)]
+        figures |= {name: float(known[name]) for name in exceeded if figures[name] is None}
         unknown = [name for name in limits if figures[name] is None]
         evidence = {**figures, "tokens_from": used.tokens_from, "cost_from": used.cost_from}
         if exceeded:
@@ -93,15 +104,15 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         )
         return self.passed(case, f"{words} ({_sources(list(limits), used)})", evidence=evidence)
 
-    def _price(self, usage: Usage) -> float | None:
+    def _price(self, usage: Usage) -> Fraction | None:
         per_input, per_output = self.config.input_cost_per_1k, self.config.output_cost_per_1k
         if per_input is not None and per_output is not None:
-            cost = (usage.input_tokens or 0) * per_input + (usage.output_tokens or 0) * per_output
-            return cost / 1000
+            of_input = exact(usage.input_tokens or 0) * exact(per_input)
+            return (of_input + exact(usage.output_tokens or 0) * exact(per_output)) / 1000
         return published_price(usage)
 
 
-def published_price(usage: Usage) -> float | None:
+def published_price(usage: Usage) -> Fraction | None:
     """Price tokens in US dollars by `genai-prices`; None for a model that it does not know."""
     if not usage.model:
         return None
@@ -124,7 +135,7 @@ def published_price(usage: Usage) -> float | None:
     # Unknown models and providers, and counts that contradict each other.
     except (LookupError, ValueError):
         return None
-    return float(Decimal(price.total_price))
+    return Fraction(Decimal(price.total_price))
 
 
 class LatencySloConfig(SoftJudgeConfig):
@@ -138,7 +149,7 @@ class LatencySloConfig(SoftJudgeConfig):
     """95th percentile over the events, by nearest rank."""
     max_p99_latency_ms: float | None = Field(default=None, ge=0)
     """99th percentile over the events, by nearest rank."""
-    max_tool_latency_ms: dict[str, float] = Field(default_factory=dict)
+    max_tool_latency_ms: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """The slowest call of each named tool."""
 
 
@@ -146,7 +157,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
     """Compares recorded latencies with limits.
 
     An event's latency is its `latency_ms`, or the attribute of that name. A tool call's latency is its
-    own, its result's, or the time between the two. A limit without data is an error verdict, not a pass;
+    own, its result's, or the time between the two. Where some latencies are recorded, those of other turns
+    and results are taken from the time stamps. A limit without data is an error verdict, not a pass;
     the limit of a tool that was not called is not checked. The score is the share of limits kept.
 
     Example:
@@ -162,7 +174,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        checks = list(self._event_checks(trace))
+        measured = _measure(trace)
+        checks = list(self._event_checks(trace, measured))
         if not checks and not self.config.max_tool_latency_ms:
             return self.skipped(case, "no latency limit is configured")
         checks += self._tool_checks(trace)
@@ -188,27 +201,38 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
             )
         if unknown:
             words = f"no latency is recorded for {listed(unknown)}, so the limit cannot be checked"
+            words += at_events(measured.unknown)
             return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
         if not checks:
             return self.skipped(case, "none of the tools with a latency limit was called")
         words = listed(f"{check.name} {check.value:.6g} ms of {check.limit:.6g} ms" for check in checks)
         return self.passed(case, words, evidence=evidence)
 
-    def _event_checks(self, trace: Trace) -> Iterator[_LatencyCheck]:
-        config = self.config
-        measured = [(value, event.idx) for event in trace.events if (value := _latency(event)) is not None]
-        ordered = sorted(measured)
+    def _event_checks(self, trace: Trace, measured: _Latencies) -> Iterator[_LatencyCheck]:
+        config, ordered = self.config, sorted(measured.known)
         for name, limit, share in (
             ("slowest event", config.max_event_latency_ms, 1.0),
             ("p95", config.max_p95_latency_ms, 0.95),
             ("p99", config.max_p99_latency_ms, 0.99),
         ):
-            if limit is not None:
-                value, event = _nearest_rank(ordered, share) if ordered else (None, None)
-                yield _LatencyCheck(name, limit, value, event)
+            if limit is None:
+                continue
+            value, event = _nearest_rank(ordered, share) if ordered else (None, None)
+            # What is not known may be faster than a percentile, but never makes the slowest event faster.
+            if measured.unknown and not (share == 1 and value is not None and value > limit):
+                value = event = None
+            yield _LatencyCheck(name, limit, value, event)
         if config.max_total_latency_ms is not None:
-            total = math.fsum(value for value, _ in measured) if measured else _elapsed(trace.events)
-            yield _LatencyCheck("total", config.max_total_latency_ms, total, None)
+            yield self._total_check(trace, measured, config.max_total_latency_ms)
+
+    def _total_check(self, trace: Trace, measured: _Latencies, limit: float) -> _LatencyCheck:
+        total: float | None
+        if measured.known:
+            total = float(sum((exact(value) for value, _ in measured.known), Fraction(0)))
+            total = None if measured.unknown and total <= limit else total
+        else:
+            total = _elapsed(trace.events)
+        return _LatencyCheck("total", limit, total, None)
 
     def _tool_checks(self, trace: Trace) -> Iterator[_LatencyCheck]:
         limits = self.config.max_tool_latency_ms
@@ -248,7 +272,7 @@ _LIMIT_KEYS = {
 """Configuration keys of the limits, by figure."""
 
 
-def _no_price(usage: Usage) -> float | None:  # noqa: ARG001
+def _no_price(usage: Usage) -> Fraction | None:  # noqa: ARG001
     return None
 
 
@@ -260,6 +284,12 @@ def _figures(used: Spent) -> dict[str, float | None]:
         "total_tokens": (used.input_tokens or 0) + (used.output_tokens or 0) if complete else None,
         "cost_usd": used.cost_usd,
     }
+
+
+def _known_figures(used: Spent) -> dict[str, Fraction]:
+    """Return what is known of each figure, at least: the whole of it, or a part."""
+    tokens = {name: exact(used.known_tokens.get(name, 0)) for name in ("input_tokens", "output_tokens")}
+    return {**tokens, "total_tokens": sum(tokens.values(), Fraction(0)), "cost_usd": used.known_cost_usd}
 
 
 def _figure(value: float | None) -> str:
@@ -280,6 +310,10 @@ def _unknown_reason(names: list[str], used: Spent) -> str:
     if "cost_usd" in names and used.unpriced:
         models = listed(quoted(model) for model in dict.fromkeys(used.unpriced))
         return f"{words}: no cost is recorded and there is no price for {models}"
+    if "cost_usd" in names and used.half_counted:
+        return f"{words}: some answers record only one of their two token counts"
+    if used.known_tokens.get("input_tokens") or used.known_tokens.get("output_tokens"):
+        return f"{words}: the trace does not record it for every answer"
     return f"{words}: the trace records no usage"
 
 
@@ -300,6 +334,54 @@ def _call_latency(pair: ToolCall) -> float | None:
     return _elapsed([pair.call, pair.result]) if pair.call and pair.result else None
 
 
+@dataclass(slots=True)
+class _Latencies:
+    """Latencies of a trace as `(milliseconds, event)`, and events of the agent or a tool without any."""
+
+    known: list[tuple[float, int]]
+    unknown: list[int]
+
+
+def _measure(trace: Trace) -> _Latencies:
+    """Collect the latencies; where only some are recorded, take the others from the time stamps.
+
+    One recorded latency must not hide the rest. An agent's turn (its messages and calls in a row) counts as
+    recorded if one of its events has a latency, and a tool's result if its call has.
+    """
+    known = [(value, event.idx) for event in trace.events if (value := _latency(event)) is not None]
+    if not known or len(known) == len(trace.events):
+        return _Latencies(known, [])
+    unknown = []
+    for first, last in _unrecorded(trace):
+        stamps = trace.events[first - 1 : first] + trace.events[last : last + 1]
+        value = _elapsed(stamps)
+        if value is None:
+            unknown.append(trace.events[last].idx)
+        else:
+            known.append((value, trace.events[last].idx))
+    return _Latencies(known, unknown)
+
+
+def _unrecorded(trace: Trace) -> Iterator[tuple[int, int]]:
+    """Yield the first and last position of turns and results without a latency of their own."""
+    recorded = {id(event) for event in trace.events if _latency(event) is not None}
+    for pair in trace.calls:
+        events = [event for event in (pair.call, pair.result) if event is not None]
+        if any(id(event) in recorded for event in events):
+            recorded.update(map(id, events))
+    position = 0
+    for is_turn, group in groupby(trace.events, key=lambda event: event.is_act):
+        events = list(group)
+        if is_turn:
+            if not any(id(event) in recorded for event in events):
+                yield position, position + len(events) - 1
+        else:
+            for offset, event in enumerate(events):
+                if event.type == TOOL_RESULT and id(event) not in recorded:
+                    yield position + offset, position + offset
+        position += len(events)
+
+
 def _nearest_rank(ordered: Sequence[tuple[float, int]], share: float) -> tuple[float, int]:
     """Return the smallest value that at least `share` of the values do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
@@ -309,7 +391,8 @@ def _elapsed(events: Sequence[Event]) -> float | None:
     """Return the milliseconds from the first time stamp to the last; None without two that compare."""
     try:
         stamps = [datetime.fromisoformat(event.ts) for event in events if event.ts]
-        return (max(stamps) - min(stamps)).total_seconds() * 1000 if len(stamps) > 1 else None
+        # Whole microseconds, so that the decimals are those of the time stamps.
+        return (max(stamps) - min(stamps)) // timedelta(microseconds=1) / 1000 if len(stamps) > 1 else None
     # Malformed, or some with an offset and some without.
     except (ValueError, TypeError):
         return None

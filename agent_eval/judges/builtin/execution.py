@@ -119,6 +119,12 @@ def _selected_attempt(case: Case) -> dict[str, Any] | None:
     return selected[-1] if selected else None
 
 
+def failed_attempt(case: Case) -> dict[str, Any] | None:
+    """Return the record of the selected attempt if that did not end by itself; else None."""
+    attempt = _selected_attempt(case)
+    return None if attempt is None or attempt.get("failure") is None else attempt
+
+
 def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tuple[str, list[int]]:
     """Describe the first break of order, with the indices of the events that show it; empty if in order."""
     for before, after in pairwise(attempts):

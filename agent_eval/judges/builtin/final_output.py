@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.errors import FailureKind
+from agent_eval.contracts.trace import is_blank
+from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     JudgeConfig,
+    VisibleText,
     clipped,
     listed,
     quoted,
     read_expectation,
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.re2 import compile_pattern
+from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
+from agent_eval.judges.matching.re2 import compile_glob, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
 
 FIELD = "final_output"
@@ -53,18 +57,26 @@ class ExpectedOutput(BaseModel):
     mode: Mode | None = None
     ignore_case: bool | None = None
     tolerance: float | None = Field(default=None, ge=0)
-    contains: list[str] = Field(default_factory=list)
+    contains: list[VisibleText] = Field(default_factory=list)
     """Texts that the output must contain."""
-    not_contains: list[str] = Field(default_factory=list)
+    not_contains: list[VisibleText] = Field(default_factory=list)
     """Texts that the output must not contain."""
     ignore: list[str] = Field(default_factory=list)
     """Globs of places in a JSON value that are not compared."""
+
+    @field_validator("ignore")
+    @classmethod
+    def _usable_globs(cls, globs: list[str]) -> list[str]:
+        for glob in globs:
+            refuse_unusable(compile_glob, glob)
+        return globs
 
 
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """Compares the agent's last message with the case's `expected_output` and `metadata.final_output`.
 
-    A case that sets neither is skipped.
+    A case that sets neither is skipped. An output in which nothing can be seen is an error, unless that is
+    what the case expects: it contains nothing that it must not.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -79,7 +91,14 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
 
     @override
     def check_case(self, case: Case) -> None:
-        read_expectation(case, FIELD, ExpectedOutput)
+        expected = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
+        mode = expected.mode or self.config.mode
+        if case.expected_output is None:
+            return
+        if mode == "number" and _expected_number(case.expected_output) is None:
+            raise _cannot_be_expected(case, "has no number", "Write the number alone, such as 1234.5.")
+        if mode == "contains" and is_blank(_text(case.expected_output)):
+            raise _cannot_be_expected(case, "is contained in every text", "Write the text to look for.")
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
@@ -87,9 +106,8 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         if case.expected_output is None and not expected.contains and not expected.not_contains:
             return self.skipped(case, "the case expects no final output")
         event = trace.final_event
-        if event is None:
-            words = "there is no final output to compare"
-            return self.error(case, words, FailureKind.MISSING_OUTPUT)
+        if event is None or (is_blank(event.content) and not _expects_blank(case)):
+            return self.error(case, "there is no final output to compare", FailureKind.MISSING_OUTPUT)
         try:
             problems = list(self._problems(case, expected, trace.final_output))
         except UnreadableText as problem:
@@ -126,7 +144,7 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             if _fold_case(_text(expected_output), ignore_case) not in text:
                 yield f"the final output does not contain {quoted(expected_output)}"
         elif mode == "number":
-            yield from _number_problems(expected_output, text, tolerance)
+            yield from _number_problems(expected_output, output, tolerance)
         elif mode == "exact" and isinstance(expected_output, str):
             if text.strip() != _fold_case(expected_output, ignore_case).strip():
                 yield f"the final output is {quoted(output)} instead of {quoted(expected_output)}"
@@ -137,22 +155,41 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
                 yield f"in the final output, {difference}"
 
 
-_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
+def _expects_blank(case: Case) -> bool:
+    return case.expected_output is not None and is_blank(case.expected_output)
 
 
-def _number_problems(expected_output: Any, text: str, tolerance: float) -> Iterator[str]:
-    expected, actual = _last_number(_text(expected_output)), _last_number(text)
-    if expected is None:
+def _number_problems(expected_output: Any, output: Any, tolerance: float) -> Iterator[str]:
+    expected, actual = _expected_number(expected_output), _number(output)
+    if expected is None or expected.value is None:
         yield f"the expected output {quoted(expected_output)} is not a number"
     elif actual is None:
-        yield f"the final output has no number; expected is {expected:.12g}"
-    elif abs(actual - expected) > tolerance:
-        yield f"the last number in the final output is {actual:.12g} instead of {expected:.12g}"
+        yield f"the final output has no number; expected is {expected.in_words()}"
+    elif actual.value is None or not is_within(expected.value, actual.value, tolerance):
+        words = f"{actual.in_words()} instead of {expected.in_words()}"
+        yield f"the last number in the final output is {words}"
 
 
-def _last_number(text: str) -> float | None:
-    numbers = compile_pattern(_NUMBER).findall(text)
-    return float(numbers[-1].replace(",", "")) if numbers else None
+def _expected_number(expected_output: Any) -> WrittenNumber | None:
+    number = _number(expected_output)
+    return None if number is None or number.value is None else number
+
+
+def _number(value: Any) -> WrittenNumber | None:
+    """Return a number, or the last one in a text or in another JSON value; None if there is none."""
+    if isinstance(value, str):
+        return last_number(value)
+    # The separators keep the members of a list apart: in [1,2] neither is part of the other.
+    return last_number(json.dumps(value, separators=(" , ", " : ")))
+
+
+def _cannot_be_expected(case: Case, problem: str, remedy: str) -> InvalidInput:
+    return InvalidInput(
+        f"case {quoted(case.case_id)}: expected_output {quoted(case.expected_output)} {problem}",
+        remedy=remedy,
+        case_id=case.case_id,
+        field="expected_output",
+    )
 
 
 def _text(value: Any) -> str:

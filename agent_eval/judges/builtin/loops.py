@@ -58,8 +58,8 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         config, events = self.config, trace.events
-        if not events:
-            return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
+        if nothing_done := self.nothing_done(case, trace):
+            return nothing_done
         problems: list[str] = []
         refs: list[int] = []
         if len(events) > config.max_steps:
@@ -98,9 +98,9 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
     def _repeated_message(self, events: list[Event]) -> tuple[str, list[int]]:
         """Describe the most repeated message with its event indices; empty if it is within the limit."""
         messages = [
-            (message_fingerprint(event.output), event)
+            (message_fingerprint(event.content), event)
             for event in events
-            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.output is not None
+            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.content is not None
         ]
         counts = Counter(fingerprint for fingerprint, _ in messages if fingerprint)
         if not counts:
@@ -109,7 +109,7 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         if times <= self.config.max_identical_assistant_messages:
             return "", []
         repeats = [event for fingerprint, event in messages if fingerprint == most_common]
-        return f"the agent said {quoted(repeats[0].output)} {times} times", [event.idx for event in repeats]
+        return f"the agent said {quoted(repeats[0].content)} {times} times", [event.idx for event in repeats]
 
 
 class RetryStormConfig(SoftJudgeConfig):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT, is_blank
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import BaseJudge, JudgeConfig, at_events, display_name, listed
+from agent_eval.judges.base import BaseJudge, JudgeConfig, at_events, blank_entry, display_name, listed
 from agent_eval.text.numbers import count
 
 
@@ -15,7 +15,8 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
     """Checks `policy.required_tools` and `policy.forbidden_tools` of the case. Names match exactly.
 
     A forbidden tool counts as used if the trace has a call or a result of it; a required tool only if the
-    trace has a call of it. The score is the share of rules that hold.
+    trace has a call of it. A trace in which the agent did nothing is an error. The score is the share of
+    rules that hold.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -29,11 +30,20 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
     Config = JudgeConfig
 
     @override
+    def check_case(self, case: Case) -> None:
+        for name in ("required_tools", "forbidden_tools"):
+            for position, tool in enumerate(getattr(case.policy, name)):
+                if is_blank(tool):
+                    raise blank_entry(case, f"policy.{name}[{position}]")
+
+    @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         required, forbidden = set(case.policy.required_tools), set(case.policy.forbidden_tools)
         rules = len(required) + len(forbidden)
         if not rules:
             return self.skipped(case, "the case has no tool policy")
+        if nothing_done := self.nothing_done(case, trace):
+            return nothing_done
         called_tools: set[str] = set()
         forbidden_uses: dict[str, list[int]] = {}
         for event in trace.events:

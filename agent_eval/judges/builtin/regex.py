@@ -8,8 +8,17 @@ import orjson
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
+from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, quoted
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    BaseJudge,
+    JudgeConfig,
+    blank_entry,
+    clipped,
+    listed,
+    quoted,
+)
 from agent_eval.judges.matching.re2 import check_pattern, is_found
 from agent_eval.text.numbers import count
 
@@ -36,6 +45,8 @@ class RegexJudge(BaseJudge[JudgeConfig]):
     @override
     def check_case(self, case: Case) -> None:
         for position, pattern in enumerate(case.regex_patterns):
+            if not pattern:
+                raise blank_entry(case, f"regex_patterns[{position}]")
             check_pattern(pattern, case_id=case.case_id, field=f"regex_patterns[{position}]")
 
     @override
@@ -44,7 +55,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
         if not patterns:
             return self.skipped(case, "the case has no patterns")
         event = trace.final_event
-        if event is None:
+        if event is None or is_blank(event.content):
             return self.error(
                 case, "there is no final output to search for patterns", FailureKind.MISSING_OUTPUT
             )

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from operator import itemgetter
+from typing import Any
 
 from typing_extensions import override
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, quoted
+from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
+from agent_eval.judges.builtin.execution import failed_attempt
 from agent_eval.text.numbers import count
 
 TRACE_ID_DIGITS = 32
@@ -30,7 +32,8 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     latencies are not negative; trace and span ids are hexadecimal of the right length, and span ids do
     not repeat; `ts`, if present, is ISO 8601; a `call_id` names one open call within an attempt
     (providers reuse the id of an answered call for a later one). A trace without events is an error,
-    because an agent that recorded nothing cannot pass.
+    because an agent that recorded nothing cannot pass; so is one in which the agent did nothing, and one that
+    ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -46,10 +49,10 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         events = trace.events
         if not events:
-            return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
+            return self.error(case, NO_EVENTS, FailureKind.MISSING_OUTPUT)
         issues = [] if _is_well_formed(events) else list(_issues(events))
         if not issues:
-            return self.passed(case, "the trace is well formed")
+            return self._act_and_end(case, trace)
         first_idx, first_issue = issues[0]
         more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
         broken_events = {idx for idx, _ in issues}
@@ -64,6 +67,47 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
                 "issue_count": len(issues),
             },
         )
+
+    def _act_and_end(self, case: Case, trace: Trace) -> Verdict:
+        """Judge whether a well-formed trace has anything to judge."""
+        crash = _crash_at_the_end(trace.events)
+        # Where a run recorded how its attempt failed, the `execution` judge says so.
+        if crash is not None and failed_attempt(case) is not None:
+            return self.passed(case, "the trace is well formed")
+        if crash is not None:
+            words = f"the run ended in an error (event {crash.idx}): {quoted(_error_of(crash), 160)}"
+            return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
+        return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
+
+
+_TRACEBACK = "Traceback (most recent call last)"
+_CRASH_TYPES = frozenset({"crash", "crashed", "error", "exception", "traceback"})
+
+
+def _crash_at_the_end(events: list[Event]) -> Event | None:
+    """Return the error that the trace ends in; None without one, and if the agent went on after it."""
+    for event in reversed(events):
+        if _is_crash(event):
+            return event
+        if event.is_act:
+            return None
+    return None
+
+
+def _is_crash(event: Event) -> bool:
+    if event.type == TOOL_CALL:
+        return False
+    # A tool's error is an answer, but a traceback that is its last word shows that the run broke off there.
+    if event.type != TOOL_RESULT and (event.error or event.type.lower() in _CRASH_TYPES):
+        return True
+    if event.is_agent:
+        return False
+    text = event.error or event.content
+    return isinstance(text, str) and text.lstrip().startswith(_TRACEBACK)
+
+
+def _error_of(event: Event) -> Any:
+    return event.error or event.content or event.type
 
 
 # Eleven fields of every event of every run: one call of C reads them at a third of the cost.

@@ -27,6 +27,7 @@ from agent_eval.judges.matching.tool_calls import (
     Mode,
     Problem,
     actual_calls,
+    all_uses,
 )
 from agent_eval.text.numbers import count
 
@@ -80,9 +81,11 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         expected = read_expectation(case, FIELD, ExpectedTrajectory)
         if expected is None or (expected.calls is None and not expected.forbidden and not expected.counts):
             return self.skipped(case, f"the case's metadata expects no tool calls in {FIELD}")
+        if nothing_done := self.nothing_done(case, trace):
+            return nothing_done
         actual = actual_calls(trace, ignore_failed=self.config.ignore_failed_calls)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
-        rule_breaks = [*_forbidden(expected, actual, rules), *_miscounted(expected, actual)]
+        rule_breaks = [*_forbidden(expected, all_uses(trace), rules), *_miscounted(expected, actual)]
         if expected.calls is None:
             return self._verdict_on(case, actual, rule_breaks, None)
         match = CallMatch.find(rules, expected.mode or self.config.mode, expected.calls, actual)
@@ -113,14 +116,19 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
 
 def _forbidden(expected: ExpectedTrajectory, actual: list[ActualCall], rules: CallRules) -> list[Problem]:
     partial_rules = CallRules(expected.model_copy(update={"match": None}), "partial", rules.tolerance)
-    return [
-        (f"{display_name(call.tool)} must not be called like that (event {call.idx})", call.idx)
-        for forbidden in expected.forbidden
-        for call in actual
-        # Malformed arguments are no excuse if any arguments are forbidden.
-        if partial_rules.fits(forbidden, call)
-        or (call.arguments is None and call.tool == forbidden.tool and not forbidden.arguments)
-    ]
+    problems: dict[int, Problem] = {}
+    for forbidden in expected.forbidden:
+        for call in actual:
+            whatever_arguments = not forbidden.arguments and call.tool == forbidden.tool
+            if partial_rules.fits(forbidden, call) or (whatever_arguments and call.arguments is None):
+                words = f"{display_name(call.tool)} must not be called like that (event {call.idx})"
+                problems[call.idx] = words, call.idx
+            elif call.tool == forbidden.tool and call.problem is not None:
+                # The tool may have understood what cannot be read here.
+                words = f"{display_name(call.tool)} may have been called as it must not be (event {call.idx})"
+                words += f", with arguments {call.problem}"
+                problems.setdefault(call.idx, (words, call.idx))
+    return list(problems.values())
 
 
 def _miscounted(expected: ExpectedTrajectory, actual: list[ActualCall]) -> list[Problem]:

@@ -6,6 +6,7 @@ which backtracks without bound, is never used on them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -140,6 +141,22 @@ def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
             case_id=case_id,
             field=field,
         ) from None
+
+
+def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
+    """Refuse a pattern or glob of a configuration, as a validator of pydantic does.
+
+    Args:
+        compile_text: `compile_pattern` or `compile_glob`.
+        text: The pattern or glob.
+
+    Raises:
+        ValueError: RE2 cannot run it; says why and what to write instead.
+    """
+    try:
+        compile_text(text)
+    except InvalidPattern as problem:
+        raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
 
 
 def _explanation(problem: Exception) -> str:

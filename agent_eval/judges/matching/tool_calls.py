@@ -17,9 +17,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent_eval.contracts import Trace
-from agent_eval.judges.base import display_name, listed, quoted
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import VisibleText, display_name, listed
 from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
-from agent_eval.judges.matching.re2 import InvalidPattern, compile_glob, compile_pattern
+from agent_eval.judges.matching.re2 import compile_glob, compile_pattern, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
 
 Mode = Literal["exact", "in_order", "any_order", "subset", "superset"]
@@ -56,29 +57,22 @@ class ArgumentRules(_StrictModel):
     @classmethod
     def _usable_patterns(cls, patterns: dict[str, str]) -> dict[str, str]:
         for glob, pattern in patterns.items():
-            _refuse_unusable(compile_glob, glob)
-            _refuse_unusable(compile_pattern, pattern)
+            refuse_unusable(compile_glob, glob)
+            refuse_unusable(compile_pattern, pattern)
         return patterns
 
     @field_validator("ignore")
     @classmethod
     def _usable_globs(cls, globs: list[str]) -> list[str]:
         for glob in globs:
-            _refuse_unusable(compile_glob, glob)
+            refuse_unusable(compile_glob, glob)
         return globs
-
-
-def _refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
-    try:
-        compile_text(text)
-    except InvalidPattern as problem:
-        raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
 
 
 class ExpectedCall(ArgumentRules):
     """One call that a case expects. Without `arguments` any arguments match; `{}` matches none."""
 
-    tool: str = Field(min_length=1)
+    tool: VisibleText
     arguments: dict[str, Any] | None = None
 
 
@@ -151,6 +145,17 @@ def actual_calls(trace: Trace, *, ignore_failed: bool) -> list[ActualCall]:
         except MalformedArguments as problem:
             calls.append(ActualCall(pair.tool, pair.call.idx, None, problem))
     return calls
+
+
+def all_uses(trace: Trace) -> list[ActualCall]:
+    """Return every use of a tool: the calls, also those that failed, and results whose call is missing."""
+    unrecorded = MalformedArguments("that are not recorded", FailureKind.MISSING_OUTPUT)
+    orphans = [
+        ActualCall(pair.tool, pair.result.idx, None, unrecorded)
+        for pair in trace.calls
+        if pair.call is None and pair.result is not None
+    ]
+    return [*actual_calls(trace, ignore_failed=False), *orphans]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Add up tokens and cost of a case: recorded usage, counted once, and prices where no cost is recorded."""
+"""Add up tokens and cost of a case: recorded usage, counted once, and prices where no cost is recorded.
+
+Costs are added as decimals, so that three times 0.10 is 0.30. What is known in part is not a total.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from agent_eval.contracts import Case, Event, Trace
+from agent_eval.judges.matching.decimals import exact
 
 INPUT_NAMES = ("gen_ai.usage.input_tokens", "usage.input_tokens", "input_tokens", "prompt_tokens")
 OUTPUT_NAMES = ("gen_ai.usage.output_tokens", "usage.output_tokens", "output_tokens", "completion_tokens")
@@ -48,6 +53,11 @@ class Usage:
         """Whether any token count is known."""
         return self.input_tokens is not None or self.output_tokens is not None
 
+    @property
+    def has_all_tokens(self) -> bool:
+        """Whether both token counts are known. With one of them the price is only a lower bound."""
+        return self.input_tokens is not None and self.output_tokens is not None
+
     def absorb(self, other: Usage) -> None:
         """Merge another record of the same answer, keeping the larger figures: they grow during streaming."""
         for name in _FIGURES:
@@ -66,7 +76,9 @@ class Spent:
     """Totals of a case with their source in words. None is unknown, never 0.
 
     `unpriced` names models (or "an unnamed model") whose cost is neither recorded nor known.
-    `known_cost_usd` is the part of the cost that is known even if the total is not.
+    `half_counted` names those with only one of the two token counts.
+    `known_cost_usd` is the part of the cost that is known even if the total is not, and `known_tokens` are
+    such parts of the token counts, by name.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -80,14 +92,16 @@ class Spent:
     input_tokens: float | None = None
     output_tokens: float | None = None
     cost_usd: float | None = None
-    known_cost_usd: float = 0.0
+    known_cost_usd: Fraction = Fraction(0)
+    known_tokens: dict[str, float] = field(default_factory=dict)
     tokens_from: str = "unknown"
     cost_from: str = "unknown"
     unpriced: list[str] = field(default_factory=list)
+    half_counted: list[str] = field(default_factory=list)
 
 
-Price = Callable[[Usage], float | None]
-"""Function that prices a model's tokens in US dollars; None if the price is unknown."""
+Price = Callable[[Usage], Fraction | None]
+"""Function that prices a model's known tokens in US dollars; None if the price is unknown."""
 
 
 def spent(case: Case, trace: Trace, price: Price) -> Spent:
@@ -95,21 +109,24 @@ def spent(case: Case, trace: Trace, price: Price) -> Spent:
 
     Usage that several events repeat for one answer (same response id, or same span) counts once.
     Totals in the case's metadata (`usage` or `token_usage`, `cost_usd`) apply if events record nothing,
-    and if they are larger, because a trace may leave answers out.
+    and if they are larger, because a trace may leave answers out. A count that some of the answers lack has
+    no total, because the sum of the others is too small.
     """
     answers = list(_answers(trace.events))
     in_metadata = _usage_in_metadata(case)
     total = Spent()
     sources = set()
     for name in ("input_tokens", "output_tokens"):
-        from_events = _sum_known(getattr(answer, name) for answer in answers)
+        with_tokens = [getattr(answer, name) for answer in answers if answer.has_tokens]
+        from_events = _sum_known(with_tokens)
         from_metadata = getattr(in_metadata, name)
         if from_metadata is not None and (from_events is None or from_metadata > from_events):
             setattr(total, name, from_metadata)
             sources.add("metadata")
         elif from_events is not None:
-            setattr(total, name, from_events)
+            setattr(total, name, None if None in with_tokens else from_events)
             sources.add("events")
+        total.known_tokens[name] = max(from_events or 0, from_metadata or 0)
     total.tokens_from = " and ".join(sorted(sources)) or total.tokens_from
     _add_cost(total, answers, in_metadata, price)
     return total
@@ -118,7 +135,7 @@ def spent(case: Case, trace: Trace, price: Price) -> Spent:
 def _add_cost(total: Spent, answers: list[Usage], in_metadata: Usage, price: Price) -> None:
     sources = set()
     for answer in answers or [in_metadata]:
-        cost = answer.cost_usd
+        cost = None if answer.cost_usd is None else exact(answer.cost_usd)
         if cost is not None:
             sources.add("recorded")
         elif answer.has_tokens:
@@ -126,13 +143,16 @@ def _add_cost(total: Spent, answers: list[Usage], in_metadata: Usage, price: Pri
             cost = price(answer)
             if cost is None:
                 total.unpriced.append(answer.model or "an unnamed model")
+            elif not answer.has_all_tokens:
+                total.half_counted.append(answer.model or "an unnamed model")
             else:
                 sources.add("priced from tokens")
-        total.known_cost_usd += cost or 0.0
-    if in_metadata.cost_usd is not None and in_metadata.cost_usd >= total.known_cost_usd:
-        total.known_cost_usd, total.unpriced, sources = in_metadata.cost_usd, [], {"metadata"}
-    if sources and not total.unpriced:
-        total.cost_usd = total.known_cost_usd
+        total.known_cost_usd += cost or 0
+    if in_metadata.cost_usd is not None and exact(in_metadata.cost_usd) >= total.known_cost_usd:
+        total.known_cost_usd, sources = exact(in_metadata.cost_usd), {"metadata"}
+        total.unpriced, total.half_counted = [], []
+    if sources and not total.unpriced and not total.half_counted:
+        total.cost_usd = float(total.known_cost_usd)
         total.cost_from = " and ".join(sorted(sources))
 
 
@@ -147,6 +167,7 @@ def moment(text: str | None) -> datetime:
 
 def _answers(events: Iterable[Event]) -> Iterable[Usage]:
     answers: dict[Any, Usage] = {}
+    before: Usage | None = None
     for event in events:
         usage = _read_usage(event.attributes)
         if not usage.has_tokens and usage.cost_usd is None:
@@ -156,11 +177,27 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
             (event.attributes[name] for name in RESPONSE_NAMES if event.attributes.get(name)), None
         )
         key = ("response", str(response)) if response else ("span", event.span_id or f"event {event.idx}")
+        is_anonymous = not response and not event.span_id
         if key in answers:
             answers[key].absorb(usage)
+        elif is_anonymous and before is not None and _complete_each_other(before, usage):
+            before.absorb(usage)
         else:
             answers[key] = usage
+        before = answers.get(key) if is_anonymous else None
     return answers.values()
+
+
+def _complete_each_other(before: Usage, usage: Usage) -> bool:
+    """Tell whether one has only the input and the other only the output of what must be the same answer."""
+    return (
+        before.has_tokens
+        and usage.has_tokens
+        and all(
+            (getattr(before, name) is None) != (getattr(usage, name) is None)
+            for name in ("input_tokens", "output_tokens")
+        )
+    )
 
 
 def _usage_in_metadata(case: Case) -> Usage:

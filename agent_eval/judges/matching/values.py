@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.matching.decimals import is_within
 from agent_eval.judges.matching.re2 import compile_glob, compile_pattern
 
 
@@ -101,7 +102,7 @@ def _is_default(value: Any, place: str, rules: Rules) -> bool:
 def _same_scalar(expected: Any, actual: Any, tolerance: float = 0.0) -> bool:
     """Whether two values that are not both objects or both arrays are the same JSON value."""
     if _is_number(expected) and _is_number(actual):
-        return expected == actual or bool(abs(expected - actual) <= tolerance)
+        return is_within(expected, actual, tolerance)
     return type(expected) is type(actual) and bool(expected == actual)
 
 

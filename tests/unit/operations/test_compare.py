@@ -20,9 +20,9 @@ ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
 def packs(tmp_path: Path) -> tuple[Path, Path]:
     """A run and one in which the only case fails."""
     made = []
-    for name, output in (("before", "done"), ("after", "")):
+    for name, output in (("before", "done"), ("after", "no")):
         suite = tmp_path / f"{name}.json"
-        suite.write_text(json.dumps(make_suite(make_case("a", output=output, regex_patterns=["."]))))
+        suite.write_text(json.dumps(make_suite(make_case("a", output=output, regex_patterns=["done"]))))
         made.append(tmp_path / name)
         run_suite(
             RunSpec(suite=suite, output=Output(pack=made[-1]), judging=Judging(judges=("regex",))),

@@ -159,3 +159,36 @@ def test_counts_that_contradict_each_other_have_no_price() -> None:
         "cost_budget", answer(10, 0, cache_read_input_tokens=1000, **GPT), config={"max_cost_usd": 9}
     )
     assert findings(verdict) == ("error", "missing_output")
+
+
+@pytest.mark.parametrize("config", [{}, {"input_cost_per_1k": 0.001, "output_cost_per_1k": 0.001}])
+@pytest.mark.parametrize("counted", [(1000, None), (None, 1000)])
+def test_half_of_the_token_counts_are_no_cost(counted: tuple[Any, Any], config: dict[str, Any]) -> None:
+    verdict = judge("cost_budget", answer(*counted, **GPT), config={"max_cost_usd": 1, **config})
+    assert findings(verdict) == ("error", "missing_output")
+    assert "only one of their two token counts" in verdict.reason
+    too_much = judge("cost_budget", answer(*counted, **GPT), config={"max_cost_usd": 1e-6, **config})
+    assert findings(too_much) == ("failed", "budget_exceeded")
+
+
+def test_a_count_that_one_answer_lacks_has_no_total() -> None:
+    events = [answer(10, 10), answer(10, None)]
+    verdict = judge("cost_budget", *events, config={"max_output_tokens": 100})
+    assert findings(verdict) == ("error", "missing_output")
+    assert "does not record it for every answer" in verdict.reason
+    assert not judge("cost_budget", *events, config={"max_output_tokens": 9}).passed
+    assert judge("cost_budget", *events, config={"max_input_tokens": 20}).passed
+
+
+def test_an_input_count_and_the_output_count_after_it_are_of_one_answer() -> None:
+    halves = [asks("?", attributes={"input_tokens": 10}), answer(None, 5)]
+    verdict = judge("cost_budget", *halves, config={"max_total_tokens": 15})
+    assert verdict.reason == "total_tokens 15 of 15 (tokens: events)"
+
+
+def test_costs_are_added_as_decimals() -> None:
+    verdict = judge("cost_budget", *[answer(cost_usd=0.10)] * 3, config={"max_cost_usd": 0.30})
+    assert verdict.reason == "cost_usd 0.3 of 0.3 (cost: recorded)"
+    prices = {"input_cost_per_1k": 0.1, "output_cost_per_1k": 0.1}
+    priced = judge("cost_budget", answer(1000, 2000), config={"max_cost_usd": 0.3, **prices})
+    assert priced.passed

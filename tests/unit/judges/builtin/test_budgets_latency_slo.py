@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.judges.traces import answers, calls, findings, judge, says
+from agent_eval.errors import InvalidInput
+from tests.unit.judges.traces import answers, asks, calls, findings, judge, says
 
 
 def slow(*values: float) -> list:
@@ -93,3 +94,53 @@ def test_a_call_without_data_is_an_error_unless_another_is_known_to_be_too_slow(
 
 def test_a_tool_that_is_not_called_has_nothing_to_hold() -> None:
     assert findings(judge("latency_slo", says(), answers("search"), config=TOOL)) == ("skipped", None)
+
+
+def at(second: float) -> dict[str, str]:
+    return {"ts": f"2026-01-01T00:00:{second:06.3f}Z"}
+
+
+def test_one_recorded_latency_does_not_hide_ten_seconds_without_one() -> None:
+    events = [
+        asks("?", **at(0)),
+        calls("search", latency_ms=5, **at(1)),
+        answers("search", **at(2)),
+        says("done", **at(12)),
+    ]
+    for key, words in (
+        ("max_total_latency_ms", "total 10005 ms"),
+        ("max_event_latency_ms", "slowest event 10000 ms"),
+        ("max_p95_latency_ms", "p95 10000 ms"),
+    ):
+        verdict = judge("latency_slo", *events, config={key: 5000})
+        assert verdict.reason == f"{words} exceeds 5000 ms"
+
+
+@pytest.mark.parametrize("last", [says("done"), says("done", ts="once"), calls("search")])
+def test_a_turn_without_latency_and_time_stamps_makes_the_figure_unknown(last: list) -> None:
+    events = [says("Hm.", latency_ms=5, **at(0)), asks("?"), last]
+    for key in ("max_total_latency_ms", "max_event_latency_ms", "max_p95_latency_ms"):
+        verdict = judge("latency_slo", *events, config={key: 5000})
+        assert findings(verdict) == ("error", "missing_output")
+        assert verdict.reason.endswith("so the limit cannot be checked (event 2)")
+    assert judge("latency_slo", *events, config={"max_event_latency_ms": 4}).outcome.value == "failed"
+
+
+def test_a_turn_and_a_call_with_its_result_are_recorded_by_one_latency() -> None:
+    events = [
+        asks("?"),
+        says("Hm.", latency_ms=7),
+        calls("search"),
+        answers("search", latency_ms=2),
+        says("ok"),
+    ]
+    assert judge("latency_slo", *events[:4], config={"max_total_latency_ms": 9}).passed
+
+
+def test_latencies_are_added_as_decimals() -> None:
+    assert judge("latency_slo", *slow(0.1, 0.1, 0.1), config={"max_total_latency_ms": 0.3}).passed
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        judge("latency_slo", says(), config={"max_tool_latency_ms": {"search": -1}})

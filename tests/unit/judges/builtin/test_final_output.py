@@ -55,7 +55,24 @@ def test_a_text_can_be_asked_for_or_ruled_out() -> None:
         ("-7", -7, 0, True),
         (42, 42, 0, True),
         ("none", 1, 0, False),
-        ("1", "one", 0, False),
+        ("about 19.91", 19.9, 0.01, True),
+        (19.91, 19.9, 0.01, True),
+        ("about 19.911", 19.9, 0.01, False),
+        ("gpt4", 4, 0, False),
+        ("42, says gpt4", 42, 0, True),
+        ("\N{MINUS SIGN}5", 5, 0, False),
+        ("\N{MINUS SIGN}5", -5, 0, True),
+        ("3-5", -5, 0, False),
+        ("3-5", 5, 0, False),
+        ("not 42 but 1,5", 42, 0, False),
+        ("1,5", 5, 0, False),
+        ("at 12:30", 30, 0, False),
+        ("0.5", 5, 0, False),
+        (".5", 0.5, 0, True),
+        ("9007199254740993", 9007199254740992, 0, False),
+        (9007199254740993, "9007199254740993", 0, True),
+        ("1e999999999", 1, 0, False),
+        ([1, 2], 2, 0, True),
     ],
 )
 def test_the_last_number_is_compared(output: Any, expected: Any, tolerance: float, passed: bool) -> None:
@@ -89,3 +106,36 @@ def test_a_malformed_expectation_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as caught:
         final("x", **more)
     assert caught.value.details["field"] == f"metadata.final_output.{next(iter(more))}"
+
+
+@pytest.mark.parametrize("blank", ["", " \n", "\N{ZERO WIDTH SPACE}"])
+def test_an_output_in_which_nothing_can_be_seen_keeps_no_promise(blank: str) -> None:
+    assert findings(final(blank, not_contains=["sorry"])) == ("error", "missing_output")
+    assert findings(final(blank, "Paris")) == ("error", "missing_output")
+    assert findings(final(blank, blank)) == ("passed", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"contains": [""]}, "metadata.final_output.contains.0"),
+        ({"not_contains": ["a", " "]}, "metadata.final_output.not_contains.1"),
+        ({"ignore": ["[z-a]"]}, "metadata.final_output.ignore"),
+        ({"mode": "contains", "expected": ""}, "expected_output"),
+        ({"mode": "number", "expected": "one"}, "expected_output"),
+        ({"mode": "number", "expected": "3-5"}, "expected_output"),
+    ],
+)
+def test_an_expectation_that_could_never_or_always_hold_is_refused_with_its_place(
+    fields: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        final("x", **fields)
+    assert caught.value.details["field"] == place
+
+
+def test_a_number_that_cannot_be_read_is_quoted() -> None:
+    assert final("from 3-5 EUR", 5, mode="number").reason == (
+        'the last number in the final output is "3-5", which cannot be read as one number instead of 5'
+        " (event 1)"
+    )

@@ -59,7 +59,9 @@ def test_repeated_messages_are_a_loop_whatever_their_spacing() -> None:
     verdict = judge("loop_guard", says("Working on it"), uses("a"), *[says(" working  on it")] * 3)
     assert verdict.reason == 'the agent said "Working on it" 4 times'
     assert verdict.evidence_refs == [0, 3, 4, 5]
-    assert judge("loop_guard", *[says("")] * 9).passed
+    assert findings(judge("loop_guard", *[says("")] * 9)) == ("error", "missing_output")
+    in_input = [says(None, input="Working on it")] * 4
+    assert judge("loop_guard", *in_input).reason == 'the agent said "Working on it" 4 times'
     assert judge("loop_guard", *[says({"a": 1, "b": [2]})] * 4).outcome.value == "failed"
 
 

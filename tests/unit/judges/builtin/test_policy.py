@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from tests.unit.judges.traces import answers, calls, findings, judge, says, uses
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidInput
+from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
 
 
 def test_without_rules_there_is_nothing_to_judge() -> None:
@@ -52,3 +57,16 @@ def test_a_hostile_tool_name_is_quoted_and_cut() -> None:
     verdict = judge("policy", calls(name), policy={"forbidden_tools": [name]})
     assert "\n" not in verdict.reason
     assert len(verdict.reason) < 150
+
+
+@pytest.mark.parametrize("events", [asks("Delete it."), asks("Delete it.") + says(" ")])
+def test_an_agent_that_did_nothing_keeps_no_rule(events: list[dict[str, Any]]) -> None:
+    verdict = judge("policy", events, policy={"forbidden_tools": ["delete"]})
+    assert findings(verdict) == ("error", "missing_output")
+
+
+@pytest.mark.parametrize("name", ["required_tools", "forbidden_tools"])
+def test_a_tool_without_a_name_is_refused_with_its_place(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        judge("policy", says(), policy={name: ["search", ""]})
+    assert caught.value.details["field"] == f"policy.{name}[1]"

@@ -78,3 +78,10 @@ def test_long_patterns_are_cut_in_reason_and_evidence() -> None:
     assert len(verdict.reason) < 300
     assert len(verdict.evidence["missing_patterns"]) == 20
     assert all(len(pattern) <= 500 for pattern in verdict.evidence["missing_patterns"])
+
+
+def test_a_blank_output_and_a_blank_pattern_are_refused() -> None:
+    assert findings(judge("regex", says("\n"), regex_patterns=["^[^!]*$"])) == ("error", "missing_output")
+    with pytest.raises(InvalidInput) as caught:
+        judge("regex", says(), regex_patterns=["a", ""])
+    assert caught.value.details["field"] == "regex_patterns[1]"

@@ -110,7 +110,62 @@ def test_a_trace_passes_exactly_when_going_through_its_events_finds_nothing(
     rows: list[dict[str, Any]],
 ) -> None:
     events = [{"idx": number, "actor": "agent", "type": "message", **row} for number, row in enumerate(rows)]
+    # An act, so that there is something to judge.
+    events.append({"idx": events[-1]["idx"] + 1, "actor": "agent", "type": "message", "output": "done"})
     alone = judge("replay_contract", events)
     # A broken event at the end, in its right place, makes the judge go through every event.
     followed = judge("replay_contract", events, [{**BROKEN, "idx": events[-1]["idx"] + 1}])
     assert alone.passed == (followed.evidence["issue_count"] == 1)
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File ..."
+
+
+def environment(**fields: Any) -> list[dict[str, Any]]:
+    return [{"actor": "environment", "type": "message", **fields}]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        asks("Refund order 7."),
+        asks("Refund order 7.") + says(""),
+        asks("Refund order 7.") + says(None),
+        environment(output="ready"),
+        says("done", actor="planner"),
+    ],
+)
+def test_a_trace_in_which_the_agent_did_nothing_is_an_error(events: list[dict[str, Any]]) -> None:
+    assert findings(judge("replay_contract", events)) == ("error", "missing_output")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        environment(error="out of memory"),
+        uses("search") + environment(error="out of memory"),
+        uses("search") + environment(type="error", output="lost the connection"),
+        uses("search") + environment(output=TRACEBACK),
+        calls("search") + answers("search", None, error=TRACEBACK),
+        calls("search") + answers("search", TRACEBACK),
+        says("One moment.") + environment(type="Exception"),
+        uses("search") + says(None, error="agent_error: exited with code 1"),
+    ],
+)
+def test_a_trace_that_ends_in_a_crash_is_an_error(events: list[dict[str, Any]]) -> None:
+    verdict = judge("replay_contract", events)
+    assert findings(verdict) == ("error", "agent_error")
+    assert verdict.evidence_refs == [len(events) - 1]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        calls("search") + answers("search", None, error=TRACEBACK) + says("That failed."),
+        environment(error="retrying") + says("done"),
+        calls("search") + answers("search", None, error="unknown_tool"),
+        says(TRACEBACK),
+    ],
+)
+def test_an_error_that_the_agent_answered_is_no_crash(events: list[dict[str, Any]]) -> None:
+    assert judge("replay_contract", events).passed

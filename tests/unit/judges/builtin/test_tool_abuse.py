@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent_eval.errors import InvalidInput
@@ -8,7 +10,33 @@ from tests.unit.judges.traces import answers, calls, findings, judge, says, uses
 
 
 def test_without_tool_calls_there_is_nothing_to_judge() -> None:
-    assert findings(judge("tool_abuse", says(), answers("delete"))) == ("skipped", None)
+    assert findings(judge("tool_abuse", says())) == ("skipped", None)
+
+
+def test_a_use_that_only_the_result_shows_counts() -> None:
+    for events in (answers("delete"), calls(None) + answers("delete")):
+        assert findings(judge("tool_abuse", says(), events)) == ("failed", "policy_violation")
+
+
+def test_allowed_tools_of_null_leaves_the_configured_list_in_force() -> None:
+    config, metadata = {"allowed_tools": ["search"]}, {"allowed_tools": None}
+    assert not judge("tool_abuse", uses("book"), config=config, metadata=metadata).passed
+    with pytest.raises(InvalidInput) as caught:
+        judge("tool_abuse", uses("book"), config=config, metadata={"allowed_tools": "book"})
+    assert caught.value.details["field"] == "metadata.allowed_tools"
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [
+        ({"forbidden_tool_patterns": [""]}, "judge_configs.tool_abuse.forbidden_tool_patterns.0"),
+        ({"max_calls_of": {"book": -1}}, "judge_configs.tool_abuse.max_calls_of.book"),
+    ],
+)
+def test_a_rule_that_says_nothing_is_refused(config: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_judges(["tool_abuse"], {"tool_abuse": config})
+    assert caught.value.details["field"] == place
 
 
 def test_moderate_use_passes() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidInput
-from tests.unit.judges.traces import answers, calls, findings, judge, says, uses
+from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
 
 
 def match(*events: Any, config: dict[str, Any] | None = None, **expected: Any) -> Any:
@@ -205,3 +205,31 @@ def test_a_malformed_expectation_is_refused_before_anything_runs(
 def test_a_glob_that_cannot_be_used_is_refused_before_anything_runs(rules: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=r"\[z-a\]"):
         match(A, calls=[tool("a", **rules)])
+
+
+def test_malformed_arguments_do_not_clear_a_forbidden_call() -> None:
+    forbidden = [{"tool": "pay", "arguments": {"to": "eve"}}]
+    verdict = match(calls("pay", '{"to": "eve"'), forbidden=forbidden)
+    assert findings(verdict) == ("failed", "parse_error")
+    assert (
+        "pay may have been called as it must not be (event 0), with arguments that are not JSON"
+        in verdict.reason
+    )
+    assert match(calls("pay", {"to": "bob"}), forbidden=forbidden).passed
+
+
+def test_a_forbidden_call_that_failed_or_was_not_recorded_was_made_all_the_same() -> None:
+    failed = calls("pay", {}) + answers("pay", None, error="declined")
+    for events in (failed, says() + answers("pay")):
+        verdict = match(events, config={"ignore_failed_calls": True}, forbidden=[{"tool": "pay"}])
+        assert findings(verdict) == ("failed", "contract_violation")
+
+
+@pytest.mark.parametrize("expected", [{"calls": []}, {"mode": "subset", "calls": [{"tool": "a"}]}])
+def test_an_agent_that_did_nothing_matches_nothing(expected: dict[str, Any]) -> None:
+    assert findings(match(asks("?"), **expected)) == ("error", "missing_output")
+
+
+def test_arguments_are_compared_as_decimals() -> None:
+    expected = [{"tool": "pay", "arguments": {"amount": 19.9}, "tolerance": 0.01}]
+    assert match(calls("pay", {"amount": 19.91}), calls=expected).passed
