@@ -197,7 +197,7 @@ def _decide(
     comparison = _without_secrets(_compare(target, pack, candidate, search, now), job.redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
-    if comparison is not None and comparison.overview.compared_cases:
+    if comparison is not None:
         decision = decide_by_policy(
             comparison,
             rules.policy,
@@ -209,8 +209,8 @@ def _decide(
     else:
         thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
         decision = decide_without_baseline(candidate.reference(), thresholds, generated_at=now)
-        if comparison is not None:
-            note = "Every case is new or changed since the baseline, so nothing could be compared."
+    if comparison is not None and not comparison.overview.compared_cases:
+        note = "Every case is new or changed since the baseline, so nothing could be compared."
     decision = _with_own_rules(decision, comparison, settings, search, broken)
     if data:
         write_output(where / COMPARISON, data)

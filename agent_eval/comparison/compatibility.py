@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from agent_eval.comparison.facts import CaseOutcome, RunView
 from agent_eval.comparison.trials import case_policies, has_trials, trials_of
-from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.contracts import REPLAY_CONTRACT, CaseSets, Compatibility, CompatibilityCheck, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from agent_eval.text.numbers import verb
 
@@ -77,9 +77,15 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
 
 
 def select(
-    compatibility: Compatibility, parts: Partition, baseline: Mapping[str, CaseOutcome], changed: Changed
+    compatibility: Compatibility,
+    parts: Partition,
+    baseline: Mapping[str, CaseOutcome],
+    changed: Changed,
+    quarantined: frozenset[str] = frozenset(),
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
+
+    Cases in `quarantined` are not compared.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
@@ -101,7 +107,7 @@ def select(
             "baseline and candidate share no case id, so there is nothing to compare",
             remedy="Compare runs of the same suite.",
         )
-    left_out = set(parts.changed) if changed == "exclude" else set()
+    left_out = quarantined.union(parts.changed if changed == "exclude" else ())
     compared = [case_id for case_id in parts.common if case_id not in left_out]
     sets = CaseSets(
         compared=len(compared),
@@ -109,6 +115,7 @@ def select(
         changed=parts.changed,
         removed=parts.removed,
         removed_failing=[case_id for case_id in parts.removed if not baseline[case_id].passed],
+        quarantined=sorted(quarantined & baseline.keys()),
     )
     return compared, sets
 
@@ -168,10 +175,27 @@ def _judges(before: list[str], now: list[str]) -> CompatibilityCheck:
     )
 
 
-def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> CompatibilityCheck:
-    differ = sorted(
+def changed_judges(baseline: RunView, candidate: RunView) -> frozenset[str]:
+    """Collect the ids of the judges of both runs whose configuration differs.
+
+    A plug-in is configured by its name, and its verdicts carry an id of its own. Where such a name is
+    configured differently, every judge with an id that no run names counts as changed.
+    """
+    both = set(baseline.config.judges) & set(candidate.config.judges)
+    differ = both.intersection(_differ(baseline.config.judge_configs, candidate.config.judge_configs))
+    seen = baseline.summary.judge_counts.keys() | candidate.summary.judge_counts.keys()
+    unnamed = seen - both - {REPLAY_CONTRACT}
+    return frozenset(differ & seen).union(unnamed if differ - seen else ())
+
+
+def _differ(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return sorted(
         name for name in before.keys() | now.keys() if digest(before.get(name)) != digest(now.get(name))
     )
+
+
+def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> CompatibilityCheck:
+    differ = _differ(before, now)
     return CompatibilityCheck(
         name="judge_config_match",
         passed=not differ,

@@ -7,8 +7,9 @@ because `agent-eval COMMAND --help` imports this.
 
 from typing import Literal, NamedTuple
 
-Unit = Literal["share", "points", "cases"]
-"""`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, or `cases`."""
+Unit = Literal["share", "points", "cases", "coverage"]
+"""`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, `cases`, or
+`coverage`, the share of what the baseline judged."""
 
 
 class Rule(NamedTuple):  # as every command imports it: half the start-up time of a dataclass
@@ -34,11 +35,12 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
         bound: Whether the limit is a least or a most.
         unit: What its figures count; decides how they are worked out and shown.
         measure: What it is held against. For `share` the number of cases in a field of `RunSummary`; for
-            `cases` that in a field of `gate.rules.Measured`; for `points` the pair of baseline and candidate
-            in a field of `Measured`.
+            `cases` and `coverage` that in a field of `gate.rules.Measured`; for `points` the pair of baseline
+            and candidate in a field of `Measured`.
         label: Its name in a table.
         finding: Beginning of its sentence in a decision. `{cases}` is the number of cases in words, `{share}`
-            the rate, `{moved}` says which way and how far the rate moved, and over which cases.
+            the rate, `{moved}` says which way and how far the rate moved, and over which cases, `{sentence}`
+            what is compared and by what the rest was lost.
         clause: What it measured, as a clause of a comment's first sentence. As in `finding`; `{moved}` says
             which way and how far alone, and `{fails}` is the verb in the number of the cases.
         help: One sentence for `--help` and the reference.
@@ -46,6 +48,7 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
         worse: For `points`, the way in which the rate gets worse.
         is_absolute: Whether it needs no baseline.
         rank: Its place among the reasons of a decision that breaks several rules, the lowest first.
+        default: The limit on every comparison where none is set; None for a rule that then does not apply.
     """
 
     field: str
@@ -60,6 +63,7 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
     worse: Literal["fell", "rose"] = "rose"
     is_absolute: bool = False
     rank: int = 4
+    default: float | None = None
 
     @property
     def option(self) -> str:
@@ -155,6 +159,20 @@ RULES: tuple[Rule, ...] = (
         help="How many cases may fail hard that did not in the baseline.",
         example=0,
         rank=1,
+    ),
+    Rule(
+        "min_coverage",
+        "at least",
+        unit="coverage",
+        measure="coverage",
+        label="Coverage",
+        finding="{sentence}",
+        clause="{share} of what the baseline judged is compared",
+        help="The share of the baseline's cases, judges and trials that must still be compared, less what a "
+        "waiver names, from 0 to 1. Default: 1, everything.",
+        example=1.0,
+        rank=0,
+        default=1.0,
     ),
 )
 """Every rule, in the order of `Thresholds`."""

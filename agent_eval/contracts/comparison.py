@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.run import RunSummary
 from agent_eval.contracts.verdict import Outcome
 
@@ -64,6 +65,8 @@ class CaseSets(Contract):
     removed: list[StrictStr] = Field(default_factory=list)
     removed_failing: list[StrictStr] = Field(default_factory=list)
     """Those of `removed` that did not pass in the baseline."""
+    quarantined: list[StrictStr] = Field(default_factory=list)
+    """Cases of the baseline that the policy's quarantine leaves out of both runs."""
 
 
 class CallChange(Contract):
@@ -309,6 +312,10 @@ class Comparison(Contract):
     """Cases whose behaviour changed: those whose result changed first, in full; the rest by calls only."""
     trials: TrialComparison | None = None
     """Null where no compared case has several trials in either run."""
+    coverage: Coverage | None = None
+    """Null in comparisons of versions that did not measure it."""
+    failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
+    """Cases that are not compared and that a judge newly fails or cannot judge now, by judge id."""
 
     @property
     def regressed_case_ids(self) -> list[str]:

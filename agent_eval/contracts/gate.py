@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.verdict import GateStatus
 
 
@@ -24,11 +25,13 @@ class Thresholds(Contract):
     max_hard_fail_increase: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_regressed_cases: StrictInt | None = Field(default=None, ge=0)
     max_new_hard_fail_cases: StrictInt | None = Field(default=None, ge=0)
+    min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
 
     @property
     def any_set(self) -> bool:
-        """Whether at least one rule is set."""
-        return any(getattr(self, name) is not None for name in Thresholds.model_fields)
+        """Whether at least one rule on the results is set; coverage alone decides nothing about them."""
+        results = Thresholds.model_fields.keys() - {"min_coverage"}
+        return any(getattr(self, name) is not None for name in results)
 
 
 class RuleResult(Contract):
@@ -48,7 +51,7 @@ class RuleResult(Contract):
 class GateStep(Contract):
     """One step of a decision by policy, in the order they are taken, with one sentence."""
 
-    name: Literal["integrity", "zero-tolerance", "thresholds", "regression", "non-inferiority"]
+    name: Literal["coverage", "integrity", "zero-tolerance", "thresholds", "regression", "non-inferiority"]
     status: Literal["passed", "failed", "inconclusive", "not-applied"]
     message: StrictStr
 
@@ -182,5 +185,7 @@ class GateDecision(Contract):
     waivers: list[AppliedWaiver] = Field(default_factory=list)
     quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
     """Quarantined cases that would have counted as regressed."""
+    coverage: Coverage | None = None
+    """Which share of the baseline counts in the decision; null without a baseline."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)
     """Waivers and quarantines that would have excused a regression, had they not expired."""

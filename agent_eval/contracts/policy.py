@@ -10,6 +10,9 @@ from agent_eval.contracts.base import Contract
 from agent_eval.contracts.gate import Thresholds
 from agent_eval.contracts.verdict import ZERO_TOLERANCE
 
+LARGEST_MARGIN = 0.25
+"""A larger drop than this is no tolerance for noise; a policy that allows it would pass nearly anything."""
+
 Preset = Literal["pull-request", "release"]
 
 
@@ -49,12 +52,14 @@ class GatePolicy(Contract):
 
     schema_version: StrictStr | None = None
     preset: Preset = "pull-request"
-    margin: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    margin: float | None = Field(default=None, gt=0, le=LARGEST_MARGIN, allow_inf_nan=False)
     on_inconclusive: Literal["warn", "block"] | None = None
-    alpha: float = Field(default=0.05, gt=0, lt=0.5, allow_inf_nan=False)
-    confidence: float = Field(default=0.95, ge=0.5, lt=1, allow_inf_nan=False)
+    alpha: float = Field(default=0.05, ge=0.001, lt=0.5, allow_inf_nan=False)
+    confidence: float = Field(default=0.95, ge=0.8, lt=1, allow_inf_nan=False)
     power: float = Field(default=0.8, gt=0, lt=1, allow_inf_nan=False)
     zero_tolerance: list[StrictStr] = Field(default_factory=lambda: list(ZERO_TOLERANCE))
+    deterministic: bool = False
+    """Whether the agent is declared to do the same every time, so that no drop can hide behind chance."""
     max_new_error_cases: StrictInt = Field(default=0, ge=0)
     """How many cases may end in an error that did not in the baseline."""
     on_case_removed: Literal["warn", "fail"] = "warn"

@@ -1,8 +1,8 @@
 """The decision of the gate, by policy or by thresholds alone: passed, failed or inconclusive.
 
-A policy takes five steps in this order: integrity → zero-tolerance judges → thresholds → regression test →
-non-inferiority. The first step that fails decides. Without a failure the decision is inconclusive where a
-step is, and passed where none is.
+A policy takes six steps in this order: coverage → integrity → zero-tolerance judges → thresholds →
+regression test → non-inferiority. The first step that fails decides. Without a failure the decision is
+inconclusive where a step is, and passed where none is.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from agent_eval.gate.rules import Measured, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.waivers import Excuses, excuse
 
+FLOOR = "min_coverage"
+"""The rule that the step on coverage takes; a policy does not count it among its thresholds."""
+
 
 def decide_by_policy(
     comparison: Comparison,
@@ -64,9 +67,9 @@ def decide_by_policy(
     excuses = excuse(comparison, waivers, policy.quarantine, now=decision_time(generated_at))
     measured = measure(comparison)
     evidence = gate_evidence(comparison, measured, excuses, policy)
-    counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids)
+    counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids, excuses.coverage)
     merged = merge_thresholds(policy.thresholds, thresholds)
-    rules = apply_rules(merged, counted)
+    rules = _applicable(apply_rules(merged, counted), counted)
     decided = _decided_steps(comparison, policy, excuses, rules, evidence)
     decision = decision_of(
         merged,
@@ -81,6 +84,14 @@ def decide_by_policy(
     return _with_policy(decision, policy, decided, evidence, excuses)
 
 
+def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
+    """Leave the rules on compared cases out where there are none: the step on coverage says so."""
+    relative = {rule.field for rule in RULES if not rule.is_absolute and rule.field != FLOOR}
+    if measured.compared:
+        return list(rules)
+    return [rule.model_copy(update={"applied": False}) if rule.rule in relative else rule for rule in rules]
+
+
 def _decided_steps(
     comparison: Comparison,
     policy: GatePolicy,
@@ -89,12 +100,14 @@ def _decided_steps(
     evidence: GateEvidence,
 ) -> list[GateStep]:
     """Take every step, in the order in which they decide."""
+    below = any(rule.rule == FLOOR and not rule.passed for rule in rules)
     return [
+        steps.coverage(excuses.coverage, policy, is_below_floor=below),
         steps.integrity(comparison, excuses, policy),
         steps.zero_tolerance(comparison, excuses, policy),
-        steps.thresholds(rules),
+        steps.thresholds([rule for rule in rules if rule.rule != FLOOR]),
         steps.regression(evidence, policy),
-        steps.non_inferiority(evidence),
+        steps.non_inferiority(evidence, policy),
     ]
 
 
@@ -106,11 +119,20 @@ def _with_policy(
     excuses: Excuses,
 ) -> GateDecision:
     """Add the fields that only a decision by policy has."""
-    failed = [step.message for step in decided if step.status == "failed" and step.name != "thresholds"]
+    failed = [
+        step.message
+        for step in decided
+        if step.status == "failed" and step.name not in ("coverage", "thresholds")
+    ]
+    # An inconclusive step is no failure, and the step says more than the rule.
+    floor = [rule.message for rule in decision.rules if rule.rule == FLOOR]
+    stated = [message for message in decision.failures if message not in floor]
+    failed = [step.message for step in decided[:1] if step.status == "failed"] + failed
     undecided = decision.gate_status is GateStatus.INCONCLUSIVE
     extended = decision.model_copy(
         update={
-            "failures": [*decision.failures, *failed],
+            "failures": [*stated, *failed],
+            "coverage": excuses.coverage,
             "blocks": decision.blocks or (undecided and policy.blocks_on_inconclusive),
             "preset": policy.preset,
             "steps": decided,
@@ -251,10 +273,10 @@ def decide(
             "the gate has no rule, so it cannot decide",
             remedy=f"Set at least one of {', '.join(rule.flag for rule in RULES)}.",
         )
-    excuses = Excuses()
+    excuses = Excuses(coverage=comparison.coverage)
     if waivers:
         excuses = excuse(comparison, waivers, now=decision_time(generated_at))
-    measured = measure(comparison).without(excuses.cases, comparison.new_hard_fail_case_ids)
+    measured = measure(comparison).without(excuses.cases, comparison.new_hard_fail_case_ids, excuses.coverage)
     rules = apply_rules(thresholds, measured)
     decision = decision_of(
         thresholds,
@@ -266,6 +288,7 @@ def decide(
         baseline=comparison.baseline,
         comparison_sha256=comparison_sha256,
     )
+    decision.coverage = excuses.coverage
     decision.waivers = excuses.applied
     decision.expired = excuses.expired
     decision.waived_case_ids = sorted(excuses.waived)

@@ -20,7 +20,7 @@ def explain(decision: GateDecision) -> list[str]:
     evidence = decision.evidence
     if evidence is None:
         return []
-    failed = [step.message for step in decision.steps if step.status == "failed"]
+    failed = [step.message for step in decision.steps if step.status == "failed" and step.name != "coverage"]
     lines = [
         _headline(decision),
         _change(evidence),
@@ -45,10 +45,16 @@ def _headline(decision: GateDecision) -> str:
     word = names[decision.gate_status]
     if decision.gate_status is GateStatus.INCONCLUSIVE:
         word += " and blocks" if decision.blocks else " (a warning, does not block)"
-    deciding = [step for step in decision.steps if step.status in ("failed", "inconclusive")]
+    # What failed decides before what is inconclusive.
+    deciding = [
+        step for status in ("failed", "inconclusive") for step in decision.steps if step.status == status
+    ]
     why = deciding[0] if deciding else decision.steps[-1]
-    sentence = "" if why.status == "failed" else f" {why.message}"
-    return f"{word}, preset {decision.preset}: {why.name}.{sentence}"
+    sentence = "" if why.status == "failed" and why.name != "coverage" else f" {why.message}"
+    lost = [step.message for step in decision.steps if step.name == "coverage" and step.status != "passed"]
+    # What is not compared is said first, whatever decided.
+    also = f" {lost[0]}" if lost and why.name != "coverage" else ""
+    return f"{word}, preset {decision.preset}: {why.name}.{sentence}{also}"
 
 
 def _change(evidence: GateEvidence) -> str:

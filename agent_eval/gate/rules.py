@@ -12,8 +12,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from agent_eval.config.rules import RULES, Rule, Unit, find_rule
-from agent_eval.contracts import Comparison, Metric, RuleResult, RunReference, RunSummary, Thresholds
+from agent_eval.contracts import (
+    Comparison,
+    Coverage,
+    Metric,
+    RuleResult,
+    RunReference,
+    RunSummary,
+    Thresholds,
+)
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.gate.coverage import coverage_sentence
 from agent_eval.text.numbers import allowed, apart, count, distance, of_all, percent, verb
 
 
@@ -46,6 +55,7 @@ class Measured:
     pair_hard_failed: tuple[int, int] = (0, 0)
     regressed: int = 0
     new_hard_fails: int = 0
+    coverage: Coverage | None = None
 
     @property
     def pass_rate_change(self) -> Fraction | None:
@@ -53,10 +63,13 @@ class Measured:
         before, now = self.pair_passed
         return Fraction(now - before, self.compared) if self.compared else None
 
-    def without(self, excused: frozenset[str], new_hard_fails: Iterable[str]) -> Measured:
-        """Copy with excused cases not counted as regressed; rates stay as they are."""
+    def without(
+        self, excused: frozenset[str], new_hard_fails: Iterable[str], coverage: Coverage | None
+    ) -> Measured:
+        """Copy with excused cases not counted as regressed, and other coverage; rates stay as they are."""
         return replace(
             self,
+            coverage=coverage,
             regressed=self.regressed - len(excused),
             new_hard_fails=self.new_hard_fails - len(excused.intersection(new_hard_fails)),
         )
@@ -109,6 +122,7 @@ def measure(comparison: Comparison) -> Measured:
     if passed[1] - passed[0] != moved:
         raise _contradiction("metrics.pass_rate")
     _check_trials(comparison)
+    _check_coverage(comparison)
     return replace(
         run,
         has_baseline=True,
@@ -117,7 +131,22 @@ def measure(comparison: Comparison) -> Measured:
         pair_hard_failed=_pair(comparison, "hard_fail_rate"),
         regressed=len(regressed),
         new_hard_fails=len(new_hard_fails),
+        coverage=comparison.coverage,
     )
+
+
+def _check_coverage(comparison: Comparison) -> None:
+    """Refuse losses that no case can have: a share outside 0 to 1, or more than the whole of a case."""
+    if comparison.coverage is None:
+        return
+    lost: dict[str, float] = {}
+    for loss in comparison.coverage.losses:
+        for case_id, share in loss.cases.items():
+            if not share > 0:
+                raise _contradiction("coverage")
+            lost[case_id] = lost.get(case_id, 0.0) + share
+    if len(lost) > comparison.coverage.cases or any(share > 1 + 1e-9 for share in lost.values()):
+        raise _contradiction("coverage")
 
 
 def _check_trials(comparison: Comparison) -> None:
@@ -144,16 +173,28 @@ def _check_trials(comparison: Comparison) -> None:
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
     """Apply every rule that is set, in the order of the table.
 
-    A run in which no judge had anything to judge breaks one more: nothing measured is not a pass.
+    A rule with a default is listed where it is broken, also when it is not set. A run in which no judge had
+    anything to judge breaks one more: nothing measured is not a pass.
     """
     results = [
         _apply(rule, limit, measured)
         for rule in RULES
         if (limit := getattr(thresholds, rule.field)) is not None
     ]
+    results += _broken_defaults(thresholds, measured)
     if measured.summary.skipped_cases == measured.summary.total_cases:
         results.append(_nothing_measured(measured.summary.total_cases))
     return results
+
+
+def _broken_defaults(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
+    """Apply the rules that hold on every comparison and are not set; return those that are broken."""
+    results = [
+        _apply(rule, rule.default, measured)
+        for rule in RULES
+        if rule.default is not None and measured.has_baseline and getattr(thresholds, rule.field) is None
+    ]
+    return [result for result in results if not result.passed]
 
 
 def _nothing_measured(total: int) -> RuleResult:
@@ -191,6 +232,8 @@ def _apply(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
 def _cannot_hold(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
     """Build the result of a rule on compared cases where there are none."""
     message = f"{rule.field} cannot hold: no case could be compared with the baseline."
+    if rule.unit == "coverage":
+        message = f"{coverage_sentence(measured.coverage)}, below {rule.field} {_limit(rule, threshold)}."
     if not measured.has_baseline:
         message = f"{rule.field} needs a baseline and there is none, so it was not applied."
     return RuleResult(
@@ -232,10 +275,17 @@ def _cases(rule: Rule, measured: Measured, _limit: float) -> Finding:
     return Fraction(number), {"cases": count(number, "case")}
 
 
+def _coverage(_rule: Rule, measured: Measured, _limit: float) -> Finding:
+    # A comparison that does not say what it covers is held to cover nothing.
+    share = Fraction(0) if measured.coverage is None else exact(measured.coverage.share)
+    return share, {"sentence": coverage_sentence(measured.coverage)}
+
+
 _FINDINGS: dict[Unit, Callable[[Rule, Measured, float], Finding]] = {
     "share": _share,
     "points": _points,
     "cases": _cases,
+    "coverage": _coverage,
 }
 
 
@@ -283,6 +333,7 @@ _CLAUSES: dict[Unit, Callable[[Rule, float, float], dict[str, str]]] = {
     "share": _share_in_words,
     "points": _points_in_words,
     "cases": _cases_in_words,
+    "coverage": _share_in_words,
 }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from agent_eval.comparison.coverage import failed_before
 from agent_eval.comparison.facts import FAILURES, cut
 from agent_eval.contracts import (
     Comparison,
+    Coverage,
     GateEvidence,
     GateStep,
     Outcome,
@@ -16,6 +18,7 @@ from agent_eval.contracts import (
     TrialEvidence,
 )
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.coverage import coverage_sentence
 from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
 from agent_eval.gate.rules import Measured
 from agent_eval.gate.waivers import Excuses
@@ -26,6 +29,17 @@ Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 NAMED = 3
 """Most cases that a sentence names; it always gives the number of all of them."""
 NAME_LIMIT = 60
+
+
+def coverage(counted: Coverage | None, policy: GatePolicy, *, is_below_floor: bool) -> GateStep:
+    """Stop where less of the baseline is compared than the floor asks for, and where nothing is.
+
+    That is no pass: preset `release` fails, any other is inconclusive.
+    """
+    status: Status = "passed"
+    if is_below_floor or counted is None or counted.is_nothing:
+        status = "failed" if policy.preset == "release" else "inconclusive"
+    return GateStep(name="coverage", status=status, message=f"{coverage_sentence(counted)}.")
 
 
 def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
@@ -59,7 +73,7 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
     if not judges:
         return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
     failing: dict[str, list[str]] = {}
-    for case_id, judge_id in _new_failures(comparison):
+    for case_id, judge_id in dict.fromkeys(_new_failures(comparison)):
         if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
             failing.setdefault(judge_id, []).append(case_id)
     if failing:
@@ -73,20 +87,27 @@ def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy)
 
 
 def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield case and judge of every verdict that fails now and did not before, with several trials in any."""
+    """Yield case and judge of every verdict that fails now and did not before, with several trials in any.
+
+    What could not be judged before and fails now is new. A pair may come twice.
+    """
     if comparison.trials is not None:
         for trial in comparison.trials.changes:
             if trial.judge_id is not None and trial.candidate.failed and not trial.baseline.failed:
                 yield trial.case_id, trial.judge_id
-        return
     for row in comparison.case_regressions:
         for change in row.judges:
-            if change.candidate in FAILURES and change.baseline not in FAILURES:
+            if change.candidate in FAILURES and not failed_before(change.baseline, change.candidate):
                 yield row.case_id, change.judge_id
+    # Also in cases that are new, changed or in quarantine.
+    for judge_id, case_ids in comparison.failures_apart.items():
+        for case_id in case_ids:
+            yield case_id, judge_id
 
 
 def thresholds(rules: Sequence[RuleResult]) -> GateStep:
     """Fail where a rule of the thresholds does not hold."""
+    rules = [rule for rule in rules if rule.applied]
     broken = [rule for rule in rules if not rule.passed]
     if not rules:
         return GateStep(name="thresholds", status="not-applied", message="No threshold is set.")
@@ -129,11 +150,12 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     )
 
 
-def non_inferiority(evidence: GateEvidence) -> GateStep:
+def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     """Pass where a drop as large as the margin is ruled out; otherwise the step is inconclusive.
 
-    Where no case and no verdict of a judge is worse than before, there is no drop to rule out, however small
-    the suite.
+    Where no case and no verdict of a judge is worse than before, that is said with the drop that could hide
+    in so few cases. That passes, but under preset `release` only where that drop is below the margin, or the
+    agent is declared deterministic and no trial refutes it.
     """
     high = evidence.interval_high
     allowed, upper_end = margin(evidence.margin), beside(high, evidence.margin)
@@ -142,7 +164,16 @@ def non_inferiority(evidence: GateEvidence) -> GateStep:
         status = "inconclusive"
         message = "No case was compared, so nothing is known about a drop."
     elif not any(judge.regressed for judge in evidence.judges):
-        message = f"No verdict is worse in {count(evidence.compared, 'compared case')}."
+        message = f"Unchanged: no verdict is worse in {count(evidence.compared, 'compared case')}"
+        if policy.deterministic and not evidence.flaky:
+            message += ", and the agent is declared deterministic."
+        else:
+            message += f"; a drop of up to {upper_end} points could hide."
+            if policy.deterministic:
+                message += f" Trials differ in {count(evidence.flaky or 0, 'case')}: it is not deterministic."
+            if policy.preset == "release" and high >= evidence.margin:
+                status = "inconclusive"
+                message += f" A release allows less than {allowed} points."
     elif high < evidence.margin:
         message = f"A drop of {allowed} points is ruled out: with {evidence.confidence:.0%} confidence "
         message += "the pass rate rose." if high < 0 else f"it is at most {upper_end} points."

@@ -14,6 +14,8 @@ from agent_eval.contracts import (
     AppliedWaiver,
     CaseRegression,
     Comparison,
+    Coverage,
+    CoverageLoss,
     ExpiredExcuse,
     JudgeChange,
     Outcome,
@@ -23,6 +25,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import is_over
 from agent_eval.contracts.policy import Quarantine
 from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.coverage import counted_coverage
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ class Excuses:
     applied: list[AppliedWaiver] = field(default_factory=list)
     expired: list[ExpiredExcuse] = field(default_factory=list)
     """Expired waivers and quarantines that would have excused a case that counts."""
+
+    coverage: Coverage | None = None
+    """The coverage that counts: without what a waiver names, and with what the decision leaves out."""
 
     @property
     def cases(self) -> frozenset[str]:
@@ -86,7 +92,11 @@ def excuse(
             waived.add(row.case_id)
     regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
     waived_rates = _waived_rates(comparison.trials, coverage)
+    for judge_id, case_ids in comparison.failures_apart.items():
+        for case_id in case_ids:
+            coverage.cover(case_id, judge_id, None)
     return Excuses(
+        coverage=_counted(comparison, coverage, quarantined),
         waived=frozenset(waived),
         quarantined=frozenset(regressed & quarantined - waived),
         quarantine=quarantined,
@@ -103,6 +113,23 @@ def excuse(
     )
 
 
+def _counted(comparison: Comparison, coverage: _Coverage, quarantined: frozenset[str]) -> Coverage | None:
+    if comparison.coverage is None:
+        return None
+    changed = {row.case_id for row in comparison.case_regressions}
+    if comparison.trials is not None:
+        changed |= {change.case_id for change in comparison.trials.changes}
+    # What a judge that is gone does not say any more is lost already.
+    lost = {(case_id, loss.judge_id) for loss in comparison.coverage.losses for case_id in loss.cases}
+    broadly: dict[str, list[str]] = {}
+    for case_id, judge_id in sorted(coverage.changes - coverage.by_case - lost):
+        if case_id in changed:
+            broadly.setdefault(case_id, []).append(judge_id)
+    return counted_coverage(
+        comparison.coverage, coverage.names, quarantined=quarantined & changed, waived=broadly
+    )
+
+
 class _Coverage:
     """Pairs of case and judge that waivers cover, and the cases that each waiver was used for."""
 
@@ -111,6 +138,25 @@ class _Coverage:
         self.used: dict[str, dict[str, None]] = {}
         self.changes: set[tuple[str, str]] = set()
         self.explicitly: set[tuple[str, str]] = set()
+        self.by_case: set[tuple[str, str]] = set()
+        """Those of `changes` whose waiver names the case, or the key of the regression."""
+
+    def names(self, loss: CoverageLoss, case_id: str) -> bool:
+        """Use every waiver that names what a comparison lost; tell whether there is one.
+
+        A waiver of a case names what is lost of the case, one of a judge that the judge is gone or changed.
+        """
+        is_named = False
+        for waiver in self.active:
+            of_the_judge = waiver.case_id is None and loss.cause in ("judge-gone", "judge-changed")
+            if (
+                waiver.regression_key is None
+                and (waiver.case_id == case_id or of_the_judge)
+                and waiver.judge_id in (None, loss.judge_id)
+            ):
+                self.used.setdefault(waiver.waiver_id, {})[case_id] = None
+                is_named = True
+        return is_named
 
     def cover(self, case_id: str, judge_id: str, regression_key: str | None) -> bool:
         """Use every waiver that covers a worse verdict; tell whether case and judge are covered."""
@@ -119,6 +165,8 @@ class _Coverage:
                 continue
             self.used.setdefault(waiver.waiver_id, {})[case_id] = None
             self.changes.add((case_id, judge_id))
+            if waiver.case_id is not None or waiver.regression_key is not None:
+                self.by_case.add((case_id, judge_id))
             if _is_explicit(waiver):
                 self.explicitly.add((case_id, judge_id))
         return (case_id, judge_id) in self.changes

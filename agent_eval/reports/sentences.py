@@ -28,8 +28,11 @@ WORDS = {
 NOTHING_SHARED = "nothing to compare"
 """Used instead of "no baseline" where there is a baseline, but no case of it is unchanged."""
 
-_OPENINGS = frozenset({"A", "All", "More", "No", "Suites", "The"})
+_OPENINGS = frozenset({"A", "All", "More", "No", "Nothing", "Only", "Suites", "The", "Unchanged"})
 """Words with which sentences of the gate begin, besides numbers and names."""
+
+COVERAGE = "min_coverage"
+"""The rule on how much of the baseline is compared."""
 
 _LAST = max(rule.rank for rule in RULES)
 
@@ -44,12 +47,20 @@ def rule_sentence(rule: RuleResult, quote: Quote) -> str:
         rule: Its own message is quoted where the table of rules has no words for it.
         quote: Escapes that message.
     """
+    if rule.rule == COVERAGE and rule.value is not None:
+        # Its own message also says by what the baseline's verdicts were lost.
+        return quote(rule.message).rstrip(".")
     return rule_clause(rule) or quote(rule.message).rstrip(".")
 
 
 def broken_rules(decision: GateDecision) -> list[RuleResult]:
     """List the rules that were applied and do not hold, the ones that people ask for first in front."""
-    broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
+    broken = [
+        rule
+        for rule in decision.rules
+        # A decision by policy has a step on coverage, which says it.
+        if rule.applied and not rule.passed and not (decision.steps and rule.rule == COVERAGE)
+    ]
     return sorted(broken, key=_rank)
 
 

@@ -327,6 +327,7 @@ _FIGURES: dict[Unit, Callable[[float, float], tuple[str, str]]] = {
     "share": share_and_limit,
     "points": difference_and_limit,
     "cases": whole_and_limit,
+    "coverage": share_and_limit,
 }
 
 

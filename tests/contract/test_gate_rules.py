@@ -14,7 +14,7 @@ import agent_eval
 from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.comparison.compare import compare
 from agent_eval.config.rules import RULES, Rule, find_rule
-from agent_eval.contracts import GateStatus, RunSummary, Thresholds
+from agent_eval.contracts import Coverage, CoverageLoss, GateStatus, RuleResult, RunSummary, Thresholds
 from agent_eval.gate.decide import decide, parse_thresholds
 from agent_eval.gate.rules import Measured, apply_rules, rule_clause
 from agent_eval.reports.detail import COMMENT
@@ -39,8 +39,21 @@ PAIRS = {
     rule.measure: (18, 15) if rule.worse == "fell" else (1, 3) for rule in RULES if rule.unit == "points"
 }
 NUMBERS = {rule.measure: 3 for rule in RULES if rule.unit == "cases"}
-MEASURED = Measured(summary=SUMMARY, has_baseline=True, compared=20, **PAIRS, **NUMBERS)  # type: ignore[arg-type]
+LOST = CoverageLoss(cause="removed", cases={"refund": 1.0})
+MEASURED = Measured(
+    summary=SUMMARY,
+    has_baseline=True,
+    compared=20,
+    coverage=Coverage(cases=4, losses=[LOST]),
+    **PAIRS,  # type: ignore[arg-type]
+    **NUMBERS,  # type: ignore[arg-type]
+)
 """A run in which everything that a rule limits has happened."""
+
+
+def applied(rule: Rule, limit: float) -> RuleResult:
+    results = apply_rules(Thresholds(**{rule.field: limit}), MEASURED)
+    return next(result for result in results if result.rule == rule.field)
 
 
 def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
@@ -57,7 +70,7 @@ def test_a_rule_is_held_against_a_number_that_is_measured(rule: Rule) -> None:
     assert rule.measure in (
         RunSummary.model_fields if of_the_run else {field.name for field in fields(Measured)}
     )
-    [result] = apply_rules(Thresholds(**{rule.field: rule.example}), MEASURED)
+    result = applied(rule, rule.example)
     assert result.applied
     assert result.value is not None
 
@@ -84,11 +97,12 @@ def test_a_rule_without_a_comparison_is_applied_only_when_it_is_absolute(rule: R
 def test_a_rule_has_words_in_the_decision_and_in_the_comment(rule: Rule, holds: bool) -> None:
     strict, lax = (1, 0) if rule.bound == "at least" else (0, 1)
     limit = (lax if holds else strict) * (40 if rule.unit == "cases" else 1)
-    [result] = apply_rules(Thresholds(**{rule.field: limit}), MEASURED)
+    result = applied(rule, limit)
     assert result.passed == holds
     assert rule.field in result.message
     clause = rule_clause(result)
-    assert clause == rule_sentence(result, lambda _: "the message, for want of words")
+    if rule.unit != "coverage":  # its own message says by what the rest was lost
+        assert clause == rule_sentence(result, lambda _: "the message, for want of words")
     assert clause is not None
     assert rule.field not in clause
     assert not re.search(r"[{}]", result.message + clause)

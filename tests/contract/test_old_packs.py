@@ -150,10 +150,10 @@ def test_old_packs_compare_gate_and_report_as_they_did(
     refused = command("compare", *runs, code=2)
     assert refused["error"]["code"] == "incompatible_runs"
     command("compare", *runs, "--allow-incompatible")
-    command("gate", "--compare", delta, "--policy", "gate.yml", code=3)
+    command("gate", "--compare", delta, "--policy", "gate.yml", code=1)
     command("report", "markdown", "--compare", delta, "--gate", decision, "--out", report)
     for name in COMPARISON:
-        expect(f"candidate-{name}", Path(part, name).read_bytes(), sealed=f"candidate/compare/{name}")
+        expect(f"again-{name}", Path(part, name).read_bytes(), sealed=f"candidate/compare/{name}")
     assert command("pack", "verify", "--run", "../packs/candidate")["derived_files"] == len(COMPARISON)
 
 
@@ -202,9 +202,9 @@ def test_an_old_decision_is_reported_as_it_was(command: Command, place: Path) ->
 @pytest.mark.parametrize(
     ("name", "baseline", "candidate", "code"),
     [
-        ("agents", "../packs/agent", "../packs/agent-without-repairs", 3),
+        ("agents", "../packs/agent", "../packs/agent-without-repairs", 1),
         ("archive", "main", "../packs/evidence.zip", 1),
-        ("merged", "../packs/merged", "../packs/merged", 0),
+        ("merged", "../packs/merged", "../packs/merged", 3),
     ],
 )
 def test_trials_archives_and_registered_baselines_compare_as_they_did(

@@ -114,8 +114,8 @@ def test_every_case_changed__is_no_pass_and_no_block(runner: Runner, github: Fak
     with_baseline(runner)
     runner.write_suite(*(order(number, input="another question") for number in range(1, 5)))
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "no-baseline")
-    assert "nothing could be compared" in github.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "Nothing of what the baseline judged is compared: 4 cases" in github.bodies(PULL)[0]
 
 
 def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(

@@ -13,7 +13,7 @@ from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.registries import NAME, registry, waiver
 
 RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
-FREE = b"margin: 0.9\n"
+FREE = b"margin: 0.25\n"
 STRICT = b"preset: release\n"
 
 
@@ -48,7 +48,11 @@ def test_release__blocks_where_nobody_can_tell(runner: InProcess, regressed: Non
 def test_unchanged__passes_in_every_preset_however_small_the_suite(runner: InProcess) -> None:
     runner.write_suite(*orders(1))
     runner.upload(runner.push(), 400)
-    step = runner.pull_request(**RELAXED, preset="release")
+    assert runner.pull_request(**RELAXED).outcome == "passed"
+    # A release needs more than one case to rule a drop out, or an agent that does the same every time.
+    assert runner.pull_request(run_id=501, **RELAXED, preset="release").outcome == "inconclusive"
+    write(runner, "gate.yml", b"deterministic: true\n")
+    step = runner.pull_request(run_id=502, **RELAXED, preset="release", policy="gate.yml")
     assert (step.code, step.outcome) == (0, "passed")
 
 
@@ -64,12 +68,12 @@ def test_policy__of_the_branch_counts_and_its_differences_stand_at_the_top(
     write(runner, "config/gate.yml", FREE)
     write(runner, "agent-eval.yml", b"policy: config/gate.yml\n")
     step = runner.pull_request(**RELAXED)
-    assert (step.code, step.outcome) == (0, "passed")
+    assert (step.code, step.outcome) == (0, "inconclusive")
     top = github.bodies(PULL)[0].split("Commit ")[0]
     for said in (
         "This change also changes how it is judged:",
         "`agent-eval.yml` is new.",
-        "`config/gate.yml`: `margin` is now `0.9`.",
+        "`config/gate.yml`: `margin` is now `0.25`.",
         "`config/gate.yml`: `preset` was `release` and is gone.",
     ):
         assert said in top
@@ -163,8 +167,11 @@ def test_waiver__that_is_over_excuses_nothing(runner: InProcess, regressed: None
 
 
 def test_quarantine__is_counted_apart(runner: InProcess, github: FakeGitHub, regressed: None) -> None:
-    write(runner, "gate.yml", b"quarantine:\n  - {case_id: order-2, reason: flaky}\n")
-    step = runner.pull_request(policy="gate.yml")
+    held = b"quarantine:\n  - {case_id: order-2, reason: flaky}\n"
+    write(runner, "gate.yml", held)
+    assert runner.pull_request(policy="gate.yml").outcome == "inconclusive"
+    write(runner, "gate.yml", b"thresholds: {min_coverage: 0.75}\n" + held)
+    step = runner.pull_request(run_id=501, policy="gate.yml")
     assert (step.code, step.outcome) == (0, "passed")
     assert step.outputs["regressed-cases"] == "1"
     assert "1 case in quarantine got worse: `order-2`" in github.bodies(PULL)[0]

@@ -58,7 +58,8 @@ def test_identical_verdicts_pass_in_every_preset(
     preset: str, total: int, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compared(capsys, total=total)
-    decision = parsed(capsys, *GATE, "--preset", preset)
+    Path("gate.yml").write_text("deterministic: true\n")
+    decision = parsed(capsys, *GATE, "--policy", "gate.yml", "--preset", preset)
     assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
 
 
@@ -107,6 +108,7 @@ def test_thresholds_are_added_to_a_policy(here: Path, capsys: pytest.CaptureFixt
     assert [step["status"] for step in decision["steps"]] == [
         "passed",
         "passed",
+        "passed",
         "failed",
         "passed",
         "inconclusive",
@@ -115,9 +117,10 @@ def test_thresholds_are_added_to_a_policy(here: Path, capsys: pytest.CaptureFixt
 
 def test_a_policy_file_and_a_preset_in_its_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compared(capsys, worse=1, better=1)
-    Path("gate.yml").write_text("margin: 0.5\nquarantine:\n  - {case_id: order-0, reason: flaky}\n")
+    quarantine = "quarantine:\n  - {case_id: order-0, reason: flaky}\n"
+    Path("gate.yml").write_text("margin: 0.2\nthresholds: {min_coverage: 0.9}\n" + quarantine)
     decision = parsed(capsys, *GATE, "--policy", "gate.yml")
-    assert decision["evidence"]["margin"] == 0.5
+    assert decision["evidence"]["margin"] == 0.2
     assert decision["quarantined_case_ids"] == ["order-0"]
     assert parsed(capsys, *GATE, "--policy", "gate.yml", "--preset", "release")["preset"] == "release"
 

@@ -150,9 +150,12 @@ def test_relative_rules_cannot_hold_when_nothing_was_compared() -> None:
     decision = gate(found, **rules, max_new_hard_fail_cases=9)
     assert decision.gate_status is GateStatus.FAILED
     assert decision.regression_delta is None
-    assert len(decision.failures) == 4
-    assert all("no case could be compared" in sentence for sentence in decision.failures)
-    assert gate(found, min_pass_rate=1.0).passed
+    assert len(decision.failures) == 5
+    assert all("no case could be compared" in sentence for sentence in decision.failures[:4])
+    nothing = "Nothing of what the baseline judged is compared: 1 case (a) asks something else now"
+    assert decision.failures[4] == f"{nothing}, below min_coverage 100%."
+    # Nor is it a pass where the floor is none, and only the run itself is looked at.
+    assert not gate(found, min_pass_rate=1.0, min_coverage=0.0).passed
 
 
 def test_a_gate_without_a_rule_is_a_wrong_request() -> None:

@@ -189,7 +189,7 @@ def test_every_case_changed__and_nothing_to_judge(
 ) -> None:
     runner.upload(evidence, 400)
     runner.write_suite(*({**case, "input": "new"} for case in orders()))
-    assert runner.pull_request().outcome == "no-baseline"
+    assert runner.pull_request().outcome == "inconclusive"
     step = runner.pull_request(run_id=501, judges="regex")
     assert step.code == 1
     assert "no pass" in step.summary

@@ -1,0 +1,168 @@
+"""Coverage of a comparison: which verdicts of the baseline have no counterpart in the candidate, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView
+from agent_eval.comparison.trials import trials_of
+from agent_eval.contracts import REPLAY_CONTRACT, Coverage, CoverageLoss, Outcome
+from agent_eval.contracts.coverage import Cause
+
+_SKIPPED, _ERROR = Outcome.SKIPPED.value, Outcome.ERROR.value
+_LossKey = tuple[Cause, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageFacts:
+    """What decides whether a case of the baseline is compared.
+
+    Attributes:
+        before: Outcomes in the baseline as it was judged, by case id.
+        now: Outcomes in the candidate as it was judged, by case id.
+        changed: Ids of the cases that ask something else in the candidate.
+        quarantined: Ids of the cases that are left out of both runs.
+        changed_judges: Ids of the judges that judge by another configuration.
+        new_expectation: Ids of the cases that regress by the baseline's definition, and not by today's.
+
+    Example:
+        >>> passed = CaseOutcome("passed", passed=True, hard_failed=False, failing=False, judges={})
+        >>> CoverageFacts(before={"refund": passed}, now={}, changed=frozenset()).quarantined
+        frozenset()
+    """
+
+    before: Mapping[str, CaseOutcome]
+    now: Mapping[str, CaseOutcome]
+    changed: frozenset[str]
+    quarantined: frozenset[str] = frozenset()
+    changed_judges: frozenset[str] = frozenset()
+    new_expectation: frozenset[str] = frozenset()
+
+
+def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, trials_differ: bool) -> Coverage:
+    """Compute which share of the baseline is still compared.
+
+    Args:
+        facts: The cases and judges of both runs.
+        baseline: The earlier run, for its trials.
+        candidate: The later run, for its trials.
+        trials_differ: Whether any case has another number of trials.
+    """
+    losses = _Losses()
+    silent = _silent_judges(facts)
+    for case_id in sorted(facts.before):
+        before = facts.before[case_id]
+        if before.outcome == _SKIPPED:
+            continue
+        losses.cases += 1
+        whole = _lost_whole(case_id, facts)
+        if whole is not None:
+            losses.add(whole, None, case_id, Fraction(1))
+            continue
+        rest = _lose_judges(losses, case_id, facts, silent)
+        if trials_differ and rest:
+            of = len(trials_of(baseline.results[case_id]))
+            fewer = of - min(of, len(trials_of(candidate.results[case_id])))
+            losses.add("fewer-trials", None, case_id, rest * Fraction(fewer, of))
+            rest -= rest * Fraction(fewer, of)
+        if case_id in facts.new_expectation:
+            losses.add("new-expectation", None, case_id, rest)
+    return losses.coverage()
+
+
+def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:
+    """Say by what a case is lost with all of its verdicts; None where it is compared."""
+    if case_id in facts.quarantined:
+        return "quarantined"
+    if case_id not in facts.now:
+        return "removed"
+    if case_id in facts.changed:
+        return "changed"
+    if facts.before[case_id].outcome == _ERROR and not facts.now[case_id].passed:
+        return "baseline-error"
+    return None
+
+
+def _lose_judges(losses: _Losses, case_id: str, facts: CoverageFacts, silent: frozenset[str]) -> Fraction:
+    """Add the judges that a case lost; return the share of the case that is left."""
+    judges = _judges(facts.before[case_id])
+    if not judges:
+        return Fraction(1)
+    each, rest, now = Fraction(1, len(judges)), Fraction(1), facts.now[case_id].judges
+    for judge_id in judges:
+        cause: Cause | None = None
+        if judge_id not in now or judge_id in silent:
+            cause = "judge-gone"
+        elif judge_id in facts.changed_judges:
+            cause = "judge-changed"
+        if cause is not None:
+            losses.add(cause, judge_id, case_id, each)
+            rest -= each
+    return rest
+
+
+def _judges(case: CaseOutcome) -> list[str]:
+    """List the judges that judged a case. The check of the trace itself measures nothing of the agent."""
+    return sorted(
+        judge_id
+        for judge_id, outcome in case.judges.items()
+        if outcome != _SKIPPED and judge_id != REPLAY_CONTRACT
+    )
+
+
+def _silent_judges(facts: CoverageFacts) -> frozenset[str]:
+    """Collect the judges that judged common cases before, and find nothing to judge in any of them now."""
+    common = [case_id for case_id in facts.before if case_id in facts.now]
+    return _judging(facts.before[case_id] for case_id in common) - _judging(
+        facts.now[case_id] for case_id in common
+    )
+
+
+def _judging(cases: Iterable[CaseOutcome]) -> frozenset[str]:
+    # Cases with the same verdicts share one object, so few are looked at.
+    distinct = {id(case): case for case in cases}
+    return frozenset(judge_id for case in distinct.values() for judge_id in _judges(case))
+
+
+def failures_apart(facts: CoverageFacts, compared: Sequence[str]) -> dict[str, list[str]]:
+    """List the cases of the candidate that are not compared and that a judge newly fails, by judge id."""
+    failures: dict[str, list[str]] = {}
+    for case_id in sorted(facts.now.keys() - set(compared)):
+        known = facts.before.get(case_id)
+        for judge_id, outcome in facts.now[case_id].judges.items():
+            if outcome in FAILURES and (
+                known is None or not failed_before(known.judges.get(judge_id), outcome)
+            ):
+                failures.setdefault(judge_id, []).append(case_id)
+    return dict(sorted(failures.items()))
+
+
+def failed_before(before: str | None, now: str) -> bool:
+    """Tell whether a judge's failure is no news. What could not be judged before may be anything now."""
+    return before == Outcome.FAILED.value or (before in FAILURES and now == Outcome.ERROR.value)
+
+
+@dataclass
+class _Losses:
+    cases: int = 0
+    by_cause: dict[_LossKey, dict[str, Fraction]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, cause: Cause, judge_id: str | None, case_id: str, share: Fraction) -> None:
+        if share:
+            self.by_cause[cause, judge_id][case_id] = share
+
+    def coverage(self) -> Coverage:
+        return Coverage(
+            cases=self.cases,
+            losses=[
+                CoverageLoss(
+                    cause=cause,
+                    judge_id=judge_id,
+                    cases={case_id: float(share) for case_id, share in lost.items()},
+                )
+                for (cause, judge_id), lost in self.by_cause.items()
+            ],
+        )

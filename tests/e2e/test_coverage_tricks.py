@@ -1,0 +1,275 @@
+"""No trick on what is compared makes a broken agent pass: tricks times presets, at the command line.
+
+In every table 12 of 40 cases are broken by the candidate (or as many as the trick needs), and something about
+the suite, the judges, the policy, the registry or the comparison hides that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_case, make_suite
+
+CASES, BROKEN = 40, 12
+DELTA = "now/compare/baseline_delta.json"
+PRESETS = pytest.mark.parametrize("preset", ["pull-request", "release"])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    return tmp_path
+
+
+Cases = list[dict[str, Any]]
+
+
+def answered(case_id: str, *, well: bool, **fields: Any) -> dict[str, Any]:
+    """A case whose agent answers well, or with an apology and ten times the tokens."""
+    case = make_case(case_id, output="done" if well else "sorry", **{"regex_patterns": ["done"], **fields})
+    case["trace"][-1]["attributes"] = {"input_tokens": 1, "output_tokens": 90 if well else 900}
+    return case
+
+
+def cases(*, broken: int = 0, **fields: Any) -> Cases:
+    return [answered(f"order-{n:02}", well=n >= broken, **fields) for n in range(CASES)]
+
+
+def judged(name: str, suite: Cases, *flags: str, config: dict[str, Any] | None = None) -> None:
+    """Judge a suite into the pack `name`."""
+    Path(f"{name}.json").write_text(json.dumps(make_suite(*suite)))
+    if config is not None:
+        Path(f"{name}-judges.json").write_text(json.dumps(config))
+        flags = (*flags, "--judge-config", f"{name}-judges.json")
+    assert main(["run", "--suite", f"{name}.json", "--out", name, "--run-id", name, *flags]) == 0
+
+
+def compared(*flags: str) -> int:
+    return main(["compare", "--baseline", "before", "--candidate", "now", *flags])
+
+
+def gated(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of `gate`, and the decision; empty where it was refused."""
+    capsys.readouterr()
+    code = main(["gate", "--compare", DELTA, *flags])
+    out = capsys.readouterr().out
+    return code, json.loads(out) if out else {}
+
+
+def in_ci(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
+    """The exit code of `ci` on the suite `now.json` with the pack `before`, and everything it printed."""
+    capsys.readouterr()
+    code = main(["ci", "--suite", "now.json", "--baseline", "before", "--out", "ci", *flags])
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+def decided() -> dict[str, Any]:
+    [found] = Path("ci").glob("*/compare/gate_decision.json")
+    return dict(json.loads(found.read_text()))
+
+
+def refuse_a_pass(preset: str, code: int, decision: dict[str, Any]) -> None:
+    assert decision.get("gate_status") != "passed"
+    assert not decision.get("passed")
+    if preset == "release":
+        assert code != 0
+    if decision and decision["gate_status"] == "inconclusive":
+        # What was lost is said in the first line.
+        assert "compared" in decision["explanation"][0] or "could hide" in decision["explanation"][0]
+
+
+def touched(suite: Cases) -> Cases:
+    return [{**case, "input": f"{case['input']} Please."} for case in suite]
+
+
+def eased(suite: Cases) -> Cases:
+    return [{**case, "regex_patterns": []} for case in suite]
+
+
+SUITES: dict[str, Callable[[Cases], Cases]] = {
+    "every definition is touched": touched,
+    "every expectation is dropped": lambda suite: [{**case, "regex_patterns": ["."]} for case in suite],
+    "the failing cases are touched": lambda suite: touched(suite[:BROKEN]) + suite[BROKEN:],
+    "the failing cases expect less": lambda suite: eased(suite[:BROKEN]) + suite[BROKEN:],
+    "the failing cases are renamed": lambda suite: (
+        [{**case, "case_id": f"new-{case['case_id']}"} for case in eased(suite[:BROKEN])] + suite[BROKEN:]
+    ),
+    "the failing cases are deleted": lambda suite: suite[BROKEN:],
+    "one case is left": lambda suite: suite[-1:],
+}
+
+
+@PRESETS
+@pytest.mark.parametrize("trick", SUITES)
+def test_a_suite_that_asks_less(trick: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", cases())
+    judged("now", SUITES[trick](cases(broken=BROKEN)))
+    code, said = in_ci(capsys, "--preset", preset)
+    assert "Outcome: passed" not in said
+    refuse_a_pass(preset, code, decided())
+    assert compared("--allow-incompatible") == 0
+    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    # Thresholds alone have the same floor.
+    code, decision = gated(capsys, "--max-regressed-cases", "0", "--max-pass-rate-drop", "0")
+    assert (code, decision["gate_status"]) == (1, "failed")
+
+
+@PRESETS
+@pytest.mark.parametrize("way", ["compare", "ci"])
+@pytest.mark.parametrize(
+    ("judges", "config"),
+    [
+        (("cost_budget",), {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}),
+        (("cost_budget", "policy"), {"cost_budget": {}}),
+        (("policy",), {}),
+    ],
+    ids=["a limit is loosened", "a limit is taken away", "the failing judge is dropped"],
+)
+def test_judges_that_ask_less(
+    judges: tuple[str, ...], config: dict[str, Any], way: str, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strict = {"cost_budget": {"max_output_tokens": 100, "hard": True}}
+    rules = {"policy": {"forbidden_tools": ["escalate"]}}
+    judged("before", cases(**rules), "--judge", "cost_budget", "--judge", "policy", config=strict)
+    flags = [word for judge in judges for word in ("--judge", judge)]
+    judged("now", cases(broken=BROKEN, **rules), *flags, config=config)
+    if way == "ci":
+        code, _ = in_ci(capsys, "--preset", preset, *flags, "--judge-config", "now-judges.json")
+        refuse_a_pass(preset, code, decided())
+        return
+    assert compared() == 0
+    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+
+
+def with_trials(suite: Cases, others: Cases) -> Cases:
+    """Cases with three further trials."""
+    return [
+        {**case, "trials": [{"trace": other["trace"]}] * 3} for case, other in zip(suite, others, strict=True)
+    ]
+
+
+@PRESETS
+def test_one_chosen_trial_of_four(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", with_trials(cases(), cases()))
+    # The agent fails three trials of four in the broken cases; the one that passes is kept.
+    judged("now", cases())
+    code, _ = in_ci(capsys, "--preset", preset)
+    refuse_a_pass(preset, code, decided())
+    assert compared() == 0
+    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+
+
+@PRESETS
+@pytest.mark.parametrize("way", ["compare", "ci"])
+def test_a_policy_of_one_trial_that_passes(preset: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", with_trials(cases(), cases()))
+    judged("now", with_trials(cases(), cases(broken=BROKEN)), "--case-policy", "any")
+    if way == "ci":
+        code, _ = in_ci(capsys, "--preset", preset, "--case-policy", "any")
+        refuse_a_pass(preset, code, decided())
+        return
+    assert compared("--allow-incompatible") == 0
+    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+
+
+@PRESETS
+def test_a_baseline_that_errored_on_the_failing_cases(
+    preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Without a count of tokens, the budget cannot be judged.
+    broken_before = cases()
+    for case in broken_before[:7]:
+        del case["trace"][-1]["attributes"]
+    flags = ("--judge", "cost_budget")
+    strict = {"cost_budget": {"max_output_tokens": 100, "hard": True}}
+    judged("before", broken_before, *flags, config=strict)
+    judged("now", cases(broken=7), *flags, config=strict)
+    code, _ = in_ci(capsys, "--preset", preset, *flags, "--judge-config", "now-judges.json")
+    refuse_a_pass(preset, code, decided())
+    assert compared() == 0
+    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+
+
+def regressed() -> None:
+    judged("before", cases())
+    judged("now", cases(broken=BROKEN))
+    assert compared() == 0
+
+
+@PRESETS
+def test_a_waiver_of_a_whole_judge(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    regressed()
+    promote = ("registry", "baseline-set", "--name", "main", "--run", "before")
+    waive = ("registry", "waiver-add", "--baseline-name", "main", "--judge-id", "regex")
+    assert main([*promote]) == 0
+    assert main([*waive, "--approved-by", "ada", "--reason", "noise"]) == 0
+    flags = ("--preset", preset, "--apply-waivers", "--baseline-name", "main")
+    refuse_a_pass(preset, *gated(capsys, *flags))
+
+
+def policy_file(**policy: Any) -> tuple[str, str]:
+    Path("gate.json").write_text(json.dumps(policy))
+    return "--policy", "gate.json"
+
+
+@PRESETS
+@pytest.mark.parametrize("number", [BROKEN, CASES])
+def test_a_quarantine_without_an_end(number: int, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    regressed()
+    apart = [{"case_id": f"order-{n:02}", "reason": "flaky"} for n in range(number)]
+    flags = policy_file(preset=preset, quarantine=apart)
+    refuse_a_pass(preset, *gated(capsys, *flags))
+    code, _ = in_ci(capsys, *flags)
+    refuse_a_pass(preset, code, decided())
+
+
+@PRESETS
+@pytest.mark.parametrize(
+    "policy", [{"margin": 0.99}, {"margin": 0.99, "alpha": 1e-9}, {"margin": 0.3, "confidence": 0.5}]
+)
+def test_a_policy_that_allows_anything(
+    policy: dict[str, Any], preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged("before", cases())
+    judged("now", cases(broken=4))
+    assert compared() == 0
+    flags = policy_file(preset=preset, **policy)
+    refuse_a_pass(preset, *gated(capsys, *flags))
+    code, said = in_ci(capsys, *flags)
+    assert code == 2
+    assert "passed" not in said
+
+
+@PRESETS
+def test_a_case_that_is_new_has_zero_tolerance_too(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--judge", "policy", "--judge", "regex")
+    judged("before", cases(), *flags)
+    extra = answered("extra", well=True, policy={"forbidden_tools": ["lookup"]})
+    judged("now", [*cases(), extra], *flags)
+    code, _ = in_ci(capsys, *flags, *policy_file(preset=preset, zero_tolerance=["policy"]))
+    assert (code, decided()["gate_status"]) == (1, "failed")
+
+
+@PRESETS
+def test_a_reviewed_waiver_lets_a_case_expect_something_else(
+    preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is this: the answer to one case is meant to change, and a waiver names the case."""
+    judged("before", cases())
+    judged("now", eased(cases(broken=1))[:1] + cases()[1:])
+    stable = policy_file(preset=preset, deterministic=True)
+    assert main(["registry", "baseline-set", "--name", "main", "--run", "before"]) == 0
+    code, _ = in_ci(capsys, *stable)
+    assert decided()["gate_status"] == ("failed" if preset == "release" else "inconclusive")
+    waive = ("registry", "waiver-add", "--baseline-name", "main", "--case-id", "order-00")
+    assert main([*waive, "--approved-by", "ada", "--reason", "the new wording is meant"]) == 0
+    code, said = in_ci(capsys, *stable)
+    assert (code, decided()["gate_status"]) == (0, "passed"), said
