@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
 from agent_eval.comparison.facts import RunView
+from agent_eval.contracts import RunSummary
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
@@ -127,12 +128,16 @@ _MAKE_ANOTHER = (
 
 Opened = tuple[Pack, RunView]
 
+Unfit = Callable[[RunSummary], str]
+"""Says why a run is no baseline, as a clause; empty for one that is."""
+
 
 def find_baselines(
     candidates: Callable[[list[str]], Iterable[Candidate]],
     wanted: Sequence[str],
     *,
     remedy: str,
+    unfit: Unfit = lambda _: "",
     named_by_user: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Search:
@@ -142,6 +147,7 @@ def find_baselines(
         candidates: Yields candidates, the best first, and notes in its argument which runs it skips.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
+        unfit: Says why a run is no baseline, as a clause; empty for one that is.
         named_by_user: Whether the user named the run, so that finding nothing is an error.
         clock: Seconds from any beginning, for the bound of a search in which evidence is withheld.
 
@@ -150,7 +156,7 @@ def find_baselines(
     """
     result = Search()
     try:
-        _look_through(candidates, wanted, result, clock)
+        _look_through(candidates, wanted, result, unfit, clock)
     except NoHistory as reason:
         result.looked_at = None
         result.notes.append(str(reason))
@@ -185,6 +191,7 @@ def _look_through(
     candidates: Callable[[list[str]], Iterable[Candidate]],
     wanted: Sequence[str],
     result: Search,
+    unfit: Unfit,
     clock: Callable[[], float],
 ) -> None:
     begun = clock()
@@ -194,18 +201,46 @@ def _look_through(
         result.looked_at = number
         packs = _packs(candidate, wanted, result)
         if packs is not None:
-            opened += 1
-            for slug, (pack, seen) in packs.items():
+            fit = _fit(packs, candidate, result, unfit)
+            # A run that judged nothing does not say which suites are new.
+            opened += len(fit) == len(packs)
+            for slug, (pack, seen) in fit.items():
                 baseline = Baseline(pack, seen, candidate.origin, candidate.named_by_user)
                 result.baselines.setdefault(slug, baseline)
             lacking = [slug for slug in wanted if slug not in result.baselines]
             if not lacking:
                 return
-            result.notes.append(f"{_capital(candidate.label)} has no evidence of `{'`, `'.join(lacking)}`.")
+            if absent := [slug for slug in lacking if slug not in packs]:
+                result.notes.append(
+                    f"{_capital(candidate.label)} has no evidence of `{'`, `'.join(absent)}`."
+                )
         too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
         if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
             result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
             return
+
+
+def _fit(packs: dict[str, Opened], candidate: Candidate, result: Search, unfit: Unfit) -> dict[str, Opened]:
+    """Keep the runs that can be a baseline; warn of the others, if a baseline is still wanted."""
+    fit = {}
+    for slug, (pack, seen) in packs.items():
+        why = unfit(seen.summary)
+        if not why:
+            fit[slug] = (pack, seen)
+        elif candidate.named_by_user:
+            raise _unfit_baseline(candidate.label, slug, why)
+        elif slug not in result.baselines:
+            result.warnings.append(f"{_capital(candidate.label)} is no baseline for `{slug}`: {why}.")
+    return fit
+
+
+def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:
+    """Build the error for a baseline that the user named, and whose cases could not be judged."""
+    return UsageError(
+        f"{_capital(label)} is no baseline for `{slug}`: {why}.",
+        remedy="Name a run whose cases were judged, or allow more errors with `max-baseline-error-rate`.",
+        field="baseline",
+    )
 
 
 def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
@@ -261,12 +296,13 @@ def _lost_datasets(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str
     }
 
 
-def from_path(where: Path, wanted: Sequence[str]) -> Search:
+def from_path(where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "") -> Search:
     """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
         InvalidPack: A pack does not verify.
+        UsageError: A pack is no baseline, as `unfit` says.
     """
     if not where.exists():
         raise InvalidInput(
@@ -281,6 +317,9 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
         slug: Baseline(pack, seen, Origin(how="path"), named_by_user=True)
         for slug, (pack, seen) in opened.items()
     }
+    for slug, baseline in baselines.items():
+        if why := unfit(baseline.view.summary):
+            raise _unfit_baseline(f"the run at {where}", slug, why)
     if not baselines:
         has = ", ".join(sorted(safe_name(pack.manifest.dataset_id) for pack in packs.values())) or "none"
         raise InvalidInput(
@@ -297,15 +336,18 @@ def from_path(where: Path, wanted: Sequence[str]) -> Search:
     return Search(baselines=baselines, notes=notes, gone=_lost_datasets(packs, wanted))
 
 
-def from_registry(entry: BaselineEntry, registry: Path, wanted: Sequence[str]) -> Search:
+def from_registry(
+    entry: BaselineEntry, registry: Path, wanted: Sequence[str], unfit: Unfit = lambda _: ""
+) -> Search:
     """Read the baseline that a registry has under a name.
 
     Raises:
         InvalidInput: It is missing, or of none of the suites.
         InvalidPack: It does not verify, or is not the pack that was registered.
+        UsageError: It is no baseline, as `unfit` says.
     """
     where = path_from_registry(entry.run_path, registry)
-    result = from_path(where, wanted)
+    result = from_path(where, wanted, unfit)
     for baseline in result.baselines.values():
         ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
     return result

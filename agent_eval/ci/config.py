@@ -114,6 +114,7 @@ class Settings:
     thresholds: Thresholds = field(default_factory=Thresholds)
     policy: Path | None = None
     preset: Preset | None = None
+    max_baseline_error_rate: float | None = None
     registry_path: Path
     baseline_name: str
     baseline: str

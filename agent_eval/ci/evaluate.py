@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
@@ -14,6 +15,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.ci.unjudged import why_unjudged
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
@@ -24,6 +26,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
+from agent_eval.gate.fitness import why_no_baseline
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_agent import refuse_unreachable
@@ -57,6 +60,7 @@ class SuiteEvaluation:
         comparison: None without a baseline.
         decision: Of the gate.
         note: Why nothing was compared although there is a baseline; usually empty.
+        unjudged: Why none of its cases could be judged, and what to do; usually empty.
     """
 
     target: Target
@@ -66,6 +70,7 @@ class SuiteEvaluation:
     comparison: Comparison | None
     decision: GateDecision
     note: str = ""
+    unjudged: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +95,10 @@ class Evaluation:
     @property
     def problem(self) -> str:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
-        outage = self.search.outage
-        if outage is None:
-            return ""
-        return f"The baseline could not be read. {outage.cause} {outage.remedy}"
+        problems = [suite.unjudged for suite in self.suites if suite.unjudged]
+        if (outage := self.search.outage) is not None:
+            problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
+        return " ".join(problems)
 
 
 def evaluate(job: JobContext) -> Evaluation:
@@ -175,16 +180,19 @@ def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
 
 def _baselines(job: JobContext, slugs: list[str]) -> Search:
     settings, rules = job.settings, job.rules
+    unfit = partial(why_no_baseline, limit=rules.policy.max_baseline_error_rate)
     if settings.baseline == "none":
         return Search(notes=["No baseline is wanted (`baseline: none`)."])
     if settings.baseline != "auto":
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():
-            return from_registry(entry, rules.registry_path, slugs)
-        return from_path(Path(settings.baseline), slugs)
+            return from_registry(entry, rules.registry_path, slugs, unfit)
+        return from_path(Path(settings.baseline), slugs, unfit)
     remedy = job.platform.spec.remedies.read_runs
     named_by_user = settings.baseline_run_id is not None
-    return find_baselines(job.platform.candidates, slugs, remedy=remedy, named_by_user=named_by_user)
+    return find_baselines(
+        job.platform.candidates, slugs, remedy=remedy, unfit=unfit, named_by_user=named_by_user
+    )
 
 
 def _decide(
@@ -223,6 +231,7 @@ def _decide(
         comparison=comparison,
         decision=decision,
         note=note,
+        unjudged=why_unjudged(target.path, candidate, has_agent=settings.agent is not None),
     )
 
 

@@ -185,7 +185,7 @@ def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
                 file=str(settings.policy),
                 field="policy",
             )
-    return policy.model_copy(update={"preset": settings.preset}) if settings.preset else policy
+    return policy.overridden(preset=settings.preset, max_baseline_error_rate=settings.max_baseline_error_rate)
 
 
 _VALUE_LIMIT = 80

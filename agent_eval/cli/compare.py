@@ -59,6 +59,7 @@ def gate(
     comparison: Path,
     policy: Path | None,
     preset: Literal["pull-request", "release"] | None,
+    max_baseline_error_rate: float | None,
     config: Path | None,
     apply_waivers: bool,
     baseline_name: str | None,
@@ -81,6 +82,7 @@ def gate(
     result = decide_on(
         comparison,
         policy=chosen_policy(policy, preset),
+        max_baseline_error_rate=max_baseline_error_rate,
         waived=_waiver_source(apply_waivers, baseline_name, registry_path),
         limits={name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()},
         config=config,

@@ -15,6 +15,9 @@ LARGEST_MARGIN = 0.25
 
 Preset = Literal["pull-request", "release"]
 
+MAX_BASELINE_ERROR_RATE = 0.2
+"""The default of `GatePolicy.max_baseline_error_rate`."""
+
 
 class Quarantine(Contract):
     """A case known to be flaky: it runs and is reported, but is counted apart.
@@ -62,9 +65,18 @@ class GatePolicy(Contract):
     """Whether the agent is declared to do the same every time, so that no drop can hide behind chance."""
     max_new_error_cases: StrictInt = Field(default=0, ge=0)
     """How many cases may end in an error that did not in the baseline."""
+    max_baseline_error_rate: float = Field(default=MAX_BASELINE_ERROR_RATE, ge=0, le=1, allow_inf_nan=False)
+    """The share of cases that may end in an error in a run that is to be a baseline."""
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)
+
+    def overridden(
+        self, *, preset: Preset | None = None, max_baseline_error_rate: float | None = None
+    ) -> GatePolicy:
+        """Copy the policy with what flags state in place of its own; None states nothing."""
+        stated = {"preset": preset, "max_baseline_error_rate": max_baseline_error_rate}
+        return self.model_copy(update={name: value for name, value in stated.items() if value is not None})
 
     @property
     def effective_margin(self) -> float:

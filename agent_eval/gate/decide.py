@@ -27,11 +27,12 @@ from agent_eval.contracts import (
     Thresholds,
 )
 from agent_eval.contracts.base import instant
-from agent_eval.contracts.policy import GatePolicy, Quarantine
+from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
 from agent_eval.gate.explanation import explain
+from agent_eval.gate.fitness import refuse_unfit_baseline
 from agent_eval.gate.rules import Measured, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.waivers import Excuses, excuse
@@ -60,10 +61,11 @@ def decide_by_policy(
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
 
     Raises:
-        InvalidInput: The comparison contradicts itself.
+        InvalidInput: The comparison contradicts itself, or its baseline is none.
         NothingMeasured: The candidate has no case.
         UsageError: `generated_at` names no point in time.
     """
+    refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
     excuses = excuse(comparison, waivers, policy.quarantine, now=decision_time(generated_at))
     measured = measure(comparison)
     evidence = gate_evidence(comparison, measured, excuses, policy)
@@ -249,6 +251,7 @@ def decide(
     generated_at: str,
     comparison_sha256: str | None = None,
     waivers: Sequence[Waiver] = (),
+    max_baseline_error_rate: float = MAX_BASELINE_ERROR_RATE,
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
@@ -261,10 +264,11 @@ def decide(
         generated_at: ISO 8601 time that the decision carries.
         comparison_sha256: Digest of the file the comparison was read from.
         waivers: Waivers of the baseline; a waived case does not count as regressed or newly hard-failed.
+        max_baseline_error_rate: The share of the baseline's cases that may have ended in an error.
 
     Raises:
         UsageError: No rule is set, or a threshold is no number.
-        InvalidInput: The comparison contradicts itself.
+        InvalidInput: The comparison contradicts itself, or its baseline is none.
         NothingMeasured: The candidate has no case.
     """
     _check(thresholds)
@@ -273,6 +277,7 @@ def decide(
             "the gate has no rule, so it cannot decide",
             remedy=f"Set at least one of {', '.join(rule.flag for rule in RULES)}.",
         )
+    refuse_unfit_baseline(comparison, max_baseline_error_rate)
     excuses = Excuses(coverage=comparison.coverage)
     if waivers:
         excuses = excuse(comparison, waivers, now=decision_time(generated_at))

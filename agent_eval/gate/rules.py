@@ -173,8 +173,8 @@ def _check_trials(comparison: Comparison) -> None:
 def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
     """Apply every rule that is set, in the order of the table.
 
-    A rule with a default is listed where it is broken, also when it is not set. A run in which no judge had
-    anything to judge breaks one more: nothing measured is not a pass.
+    A rule with a default is listed where it is broken, also when it is not set. A run in which no case could
+    be judged breaks one more: nothing measured is not a pass.
     """
     results = [
         _apply(rule, limit, measured)
@@ -182,8 +182,9 @@ def apply_rules(thresholds: Thresholds, measured: Measured) -> list[RuleResult]:
         if (limit := getattr(thresholds, rule.field)) is not None
     ]
     results += _broken_defaults(thresholds, measured)
-    if measured.summary.skipped_cases == measured.summary.total_cases:
-        results.append(_nothing_measured(measured.summary.total_cases))
+    summary = measured.summary
+    if summary.error_cases + summary.skipped_cases >= summary.total_cases:
+        results.append(_nothing_measured(summary))
     return results
 
 
@@ -197,14 +198,13 @@ def _broken_defaults(thresholds: Thresholds, measured: Measured) -> list[RuleRes
     return [result for result in results if not result.passed]
 
 
-def _nothing_measured(total: int) -> RuleResult:
-    return RuleResult(
-        rule="something_measured",
-        threshold=1,
-        value=0,
-        passed=False,
-        message=f"No judge had anything to judge ({count(total, 'case')}), and that is no pass.",
-    )
+def _nothing_measured(summary: RunSummary) -> RuleResult:
+    total = count(summary.total_cases, "case")
+    message = f"No judge had anything to judge ({total}), and that is no pass."
+    if summary.error_cases:
+        errors = count(summary.error_cases, "error")
+        message = f"No case could be judged ({total}, {errors}), and that is no pass."
+    return RuleResult(rule="something_measured", threshold=1, value=0, passed=False, message=message)
 
 
 def exact(value: float) -> Fraction:

@@ -19,6 +19,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.coverage import coverage_sentence
+from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
 from agent_eval.gate.rules import Measured
 from agent_eval.gate.waivers import Excuses
@@ -48,7 +49,7 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
     errors = new_error_cases(comparison, excuses)
     removed = comparison.cases.removed
     status: Status = "failed"
-    if summary.error_cases + summary.skipped_cases >= summary.total_cases:
+    if judged_nothing(summary):
         message = f"{of_all(0, summary.total_cases, 'case')} could be judged; nothing measured is not a pass."
     elif len(errors) > policy.max_new_error_cases:
         message = (

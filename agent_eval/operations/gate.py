@@ -73,6 +73,7 @@ def decide_on(
     *,
     config: Path | None = None,
     policy: GatePolicy | None = None,
+    max_baseline_error_rate: float | None = None,
     waived: WaiverSource | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
@@ -87,6 +88,7 @@ def decide_on(
         limits: Thresholds by name; None for a rule that is not set.
         config: File with thresholds under the same names; `limits` override it.
         policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide.
+        max_baseline_error_rate: Overrides that of the policy, and the default where there is none.
         waived: Source of waivers; None to apply no waivers.
         out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
@@ -103,11 +105,12 @@ def decide_on(
             remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
             "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
+    applied = (policy or GatePolicy()).overridden(max_baseline_error_rate=max_baseline_error_rate)
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     read = read_comparison(comparison)
     try:
-        decision = _decide(read, rules, policy, waivers, now)
+        decision = _decide(read, rules, applied, waivers, now, by_policy=policy is not None)
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
@@ -130,11 +133,22 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
 
 
 def _decide(
-    read: ReadComparison, rules: Thresholds, policy: GatePolicy | None, waivers: list[Waiver], now: str
+    read: ReadComparison,
+    rules: Thresholds,
+    policy: GatePolicy,
+    waivers: list[Waiver],
+    now: str,
+    *,
+    by_policy: bool,
 ) -> GateDecision:
-    if policy is None:
+    if not by_policy:
         return decide(
-            read.comparison, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+            read.comparison,
+            rules,
+            generated_at=now,
+            comparison_sha256=read.sha256,
+            waivers=waivers,
+            max_baseline_error_rate=policy.max_baseline_error_rate,
         )
     return decide_by_policy(
         read.comparison,
@@ -237,4 +251,4 @@ def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None
     if file is None:
         return GatePolicy(preset=preset) if preset is not None else None
     policy = read_policy(file)
-    return policy if preset is None else policy.model_copy(update={"preset": preset})
+    return policy.overridden(preset=preset)

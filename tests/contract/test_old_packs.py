@@ -214,7 +214,9 @@ def test_trials_archives_and_registered_baselines_compare_as_they_did(
     registered = ("--registry-path", "../registry/registry.json")
     runs = ("--baseline", baseline, "--candidate", candidate, *registered, "--allow-incompatible")
     command("compare", *runs, "--out", str(delta))
-    command("gate", "--compare", str(delta), "--preset", "release", "--out", str(decision), code=code)
+    # Two of the five cases of one of the baselines ended in an error, which no policy of that time refused.
+    allowing = ("--preset", "release", "--max-baseline-error-rate", "1")
+    command("gate", "--compare", str(delta), *allowing, "--out", str(decision), code=code)
     command("report", "markdown", "--compare", str(delta), "--gate", str(decision), "--out", str(report))
     # The decision names the digest of the comparison, and so holds its bytes too.
     expect(f"{name}-decision.json", decision.read_bytes())

@@ -41,6 +41,14 @@ GATE: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
+        "max-baseline-error-rate",
+        "share",
+        "The share of cases that may end in an error in a run that is to be a baseline; a run with more is "
+        "none. Default: what `policy` says, else 0.2.",
+        goes_to="max_baseline_error_rate",
+        commands=_DECIDES,
+    ),
+    Option(
         "registry-path",
         "path",
         "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "

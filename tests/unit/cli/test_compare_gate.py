@@ -213,3 +213,18 @@ def test_waivers_need_a_registry_and_a_name(
 ) -> None:
     compared(capsys)
     assert said in error(capsys, *GATE, "--max-regressed-cases", "0", *flags)["message"]
+
+
+@pytest.mark.parametrize("rules", [("--preset", "pull-request"), ("--max-regressed-cases", "0")])
+def test_run_that_could_not_judge_many_cases_is_no_baseline(
+    rules: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unjudged = [{**make_case(f"order-{number}", "lookup"), "trace": []} for number in range(5)]
+    for run, judged in (("before", 3), ("now", 5)):
+        cases = [make_case(f"order-{number}", "lookup") for number in range(judged)]
+        Path("suite.json").write_text(json.dumps(make_suite(*cases, *unjudged[judged:])))
+        parsed(capsys, "run", "--suite", "suite.json", "--out", run, "--run-id", run)
+    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now")
+    refused = error(capsys, *GATE, *rules)
+    assert "run 'before' is no baseline: 2 of 5 cases (40.0%) could not be judged" in refused["message"]
+    assert parsed(capsys, *GATE, *rules, "--max-baseline-error-rate", "0.4")["passed"]

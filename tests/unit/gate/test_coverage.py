@@ -116,7 +116,7 @@ def test_a_quarantine_beyond_the_floor_is_said_with_its_cases() -> None:
 
 
 def test_zero_tolerance_covers_new_cases_and_cases_that_could_not_be_judged() -> None:
-    policy = GatePolicy(zero_tolerance=["policy"])
+    policy = GatePolicy(zero_tolerance=["policy"], max_baseline_error_rate=0.5)
     found = comparison({"a": "passed"}, {"a": "passed", "new": "failed"})
     decision = gate(found, policy)
     assert decision.gate_status is GateStatus.FAILED

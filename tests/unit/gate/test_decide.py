@@ -64,10 +64,13 @@ outcomes = st.sampled_from(["passed", "failed", "inconclusive", "error"])
 )
 def test_identical_verdicts_pass_in_every_preset_however_small_the_suite(cases: Any, preset: Any) -> None:
     """A release that is not declared deterministic needs more cases: in few a drop could hide."""
-    decision = gate(comparison(cases, cases), GatePolicy(preset=preset, deterministic=True))
+    policy = GatePolicy(preset=preset, deterministic=True, max_baseline_error_rate=1)
     if set(cases.values()) == {"error"}:
-        assert decision.gate_status is FAILED
-    elif "error" in cases.values():
+        with pytest.raises(InvalidInput, match="is no baseline"):
+            gate(comparison(cases, cases), policy)
+        return
+    decision = gate(comparison(cases, cases), policy)
+    if "error" in cases.values():
         # The baseline could not be judged there, so it is not known whether that got worse.
         assert decision.gate_status is (FAILED if preset == "release" else INCONCLUSIVE)
     else:
@@ -220,11 +223,25 @@ def test_a_case_that_can_no_longer_be_judged_is_never_waved_through() -> None:
     assert gate(found, GatePolicy(max_new_error_cases=1)).gate_status is PASSED
 
 
-def test_nothing_judged_is_not_a_pass_even_when_it_was_so_before() -> None:
-    cases = {"a": "error", "b": "skipped"}
-    decision = gate(comparison(cases, cases))
+@pytest.mark.parametrize("judged", ["passed", "failed"])
+def test_nothing_judged_is_not_a_pass(judged: str) -> None:
+    unjudged = {"a": "error", "b": "skipped"}
+    decision = gate(comparison({"a": judged, "b": judged}, unjudged))
     assert decision.gate_status is FAILED
-    assert "nothing measured is not a pass" in decision.failures[0]
+    assert "nothing measured is not a pass" in " ".join(decision.failures)
+    for now in (unjudged, {"a": judged, "b": judged}):
+        with pytest.raises(InvalidInput, match="is no baseline: 0 of 2 cases could be judged"):
+            gate(comparison(unjudged, now))
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+def test_a_run_with_more_errors_than_the_policy_allows_is_no_baseline(preset: Any) -> None:
+    before = {f"c{number}": "error" if number < 3 else "passed" for number in range(10)}
+    found = comparison(before, dict.fromkeys(before, "passed"))
+    with pytest.raises(InvalidInput, match=r"3 of 10 cases \(30\.0%\) could not be judged"):
+        gate(found, GatePolicy(preset=preset))
+    allowing = GatePolicy(preset=preset, max_baseline_error_rate=0.3, deterministic=True)
+    assert gate(found, allowing).gate_status is PASSED
 
 
 def test_nothing_compared_is_inconclusive() -> None:

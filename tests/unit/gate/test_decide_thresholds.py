@@ -266,10 +266,33 @@ def merge(value: Any, edit: Any) -> Any:
 
 
 def test_a_run_in_which_nothing_was_judged_never_passes() -> None:
-    skipped = comparison(passing(0, 3, "skipped"), passing(0, 3, "skipped"))
-    for decision in (
-        gate(skipped, max_regressed_cases=0),
-        decide_without_baseline(skipped.candidate, Thresholds(), generated_at=NOW),
+    for outcome, said in (
+        ("skipped", "No judge had anything to judge (3 cases)"),
+        ("error", "No case could be judged (3 cases, 3 errors)"),
     ):
-        assert decision.gate_status is GateStatus.FAILED
-        assert "No judge had anything to judge (3 cases)" in decision.failures[-1]
+        unjudged = comparison(passing(3, 3), passing(0, 3, outcome))
+        for decision in (
+            gate(unjudged, max_regressed_cases=3, max_pass_rate_drop=1.0),
+            decide_without_baseline(unjudged.candidate, Thresholds(), generated_at=NOW),
+        ):
+            assert decision.gate_status is GateStatus.FAILED
+            assert said in decision.failures[-1]
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "error"])
+def test_a_run_that_judged_nothing_is_no_baseline(outcome: str) -> None:
+    unjudged = comparison(passing(0, 3, outcome), passing(3, 3))
+    with pytest.raises(InvalidInput, match="is no baseline: 0 of 3 cases could be judged"):
+        decide(unjudged, Thresholds(max_regressed_cases=0), generated_at=NOW, max_baseline_error_rate=1.0)
+
+
+def test_a_run_with_too_many_errors_is_no_baseline() -> None:
+    at_the_limit = comparison(passing(4, 5, "error"), passing(5, 5))
+    assert gate(at_the_limit, max_regressed_cases=0).passed
+    beyond = comparison(passing(3, 4, "error"), passing(4, 4))
+    with pytest.raises(InvalidInput, match=r"1 of 4 cases \(25\.0%\) could not be judged, above .* 20%"):
+        gate(beyond, max_regressed_cases=0)
+    allowed = decide(
+        beyond, Thresholds(max_regressed_cases=0), generated_at=NOW, max_baseline_error_rate=0.25
+    )
+    assert allowed.passed

@@ -1,0 +1,141 @@
+"""A run that judged nothing is an error, and a run that judged too little is no baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.runner import PULL, Step, orders
+from tests.fakes.github import FakeGitHub
+from tests.unit.ci.conftest import InProcess
+
+NO_RULES = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
+CRASHES = {"agent_command": 'python3 -c "raise SystemExit(3)"'}
+
+
+def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """The cases, the first `number` of which have nothing recorded."""
+    return [{**case, "trace": []} if place < number else case for place, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("thresholds", [{}, {"max_hard_fail_rate": "1"}, {"min_pass_rate": "0"}])
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ({}, "No case of suite.json could be judged: the trace has no events. Record traces"),
+        (CRASHES, "No case of suite.json could be judged: the agent exited with code 3. Correct how"),
+    ],
+    ids=["neither traces nor an agent", "agent that crashes"],
+)
+def test_run__that_judged_no_case_is_an_error_that_says_why(
+    runner: InProcess, agent: dict[str, str], said: str, thresholds: dict[str, str], preset: str
+) -> None:
+    runner.write_suite(*without_traces(orders(), 0 if agent else 4))
+    step = runner.push(**{**NO_RULES, **agent, **thresholds, "preset": preset})
+    assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
+    heading, _, reason = step.summary.splitlines()[:3]
+    assert heading == "## 🛑 Agent evaluation: not evaluated"
+    assert said in reason.replace("`", "")
+    assert step.archive
+    assert any(said.partition(": ")[2] in line for line in step.annotations)
+
+
+def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(runner: InProcess) -> None:
+    runner.write_suite(*orders())
+    program = 'import sys; raise SystemExit(4 if b"order-1" in sys.stdin.buffer.read() else 3)'
+    (runner.workspace / "agent.py").write_text(program)
+    step = runner.push(agent_command="python3 agent.py", **NO_RULES)
+    assert (step.code, step.outcome) == (4, "error")
+    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[2]
+
+
+def test_run__that_judged_one_case_is_decided_on(runner: InProcess) -> None:
+    runner.write_suite(*without_traces(orders(), 3))
+    assert runner.push(**NO_RULES).outcome == "no-baseline"
+    assert runner.push(run_id=401, **NO_RULES, min_pass_rate="0.5").outcome == "failed"
+
+
+def test_suite__of_several_of_which_one_was_not_judged_is_named(runner: InProcess) -> None:
+    runner.write_suite(*orders(), name="a.json", dataset_id="shop")
+    runner.write_suite(*without_traces(orders(), 4), name="b.json", dataset_id="help")
+    step = runner.push(suite="a.json\nb.json", min_pass_rate="0.1")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[2]
+
+
+@pytest.fixture
+def judged(runner: InProcess, github: FakeGitHub) -> Step:
+    """What run 390 on main left: everything passes."""
+    runner.write_suite(*orders(8))
+    step = runner.push(run_id=390)
+    runner.upload(step, 390)
+    return step
+
+
+def leave(runner: InProcess, errors: int, *, run_id: int = 400, **inputs: str) -> None:
+    """Have a run on main leave evidence in which so many of eight cases could not be judged."""
+    runner.write_suite(*without_traces(orders(8), errors))
+    runner.upload(runner.push(run_id=run_id, baseline="none", **inputs), run_id)
+    runner.write_suite(*orders(8))
+
+
+@pytest.mark.parametrize(("errors", "run"), [(1, "400"), (2, "390"), (8, "390")])
+def test_run__with_errors_in_more_than_a_fifth_of_its_cases_is_no_baseline(
+    runner: InProcess, github: FakeGitHub, judged: Step, errors: int, run: str
+) -> None:
+    leave(runner, errors)
+    step = runner.pull_request()
+    assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", run)
+    assert ("Run 400 is no baseline for" in github.bodies(PULL)[0]) is (run == "390")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "run"), [({"max_baseline_error_rate": "0.25"}, "400"), ({"policy": "gate.yml"}, "400")]
+)
+def test_share_of_errors__that_a_baseline_may_have_is_the_policys(
+    runner: InProcess, judged: Step, allowed: dict[str, str], run: str
+) -> None:
+    (runner.workspace / "gate.yml").write_text("max_baseline_error_rate: 0.25\n")
+    leave(runner, 2)
+    assert runner.pull_request(**allowed).outputs["baseline-run-id"] == run
+
+
+def test_run__that_judged_nothing_is_no_baseline_whatever_the_policy_allows(
+    runner: InProcess, judged: Step
+) -> None:
+    leave(runner, 8)
+    assert runner.pull_request(max_baseline_error_rate="1").outputs["baseline-run-id"] == "390"
+
+
+def test_runs__that_are_no_baseline_do_not_end_the_search(
+    runner: InProcess, github: FakeGitHub, judged: Step
+) -> None:
+    for run_id in (391, 392, 393, 394):
+        leave(runner, 8, run_id=run_id)
+    assert runner.pull_request().outputs["baseline-run-id"] == "390"
+    assert len(github.downloads) == 5
+
+
+def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
+    runner: InProcess, github: FakeGitHub
+) -> None:
+    leave(runner, 8)
+    step = runner.pull_request(**NO_RULES)
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    assert "Run 400 is no baseline for `shop`: 0 of 8 cases could be judged." in step.summary
+    assert any("is no baseline" in line for line in step.annotations)
+
+
+@pytest.mark.parametrize("way", ["run", "path"])
+def test_named_run__that_is_no_baseline_is_an_error(runner: InProcess, judged: Step, way: str) -> None:
+    leave(runner, 8)
+    named = {"baseline_run_id": "400"}
+    if way == "path":
+        before = runner.workspace / "before.zip"
+        before.write_bytes((runner.workspace / "agent-eval-out" / "evidence.zip").read_bytes())
+        named = {"baseline": "before.zip"}
+    step = runner.pull_request(**named)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "no baseline for shop" in " ".join(step.annotations).replace("`", "")
