@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from typing_extensions import override
@@ -158,12 +159,27 @@ def _answers_in_value(case: Case, value: Any, place: str, source: str) -> list[T
 
 
 def _answer_in_value(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
+    if isinstance(value, dict):
+        _refuse_misspelt(case, value, place)
     if isinstance(value, dict) and value and _KEYS.issuperset(value):
         delay = _delay(case, value.get("$delay_ms", 0), f"{place}.$delay_ms")
         if value.get("$error") is not None:
             return ToolAnswer(error=value["$error"], source=source, delay_ms=delay)
         return answer_of(value.get("$response"), source=source, delay_ms=delay)
     return answer_of(value, source=source)
+
+
+def _refuse_misspelt(case: Case, value: Mapping[str, Any], place: str) -> None:
+    """Refuse a key like ours in an object of such keys, which would be taken for the tool's own answer."""
+    if not all(key.startswith("$") for key in value):
+        return
+    for key in value:
+        if key == "$sequence":
+            raise _invalid(case, f"{place}.{key}", "must be the only key of its object")
+        if key not in _KEYS:
+            near = get_close_matches(key, sorted(_KEYS | {"$sequence"}), n=1, cutoff=0.8)
+            if near:
+                raise _invalid(case, f"{place}.{key}", f"is unknown here; did you mean {near[0]}?")
 
 
 def answer_of(response: Any, *, source: str, delay_ms: float = 0.0) -> ToolAnswer:

@@ -16,6 +16,27 @@ RECORDED_METADATA = frozenset({"attempt_history", "selected_attempt", "max_repai
 """Keys of a case's metadata that do the same: written by a run of the agent, not by the suite's author."""
 
 
+METADATA_KEYS = frozenset(
+    {
+        "allowed_tools",
+        "canaries",
+        "cost_usd",
+        "final_output",
+        "injections",
+        "lean_payload",
+        "share_expected_output",
+        "token_usage",
+        "tool_response_cassette",
+        "tool_responses",
+        "trajectory_match",
+    }
+)
+"""Keys of a case's metadata that judges and agents read. A key that looks like one of them is refused."""
+
+COMMON_METADATA_KEYS = frozenset({"model", "tools", "usage"})
+"""Further keys that are read, but so common that a key like them may well be the author's own."""
+
+
 class ToolContract(Contract):
     """Arguments a tool must and must not be called with, and optionally their JSON Schema.
 

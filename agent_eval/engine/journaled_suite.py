@@ -112,6 +112,8 @@ class ExecutedDocument(Document):
         0
     """
 
+    is_evidence = True
+
     def __init__(
         self,
         suite: Document,

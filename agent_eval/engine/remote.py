@@ -75,7 +75,7 @@ class ShardDocument(Document):
     """
 
     def __init__(self, suite: Document, shard: Shard, cases: Sequence[RawCase]) -> None:
-        self.path, self.digest = suite.path, suite.digest
+        self.path, self.digest, self.is_evidence = suite.path, suite.digest, suite.is_evidence
         self.raw_header, self.header_line, self.problems = {}, suite.header_line, []
         self.shards = [shard]
         self._cases = list(cases)

@@ -71,6 +71,8 @@ class PackDocument(Document):
         2
     """
 
+    is_evidence = True
+
     def __init__(self, path: Path, pack: Pack) -> None:
         self.path = path
         self.digest = pack.config.suite_digest or pack.manifest_sha256

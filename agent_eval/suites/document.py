@@ -19,6 +19,7 @@ from typing_extensions import override
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SHARD_CASES, Case, CaseResult, SuiteHeader
 from agent_eval.storage.json import dumps
 from agent_eval.suites.problems import Problem, problems_of, short_json
+from agent_eval.suites.spelling import misspelt_in_case, misspelt_in_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Document(ABC):
         header_line: Line of the header; None for files that are not `.jsonl`.
         shards: All cases in suite order.
         problems: Problems of the file's structure, other than those of header and cases.
+        is_evidence: Whether the cases are those of a run, not of a suite's file: their keys were checked when
+            they ran, or written by a version that did not check them.
     """
 
     path: Path
@@ -104,6 +107,7 @@ class Document(ABC):
     header_line: int | None
     shards: list[Shard]
     problems: list[Problem]
+    is_evidence: bool = False
 
     @property
     def case_count(self) -> int:
@@ -218,37 +222,53 @@ def header_problems(raw: Any, line: int | None) -> list[Problem]:
                 line=line,
             )
         ]
+    header = None
     try:
         header = SuiteHeader.model_validate(raw)
+        findings = list(misspelt_in_header(raw))
     except ValidationError as error:
-        return [
-            Problem(message, remedy, field, line=line) for field, message, remedy in problems_of(error, raw)
-        ]
-    return list(_version_problems(header, line))
+        findings = problems_of(error, raw)
+    problems = [Problem(message, remedy, field, line=line) for field, message, remedy in findings]
+    return problems + list(_version_problems(header, line) if header is not None else ())
 
 
-def parse_case(raw_case: RawCase, file: str) -> Case:
+def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True) -> Case:
     """Validate a case.
+
+    Args:
+        raw_case: The case as read.
+        file: The suite, as the user named it.
+        check_keys: Refuse keys that look like ours and are not.
 
     Raises:
         InvalidInput: Malformed case; names file, line or position, case id and field.
     """
-    case, problems = case_problems(raw_case)
+    case, problems = case_problems(raw_case, check_keys=check_keys)
     if case is None:
         raise problems[0].to_error(file, more=len(problems) - 1)
     return case
 
 
-def case_problems(raw_case: RawCase) -> tuple[Case | None, list[Problem]]:
-    """Validate a case and list its problems; the case is None if there are any."""
+def case_problems(raw_case: RawCase, *, check_keys: bool = True) -> tuple[Case | None, list[Problem]]:
+    """Validate a case and list its problems; the case is None if there are any.
+
+    Args:
+        raw_case: The case as read.
+        check_keys: Report keys that look like ours and are not, too.
+    """
+    case = None
     try:
-        return Case.model_validate(raw_case.raw), []
+        case = Case.model_validate(raw_case.raw)
+        findings = list(misspelt_in_case(raw_case.raw)) if check_keys else []
     except ValidationError as error:
-        case_id, place = raw_case_id(raw_case.raw), raw_case.place
-        return None, [
-            Problem(message, remedy, field, case_id, place.position, place.line)
-            for field, message, remedy in problems_of(error, raw_case.raw)
-        ]
+        findings = problems_of(error, raw_case.raw)
+    if not findings:
+        return case, []
+    case_id, place = raw_case_id(raw_case.raw), raw_case.place
+    return None, [
+        Problem(message, remedy, field, case_id, place.position, place.line)
+        for field, message, remedy in findings
+    ]
 
 
 def raw_case_id(raw: Any) -> str | None:

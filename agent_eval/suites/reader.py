@@ -78,7 +78,7 @@ class SuiteSource:
             NotEvaluable: The file changed or vanished since it was opened.
         """
         for raw_case in self.document.read(shard):
-            yield raw_case, parse_case(raw_case, str(self.path))
+            yield raw_case, parse_case(raw_case, str(self.path), check_keys=not self.document.is_evidence)
 
     def cases(self) -> Iterator[tuple[dict[str, Any], Case]]:
         """Yield every case in suite order, raw and as a contract.

@@ -201,6 +201,7 @@ class Selection(Document):
         self.whole = whole
         self.path, self.digest = whole.path, whole.digest
         self.raw_header, self.header_line, self.problems = whole.raw_header, whole.header_line, whole.problems
+        self.is_evidence = whole.is_evidence
         self.positions = array("Q", positions)
         self.shards = whole_shards(len(self.positions))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,10 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
     places: dict[str, Place] = {}
     for raw_case in document.read_all():
         report.case_count += 1
-        case, problems = case_problems(raw_case)
-        for problem in problems:
+        # Unknown keys are those of a valid case, so its misspelt keys are only a part of them.
+        case, problems = case_problems(raw_case, check_keys=False)
+        misspelt = [] if case is None else case_problems(raw_case)[1]
+        for problem in [*problems, *misspelt]:
             report.add_error(problem)
         case_id = raw_case_id(raw_case.raw)
         if case_id is not None:
@@ -166,7 +168,8 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
             for problem in _old_name_problems(raw_case):
                 report.add_warning(problem)
             if strict:
-                _report_unknown_fields(report, case, case.case_id, raw_case.place)
+                known = {problem.field for problem in misspelt}
+                _report_unknown_fields(report, case, case.case_id, raw_case.place, but=known)
     if not report.case_count and not document.problems:
         report.add_warning(
             Problem("the suite has no cases", "Add cases; a run of it measures nothing.", "cases")
@@ -174,10 +177,16 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
 
 
 def _report_unknown_fields(
-    report: ValidationReport, model: SuiteHeader | Case, case_id: str | None, place: Place
+    report: ValidationReport,
+    model: SuiteHeader | Case,
+    case_id: str | None,
+    place: Place,
+    but: Container[str] = (),
 ) -> None:
     for path in unknown_fields(model):
         name = path.removeprefix("$.")
+        if name in but:
+            continue
         report.add_error(
             Problem(
                 f"{name} is not a field of the schema",

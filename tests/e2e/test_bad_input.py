@@ -74,6 +74,28 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
         ("one", "trace[0].idx"),
     ),
     "a case without an id": ("s.json", suite({"input": "x"}), ("case_id",)),
+    "a misspelt rule": (
+        "s.json",
+        suite({**CASE, "policy": {"forbiden_tools": ["pay"]}}),
+        ("one", "policy.forbiden_tools", "Did you mean forbidden_tools?"),
+    ),
+    "a misspelt contract in a line": (
+        "s.jsonl",
+        b'{"dataset_id": "d"}\n'
+        + json.dumps({**CASE, "tool_contracts": {"pay": {"required_arg": ["to"]}}}).encode(),
+        ("line 2", "tool_contracts.pay.required_arg", "Did you mean required_args?"),
+    ),
+    "misspelt metadata": (
+        "s.json",
+        suite({**CASE, "metadata": {"final_outputs": {"contains": ["x"]}}}),
+        ("one", "metadata.final_outputs", "Did you mean final_output?"),
+    ),
+    "a misspelt header": ("s.json", suite(CASE, meta_data={}), ("meta_data", "Did you mean metadata?")),
+    "a blank text to look for": (
+        "s.json",
+        suite({**CASE, "regex_patterns": [""]}),
+        ("one", "regex_patterns[0]"),
+    ),
     "a version from the future": ("s.json", suite(CASE, schema_version="9.0.0"), ("9.0.0",)),
     "invalid regex": ("s.json", suite({**CASE, "regex_patterns": ["("]}), ("one", "regex_patterns")),
     "a regex that RE2 does not have": (

@@ -134,6 +134,16 @@ def test_several_suites__of_which_one_is_wrong_leave_no_pack(runner: Runner) -> 
     assert tree(runner.workspace / "agent-eval-out") == before
 
 
+def test_suite__with_a_misspelt_rule_is_refused_with_the_nearest_name(runner: Runner) -> None:
+    cases = orders()
+    cases[0]["policy"] = {"forbiden_tools": ["delete_order"]}
+    runner.write_suite(*cases)
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (2, "error")
+    assert "policy.forbiden_tools is not a key of the schema" in step.summary
+    assert "Did you mean forbidden_tools?" in step.summary
+
+
 def test_output_directory__with_a_report_of_somebody_else_is_left_alone(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "report.md").write_text("mine")

@@ -62,8 +62,6 @@ def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
                 "case_id": "a",
                 "note": 1,
                 "trace": [EVENT, {**EVENT, "tokens": 3}],
-                "tool_contracts": {"t": {"require": []}},
-                "policy": {"forbiden_tools": []},
                 "metadata": {"anything": 1},
             }
         ],
@@ -75,11 +73,25 @@ def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
         "$.owner",
         "$.cases[0].note",
         "$.cases[0].trace[1].tokens",
-        "$.cases[0].tool_contracts.t.require",
-        "$.cases[0].policy.forbiden_tools",
     ]
     assert [(problem.case_id, problem.line) for problem in report.errors[:2]] == [(None, 1), ("a", 2)]
     assert all(problem.remedy for problem in report.errors)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_misspelt_keys_are_errors_once_each(tmp_path: Path, strict: bool) -> None:
+    case = {
+        "case_id": "a",
+        "tool_contracts": {"t": {"require": []}},
+        "policy": {"forbiden_tools": []},
+        "metadata": {"final_outputs": {}},
+    }
+    report = validate_suite(write(tmp_path / "s.jsonl", suite(cases=[case])), strict=strict)
+    assert sorted(problem.place for problem in report.errors) == [
+        "$.cases[0].metadata.final_outputs",
+        "$.cases[0].policy.forbiden_tools",
+        "$.cases[0].tool_contracts.t.require",
+    ]
 
 
 def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
