@@ -166,11 +166,11 @@ class Pack:
     Example:
         >>> from agent_eval.config.spec import Output, RunSpec
         >>> from agent_eval.operations.run import run_suite
-        >>> case = {"case_id": "refund", "final_output": "Refunded."}
+        >>> case = {"case_id": "refund", "expected_output": "Refunded."}
         >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
         >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
         >>> pack = open_pack(run.pack)
-        >>> pack.case_ids(), pack.trajectory("refund").final_output
+        >>> pack.case_ids(), pack.trajectory("refund").expected_output
         (['refund'], 'Refunded.')
     """
 
