@@ -355,7 +355,7 @@ def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResu
         threshold=1,
         value=0,
         passed=False,
-        message="Without its baseline it is not known whether anything got worse.",
+        message="The baseline could not be read, so it is not known whether anything got worse.",
     )
 
 

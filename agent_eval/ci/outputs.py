@@ -182,7 +182,8 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
-    notes = evaluation.search.notes
+    outage = evaluation.search.outage
+    notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
     return SuiteReport(
         slug=suite.target.slug,
         suite_path=str(suite.target.path),
@@ -198,8 +199,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
 def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     """Say why there is no baseline, where the notes alone do not."""
     looked_at = evaluation.search.looked_at
-    refused = evaluation.search.warnings or evaluation.search.outage is not None
-    if suite.baseline is not None or looked_at is None or (refused and not looked_at):
+    if suite.baseline is not None or looked_at is None or evaluation.search.outage is not None:
         return ""
     if looked_at == 0:
         return "This run is the first: there is no earlier one to compare with."

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
 from agent_eval.ci.comment import Marker, Published, publish
@@ -169,7 +169,9 @@ class LocalDirectory:
 
     def _earlier(self, store: Store, notes: list[str]) -> Iterator[Candidate]:
         branch, base = self._base_branch, self.run.base_sha
-        runs = [run for run in store.runs(notes) if run.branch == branch]
+        unreadable: list[str] = []
+        runs = [run for run in store.runs(unreadable) if run.branch == branch]
+        notes += unreadable
         at_base = [run for run in runs if base is not None and run.commit == base]
         if base is not None and not at_base:
             notes.append(f"There is no stored run for the merge base `{base[:7]}`.")
@@ -178,6 +180,9 @@ class LocalDirectory:
         for run in runs:
             if run not in at_base:
                 yield self._candidate(store, run, f"newest on {branch}" if branch else "newest run")
+        # Any of these may be the run that is wanted: without another one, the baseline is withheld.
+        for why in unreadable:
+            yield Candidate("a run that cannot be read", Origin(how="stored run"), partial(_withhold, why))
 
     def _candidate(self, store: Store, run: StoredRun, how: str, *, named_by_user: bool = False) -> Candidate:
         def fetch() -> bytes:
@@ -210,3 +215,7 @@ class LocalDirectory:
             write(self._directory / name)
         except StorageError as error:
             self.warn(f"{what} could not be written: {error.message}")
+
+
+def _withhold(why: str) -> NoReturn:
+    raise Withheld(why)

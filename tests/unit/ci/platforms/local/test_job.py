@@ -192,6 +192,16 @@ def test_evidence_that_was_changed_is_refused_loudly(shop: Shop) -> None:
     assert "Warning: The evidence of run 2 is not what was recorded (its digest differs)" in shop.log
 
 
+@pytest.mark.parametrize("file", ["evidence.zip", "run.json"])
+def test_a_damaged_run_without_another_one_is_no_missing_baseline(shop: Shop, file: str) -> None:
+    shop.evaluate()
+    (shop.store / "runs" / "1" / file).write_bytes(b"{")
+    assert shop.evaluate(min_pass_rate="0.1") is ExitCode.NOT_EVALUABLE
+    assert shop.log.startswith("Outcome: error. The baseline could not be read. ")
+    assert shop.evaluate() is ExitCode.OK
+    assert shop.outputs(3)["baseline-run-id"] == "2"
+
+
 def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
