@@ -27,9 +27,9 @@ from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
 from agent_eval.gate.fitness import why_no_baseline
+from agent_eval.operations.agent_packs import refuse_unreachable
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import run_suite
-from agent_eval.operations.run_agent import refuse_unreachable
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -170,7 +170,7 @@ def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
     )
     return RunSpec(
         suite=target.path,
-        output=Output(pack=out),
+        output=Output(pack=out, fresh=True),
         agent=settings.agent,
         judging=settings.judging,
         limits=settings.limits,

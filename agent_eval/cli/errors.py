@@ -18,6 +18,9 @@ TERMINATED = 143
 BROKEN_PIPE = 141
 """Exit code when the reader of stdout has closed it: 128 + SIGPIPE."""
 
+OWNS_PROCESS = "agent_eval.owns_process"
+"""Key of the root context's `meta`: whether the process ends with the command."""
+
 ALWAYS_PROSE = frozenset({"ci", "demo"})
 """Commands whose output is a log for people, even if it is not a terminal."""
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import click
 
 from agent_eval import __version__
-from agent_eval.cli.errors import BROKEN_PIPE, INTERRUPTED, TERMINATED, report
+from agent_eval.cli.errors import BROKEN_PIPE, INTERRUPTED, OWNS_PROCESS, TERMINATED, report
 from agent_eval.errors import ExitCode, StorageError
 
 PROGRAM = "agent-eval"
@@ -132,17 +132,18 @@ def agent_eval() -> None:
     """Judge LLM agents' trajectories, compare with a baseline, gate the release."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     """Run one command.
 
     Args:
         arguments: The command line without the program's name.
+        owns_process: Whether the process ends with the command, so that its signal handlers may stay.
 
     Returns:
         The exit code. Errors have been printed on stderr.
     """
     try:
-        outcome = _invoke(list(arguments))
+        outcome = _invoke(list(arguments), owns_process)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it, so text that is still buffered cannot be written.
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     return outcome if isinstance(outcome, int) else int(ExitCode.OK)
 
 
-def _invoke(arguments: list[str]) -> object:
+def _invoke(arguments: list[str], owns_process: bool) -> object:
     """Run the command. Returns its result or its exit code."""
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
@@ -170,6 +171,7 @@ def _invoke(arguments: list[str]) -> object:
     try:
         # Commands that can be resumed print the command line that does so.
         with agent_eval.make_context(PROGRAM, arguments, obj=tuple(arguments)) as context:
+            context.meta[OWNS_PROCESS] = owns_process
             return agent_eval.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -184,7 +186,10 @@ def entry() -> None:
     """Run the command of `sys.argv`, and exit with its code. The console script calls this."""
     signal.signal(signal.SIGTERM, _terminate)
     replace_unprintable()
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:], owns_process=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the exit code is decided
+    sys.exit(code)
 
 
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})

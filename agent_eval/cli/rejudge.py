@@ -12,7 +12,6 @@ from agent_eval.cli.output import emit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.config.spec import Layout
     from agent_eval.operations.stability import StabilityRequest, StabilityResult
 
 
@@ -43,7 +42,7 @@ def rejudge(output_format: str, **values: Any) -> None:
 
 @click.command(cls=TableCommand, path="merge")
 @click.argument("packs", metavar="PACK...", nargs=-1, required=True)
-def merge(packs: tuple[str, ...], out: Path, run_id: str | None, layout: Layout, output_format: str) -> None:
+def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: str, **how: Any) -> None:
     """Join the packs of a divided run into one, as if it had not been divided.
 
     Each pack must have been made with --shard K/N and the same settings. Overlaps, gaps and different
@@ -51,10 +50,12 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, layout: Layout,
     """
     from pathlib import Path
 
-    from agent_eval.operations.merge import merge_packs
+    from agent_eval.config.spec import Output
+    from agent_eval.operations.merge import merge_into
     from agent_eval.reports.terminal import run_text
 
-    result = merge_packs([Path(pack) for pack in packs], out, layout=layout, run_id=run_id)
+    output = Output(pack=out, layout=how["layout"], fresh=how["fresh"], registry=how["registry_path"])
+    result = merge_into([Path(pack) for pack in packs], output, run_id=run_id)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
 

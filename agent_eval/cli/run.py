@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.errors import INTERRUPTED, TERMINATED
+from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED
 from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode, NotEvaluable
@@ -85,7 +85,7 @@ def run_loop(output_format: str, **values: Any) -> int:
     return run_and_report(spec, output_format)
 
 
-RESUME = "--resume"
+RESUME, FRESH = "--resume", "--fresh"
 
 
 def run_and_report(spec: RunSpec, output_format: str) -> int:
@@ -98,10 +98,13 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
 
-    interrupts = Interrupts()
+    context = click.get_current_context().find_root()
+    # Until the exit: a signal after the pack was sealed must not make a finished run look unfinished.
+    interrupts = context.with_resource(Interrupts(stay=context.meta.get(OWNS_PROCESS, False)))
     try:
-        with interrupts, ProgressPrinter() as progress:
+        with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
+        interrupts.run_has_ended()
     except RunInterrupted as ended:
         click.echo(f"Stopped: {ended.message}. {_resume_hint(spec.output.pack)}".rstrip(), err=True)
         return int(interrupts.exit_code or ended.exit_code)
@@ -123,7 +126,7 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
 
 
 def _print(result: RunLoopResult, output_format: str) -> None:
-    from agent_eval.reports.terminal import agent_run_text
+    from agent_eval.reports.terminal import agent_run_text, complete_text
 
     progress = result.progress
     payload = {
@@ -131,21 +134,24 @@ def _print(result: RunLoopResult, output_format: str) -> None:
         "summary": result.summary.to_json(),
         "pack": str(result.pack),
         "complete": not result.stopped,
+        "already_complete": result.was_complete,
         "resumed_cases": progress.resumed,
         "damaged_records": progress.damaged,
         "retries": progress.retries,
-        "cost_usd": progress.cost_usd,
+        "cost_usd": None if result.was_complete else progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,
     }
-    emit(
-        output_format,
-        payload,
-        lambda colour: agent_run_text(result.summary, str(result.pack), progress, colour=colour),
-    )
+
+    def text(colour: bool) -> str:
+        if result.was_complete:
+            return complete_text(result.summary, str(result.pack), colour=colour)
+        return agent_run_text(result.summary, str(result.pack), progress, colour=colour)
+
+    emit(output_format, payload, text)
 
 
 def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
-    from agent_eval.operations.run_agent import may_be_unreachable, refuse_unreachable
+    from agent_eval.operations.agent_packs import may_be_unreachable, refuse_unreachable
 
     if may_be_unreachable(result.summary):
         from agent_eval.evidence.reader import open_pack
@@ -188,7 +194,8 @@ def _command() -> str:
     from agent_eval.text.escape import shell_word
 
     arguments: tuple[str, ...] = click.get_current_context().obj or ()
-    words = [*_program(), *arguments, *(() if RESUME in arguments else (RESUME,))]
+    resuming = [argument for argument in arguments if argument not in (FRESH, RESUME)]
+    words = [*_program(), *resuming, RESUME]
     command = " ".join(map(shell_word, words))
     if redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
         return f"the same command with {RESUME}"  # a log must not have a secret
@@ -221,19 +228,27 @@ class Interrupts:
     The run calls `reason` several times a second. An ignored signal stays ignored, as in a shell's background
     job. Outside the main thread, which alone can handle signals, nothing changes.
 
+    Args:
+        stay: Whether the handlers stay when the block ends, because the process ends then, too.
+
     Example:
         >>> with Interrupts() as interrupts:
         ...     interrupts.reason(), interrupts.exit_code
         ('', None)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stay: bool = False) -> None:
+        self._stay, self._has_ended = stay, False
         self._received: signal.Signals | None = None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def reason(self) -> str:
         """Return why the run must end, as a clause; an empty text while no signal was received."""
         return "" if self._received is None else _REASONS[self._received]
+
+    def run_has_ended(self) -> None:
+        """Say no more that a signal stops the run: its result is decided. A second signal still ends it."""
+        self._has_ended = True
 
     @property
     def exit_code(self) -> int | None:
@@ -243,6 +258,8 @@ class Interrupts:
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         if self._received is None:
             self._received = signal.Signals(number)
+            if self._has_ended:
+                return
             # Without Python's buffers, whose lock the interrupted code may hold.
             with suppress(OSError, ValueError):
                 os.write(sys.stderr.fileno(), _STOPPING.encode())
@@ -262,4 +279,5 @@ class Interrupts:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            if not self._stay:
+                signal.signal(number, handler)

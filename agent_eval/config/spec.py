@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from agent_eval.config.options import REGISTRY
 from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
 
@@ -183,11 +184,15 @@ class Output:
         pack: The evidence pack.
         layout: A folder a case, or shards.
         summary_json: Where the summary is written as well, outside the pack.
+        fresh: Whether the run starts over, and may replace the evidence of an earlier run of an agent.
+        registry: The registry, whose baselines are not replaced.
     """
 
     pack: Path
     layout: Layout = "auto"
     summary_json: Path | None = None
+    fresh: bool = False
+    registry: Path = Path(REGISTRY)
 
 
 @dataclass(frozen=True, kw_only=True)

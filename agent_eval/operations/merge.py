@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent_eval.config.spec import Layout
+from agent_eval.config.spec import Layout, Output
 from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteShard, Tally
-from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured
+from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured, UsageError
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.operations.packs import open_run
+from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.run import RunResult
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.json import dumps
@@ -52,11 +53,24 @@ def merge_packs(
         IncompatibleRuns: The packs are not the shards of one run: settings differ, or a shard is named twice
             or missing.
         InvalidPack: A pack does not verify, or its run is not complete.
-        UsageError: Something that is not an evidence pack is at `out`.
+        UsageError: One of the packs, something that must not be lost, or something that is not an evidence
+            pack, is at `out`.
         StorageError: The pack cannot be written.
+    """
+    return merge_into(packs, Output(pack=out, layout=layout), run_id=run_id)
+
+
+def merge_into(packs: Sequence[Path], output: Output, *, run_id: str | None = None) -> RunResult:
+    """Join the packs of all shards of a run, as `merge_packs`, and say how the new pack is written.
+
+    Raises:
+        As `merge_packs`.
     """
     if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
+    out, layout = output.pack, output.layout
+    _refuse_an_input(packs, out)
+    refuse_to_lose(output)
     parts = sorted((_part(open_run(path)) for path in packs), key=lambda part: part.shard.number)
     total = _check_same_run(parts)
     owners = _owners(parts, total)
@@ -69,6 +83,20 @@ def merge_packs(
             summary = tally.summary(config.run_id, config.dataset_id)
             sealer.seal(config, summary)
     return RunResult(config, summary, out)
+
+
+def _refuse_an_input(packs: Sequence[Path], out: Path) -> None:
+    """Refuse to write the new pack over one of the packs that it is made of, or into it."""
+    place = out.resolve()
+    for path in packs:
+        source = path.resolve()
+        if source == place or source in place.parents or place in source.parents:
+            raise UsageError(
+                f"{out} is {path}, one of the packs to merge, or one is in the other",
+                remedy="Give --out another path; the packs stay as they are.",
+                file=str(out),
+                field="out",
+            )
 
 
 def _part(pack: Pack) -> _Part:

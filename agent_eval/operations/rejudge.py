@@ -20,6 +20,7 @@ from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
+from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
 from agent_eval.storage.json import dumps
 from agent_eval.suites.document import Document, Place, RawCase, Shard
@@ -126,6 +127,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
             remedy="Give --out another path; the pack stays as it is.",
             file=str(request.output.pack),
         )
+    refuse_to_lose(request.output)
     pack = open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)

@@ -10,6 +10,11 @@ from pydantic import ValidationError
 
 from agent_eval.contracts import RunConfig
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.evidence.layout import is_complete_pack
+from agent_eval.evidence.reader import Pack
+from agent_eval.operations.agent_packs import is_paid_for
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.replacing import FRESH
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.journal import Journal
 
@@ -66,15 +71,54 @@ def open_journal(
         return Journal.create(path, {"format": FORMAT, "config": config.to_json()}), config
     try:
         first_config = _config_of(journal)
-        requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
-        ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
-        differences = list(_differences(first_config.to_json(), requested, ignored))
+        differences = _other_settings(first_config, config, run_id)
         if differences:
             raise _other_run(path, differences)
     except BaseException:
         journal.close()
         raise
     return journal, first_config
+
+
+def finished_run(out: Path, config: RunConfig, *, run_id: str | None) -> Pack | None:
+    """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None.
+
+    Args:
+        out: Path of the pack.
+        config: Configuration of the run if it starts now.
+        run_id: The run id that the user asked for; None if they did not.
+
+    Raises:
+        UsageError: The pack is that of a run with other settings; the error lists them.
+        InvalidPack: The pack does not verify.
+    """
+    if not is_complete_pack(out) or not is_paid_for(out):
+        return None
+    pack = open_run(out)
+    differences = _other_settings(pack.config, config, run_id)
+    if differences:
+        raise UsageError(
+            f"cannot resume: {out} is the complete pack of a run with other settings: {_listed(differences)}",
+            remedy=f"Write to another directory, or replace it with {FRESH}.",
+            file=str(out),
+            differences=differences,
+        )
+    return pack
+
+
+def _other_settings(first: RunConfig, config: RunConfig, run_id: str | None) -> list[str]:
+    """List the settings in which a start of a run differs from the first one."""
+    requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
+    ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
+    return list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
+
+
+def _comparable(config: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what only a finished run knows."""
+    execution = {
+        name: value for name, value in config["execution_config"].items() if name != "redacted_cases"
+    }
+    return {**config, "execution_config": execution}
 
 
 def _config_of(journal: Journal) -> RunConfig:
@@ -92,14 +136,17 @@ def _config_of(journal: Journal) -> RunConfig:
 
 
 def _other_run(path: Path, differences: list[str]) -> UsageError:
-    hidden = len(differences) - _MOST_DIFFERENCES
-    text = "; ".join(differences[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
     return UsageError(
-        f"cannot resume: the run of {path} had other settings: {text}",
-        remedy="Run with the same settings as then, or delete the journal to start over.",
+        f"cannot resume: the run of {path} had other settings: {_listed(differences)}",
+        remedy=f"Run with the same settings as then, or start over with {FRESH}.",
         file=str(path),
         differences=differences,
     )
+
+
+def _listed(differences: list[str]) -> str:
+    hidden = len(differences) - _MOST_DIFFERENCES
+    return "; ".join(differences[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
 
 
 def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = "") -> Iterator[str]:

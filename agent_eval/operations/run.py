@@ -18,6 +18,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, git_commit, pinned_environment, redactor_for
+from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
@@ -81,11 +82,13 @@ def run_suite(
 
     Raises:
         InvalidInput: Suite, judge or judge configuration is invalid; nothing has been written.
-        UsageError: Something that is not an evidence pack is at `spec.output.pack`.
+        UsageError: Something that is not an evidence pack, or that must not be lost, is at
+            `spec.output.pack`.
         NothingMeasured: There is no case to judge.
         NotEvaluable: The cluster cannot be reached, or loses a task.
         StorageError: The pack could not be written; a pack that was there before is unchanged.
     """
+    refuse_to_lose(spec.output)
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
     execution = ExecutionConfig(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +13,13 @@ from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools
 from agent_eval.config.assembly import recorded_fields
-from agent_eval.config.spec import AgentSpec, Judging, RunSpec
+from agent_eval.config.spec import AgentSpec, Judging, Output, RunSpec
 from agent_eval.contracts import (
     AgentDescription,
     Case,
-    CaseResultRow,
     ExecutionConfig,
     RunConfig,
     RunSummary,
-    VerdictRow,
 )
 from agent_eval.contracts.trials import CasePolicy
 from agent_eval.contracts.verdict import EXECUTION
@@ -33,7 +31,6 @@ from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import (
-    FailureKind,
     InvalidInput,
     NotEvaluable,
     NothingMeasured,
@@ -45,8 +42,10 @@ from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations import clock
+from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.resume import open_journal
+from agent_eval.operations.replacing import refuse_to_lose
+from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
@@ -56,9 +55,6 @@ from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import ChosenCases, choose
-
-LOOP_MODE = "propose_execute_repair"
-"""`RunConfig.execution_mode` of every run of an agent."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,7 @@ class RunLoopResult:
         pack: Path of the pack.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
         progress: Counts of trials, and what they cost.
+        was_complete: Whether an earlier start had finished the run, so that nothing was run.
 
     Example:
         >>> from agent_eval.config.spec import Output
@@ -93,6 +90,7 @@ class RunLoopResult:
     pack: Path
     stopped: str
     progress: RunProgress
+    was_complete: bool = False
 
     @property
     def run_id(self) -> str:
@@ -145,8 +143,10 @@ def run_agent(
         execution = execution_config(spec, agent, chosen, plan.case_policy)
         config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
         config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
-        may_be_replaced(spec.output.pack)
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+        finished = _prepare_output(spec, agent_spec, config, run_id)
+        if finished is not None:
+            return _already_complete(finished, spec, agent_spec.trials)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             cassette = _cassette(agent_spec, options, is_resumed=not journal.is_empty)
@@ -162,6 +162,42 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             return run.run(chosen.suite, trial, on_progress, stop)
+
+
+def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: str | None) -> Pack | None:
+    """Check what earlier runs left. Returns the pack if this run is finished already.
+
+    Raises:
+        UsageError: Something would be lost, or an earlier run that is to be resumed had other settings.
+    """
+    output = spec.output
+    may_be_replaced(output.pack)
+    if output.fresh:
+        if agent.resume:
+            raise UsageError(
+                "--fresh starts over, and --resume continues", remedy="Give one of the two.", field="fresh"
+            )
+        discard_journal(output.pack)
+    elif not journal_path(output.pack).exists():
+        finished = finished_run(output.pack, config, run_id=run_id) if agent.resume else None
+        if finished is not None:
+            return finished
+        refuse_to_lose(output)
+    return None
+
+
+def _already_complete(pack: Pack, spec: RunSpec, trials: int) -> RunLoopResult:
+    """Make the result of a run that an earlier start has finished."""
+    summary = pack.summary
+    _write_summary(spec.output, summary)
+    done = summary.total_cases * trials
+    progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
+    return RunLoopResult(pack.config, summary, spec.output.pack, "", progress, was_complete=True)
+
+
+def _write_summary(output: Output, summary: RunSummary) -> None:
+    if output.summary_json is not None:
+        write_output(output.summary_json, dumps(summary.to_json(), indent=True))
 
 
 def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
@@ -252,8 +288,7 @@ class _PreparedRun:
             redactor=self.redactor,
             complete=done.complete,
         )
-        if output.summary_json is not None:
-            write_output(output.summary_json, dumps(summary.to_json(), indent=True))
+        _write_summary(output, summary)
         if done.complete:
             self.journal.remove()
         return RunLoopResult(config, summary, output.pack, done.stopped, done.progress)
@@ -347,41 +382,6 @@ def _tools(agent_spec: AgentSpec, cassette: Cassette | None) -> Callable[[Case],
         return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond)
 
     return tools
-
-
-def refuse_unreachable(pack: Pack, suite: Path) -> None:
-    """Refuse a run in which no trial could reach the agent.
-
-    Args:
-        pack: Pack of the run, which stays where it is.
-        suite: The suite, named in the message.
-
-    Raises:
-        NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.
-    """
-    if may_be_unreachable(pack.summary) and all(map(_was_unreachable, pack.results())):
-        raise NotEvaluable(
-            f"{suite}: the agent could not be reached in any of {pack.summary.total_cases} cases.",
-            remedy="Check that it runs and that its address is right; the evidence has each error.",
-            file=str(suite),
-        )
-
-
-def may_be_unreachable(summary: RunSummary) -> bool:
-    """Tell whether the agent may have been unreachable in every case, by the summary alone."""
-    return summary.passed_cases == 0 and FailureKind.INFRASTRUCTURE.value in summary.failures
-
-
-def _was_unreachable(row: CaseResultRow) -> bool:
-    trials: Sequence[Mapping[str, Sequence[VerdictRow]]] = row.get("trials") or [row]  # type: ignore[assignment]
-    return all(_has_infrastructure_failure(trial["verdicts"]) for trial in trials)
-
-
-def _has_infrastructure_failure(verdicts: Sequence[VerdictRow]) -> bool:
-    return any(
-        verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
-        for verdict in verdicts
-    )
 
 
 LARGEST_PROMPT = 1 << 20

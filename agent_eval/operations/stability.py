@@ -19,11 +19,10 @@ from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import (
-    LOOP_MODE,
     judge_names,
-    refuse_unreachable,
     run_agent,
 )
 from agent_eval.storage.json import dumps

@@ -104,6 +104,11 @@ def joined(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
+def complete_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
+    """Render the result of a run that an earlier start had finished."""
+    return "Already complete: nothing was run.\n" + run_text(summary, pack, colour=colour)
+
+
 def agent_run_text(summary: RunSummary, pack: str, progress: RunProgress, *, colour: bool = False) -> str:
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
     *lines, evidence = run_text(summary, pack, colour=colour).splitlines()

@@ -133,9 +133,17 @@ PACKS: tuple[Option, ...] = (
         "path",
         "The registry.",
         goes_to="registry_path",
-        commands=("compare", "gate"),
+        commands=("compare", "gate", "merge"),
         default=REGISTRY,
         metavar="FILE",
+    ),
+    Option(
+        "fresh",
+        "switch",
+        "Replace the evidence of a run of an agent, or of a registered baseline.",
+        goes_to="fresh",
+        commands=("merge",),
+        default="false",
     ),
     Option(
         "gate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.config.options import Option
+from agent_eval.config.options import REGISTRY, Option
 
 RUN: tuple[Option, ...] = (
     Option(
@@ -126,6 +126,24 @@ RUN: tuple[Option, ...] = (
         commands=("run", "run-loop", "rejudge"),
         default="auto",
         choices=("auto", "files", "compact"),
+    ),
+    Option(
+        "fresh",
+        "switch",
+        "Start over: replace the evidence of an earlier run of an agent or of a registered baseline, and "
+        "discard the journal of an unfinished run.",
+        goes_to="output.fresh",
+        commands=("run", "run-loop", "rejudge"),
+        default="false",
+    ),
+    Option(
+        "registry-path",
+        "path",
+        "The registry, whose baselines are not replaced unless --fresh is set; need not exist.",
+        goes_to="output.registry",
+        commands=("run", "run-loop", "rejudge"),
+        default=REGISTRY,
+        metavar="FILE",
     ),
     Option(
         "run-id",

@@ -145,7 +145,7 @@ def test_a_registered_baseline_by_its_name(here: Path, capsys: pytest.CaptureFix
     assert found["baseline_run_id"] == "before"
     missing = error(capsys, "compare", "--baseline", "mian", "--candidate", "now")
     assert "Registered: main" in missing["details"]["remedy"]
-    parsed(capsys, "run", "--suite", "now.json", "--out", "before", "--run-id", "other")
+    parsed(capsys, "run", "--suite", "now.json", "--out", "before", "--run-id", "other", "--fresh")
     swapped = error(capsys, "compare", "--baseline", "main", "--candidate", "now")
     assert swapped["code"] == "invalid_pack"
     assert "is not the one that was registered" in swapped["message"]

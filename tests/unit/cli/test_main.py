@@ -175,7 +175,7 @@ def test_an_error_does_not_tell_secrets(
 def test_a_traceback_does_not_tell_secrets(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: object) -> None:
+    def fails(*_: object) -> None:
         secret = "sk-of-mine"
         raise InvalidInput("no", seen=[{secret: (secret, 1, None)}], path=Path(secret))
 

@@ -1,0 +1,75 @@
+"""What a pack says of a run of an agent: whether one was run, and whether it was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent_eval.contracts import CaseResultRow, RunConfig, RunSummary, VerdictRow
+from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
+from agent_eval.evidence.layout import CONFIG, SUMMARY
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.storage.json import read_json
+
+LOOP_MODE = "propose_execute_repair"
+"""`RunConfig.execution_mode` of every run of an agent."""
+
+
+def is_paid_for(out: Path) -> bool:
+    """Tell whether the pack at `out` is of a run of an agent that was reached, rather than judged again."""
+    try:
+        config = RunConfig.model_validate(read_json(out / CONFIG))
+        summary = RunSummary.model_validate(read_json(out / SUMMARY))
+    except (InvalidInput, ValidationError):
+        return False
+    execution = config.execution_config
+    if config.execution_mode != LOOP_MODE or execution.rejudged_from is not None:
+        return False
+    if execution.agent is not None and execution.agent.kind == "recorded":
+        return False
+    return not may_be_unreachable(summary) or _may_have_been_reached(out)
+
+
+def _may_have_been_reached(out: Path) -> bool:
+    try:
+        return not all(map(_was_unreachable, open_pack(out).results()))
+    except AgentEvalError:
+        return True  # a pack that cannot be read may still have what was paid for
+
+
+def refuse_unreachable(pack: Pack, suite: Path) -> None:
+    """Refuse a run in which no trial could reach the agent.
+
+    Args:
+        pack: Pack of the run, which stays where it is.
+        suite: The suite, named in the message.
+
+    Raises:
+        NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.
+    """
+    if may_be_unreachable(pack.summary) and all(map(_was_unreachable, pack.results())):
+        raise NotEvaluable(
+            f"{suite}: the agent could not be reached in any of {pack.summary.total_cases} cases.",
+            remedy="Check that it runs and that its address is right; the evidence has each error.",
+            file=str(suite),
+        )
+
+
+def may_be_unreachable(summary: RunSummary) -> bool:
+    """Tell whether the agent may have been unreachable in every case, by the summary alone."""
+    return summary.passed_cases == 0 and FailureKind.INFRASTRUCTURE.value in summary.failures
+
+
+def _was_unreachable(row: CaseResultRow) -> bool:
+    trials: Sequence[Mapping[str, Sequence[VerdictRow]]] = row.get("trials") or [row]  # type: ignore[assignment]
+    return all(_has_infrastructure_failure(trial["verdicts"]) for trial in trials)
+
+
+def _has_infrastructure_failure(verdicts: Sequence[VerdictRow]) -> bool:
+    return any(
+        verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
+        for verdict in verdicts
+    )

@@ -1,0 +1,203 @@
+"""A run that was paid for is neither repeated nor replaced, unless the user says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import REPOSITORY, agent_eval, environment, tree
+from tests.extent import FULL
+
+CALLED = """
+import json, os, sys, time
+task = json.load(sys.stdin)
+time.sleep(0.02)
+number = os.open("calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(number, (task["case_id"] + "\\n").encode())
+json.dump({"assistant_output": "done", "cost_usd": 0.25}, sys.stdout)
+"""
+CASES = 6
+AGENT = ["--agent-command", f"{sys.executable} -S -E agent.py"]
+RUN = ["run", "--suite", "suite.json", "--out", "out", *AGENT]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    event = {"idx": 0, "actor": "agent", "type": "message", "output": "done"}
+    cases = [{"case_id": str(n), "regex_patterns": ["done"], "trace": [event]} for n in range(CASES)]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    (tmp_path / "agent.py").write_text(CALLED)
+    return tmp_path
+
+
+def calls(place: Path) -> int:
+    return len((place / "calls").read_text().splitlines()) if (place / "calls").exists() else 0
+
+
+def test_resuming_a_finished_run_runs_nothing_and_exits_with_0(place: Path) -> None:
+    first = agent_eval(*RUN, "--resume", "--run-id", "r", cwd=place).json()
+    before = tree(place)
+    again = agent_eval(*RUN, "--resume", "--summary-json", "s.json", cwd=place).json()
+    assert (again["already_complete"], again["complete"], again["resumed_cases"]) == (True, True, CASES)
+    assert (again["run_id"], again["summary"]) == ("r", first["summary"])
+    assert again["cost_usd"] is None, "the pack does not say what the whole run cost"
+    assert json.loads((place / "s.json").read_text()) == first["summary"]
+    (place / "s.json").unlink()
+    assert tree(place) == before
+    said = agent_eval(*RUN, "--resume", "--format", "text", cwd=place).out
+    assert said.startswith("Already complete: nothing was run.\n")
+
+
+def test_resuming_a_finished_run_with_other_settings_names_them(place: Path) -> None:
+    assert agent_eval(*RUN, cwd=place).code == 0
+    error = agent_eval(*RUN, "--resume", "--seed", "7", cwd=place).error
+    assert error["details"]["differences"] == ["seed was 0, now 7"]
+    assert "--fresh" in error["details"]["remedy"]
+    assert calls(place) == CASES
+
+
+RECORDED = ["run", "--suite", "suite.json", "--out", "out"]
+
+
+@pytest.mark.parametrize("command", [RUN, RECORDED, ["run-loop", *RUN[1:]]])
+def test_what_an_agent_was_paid_for_is_replaced_only_with_fresh(command: list[str], place: Path) -> None:
+    assert agent_eval(*RUN, cwd=place).code == 0
+    before = tree(place)
+    refused = agent_eval(*command, cwd=place)
+    assert (refused.code, refused.error["details"]["field"]) == (2, "out")
+    assert "run of an agent" in refused.error["message"]
+    assert "--fresh" in refused.error["details"]["remedy"]
+    assert tree(place) == before
+    assert agent_eval(*command, "--fresh", cwd=place).code == 0
+
+
+def test_an_incomplete_pack_without_its_journal_is_kept_as_well(place: Path) -> None:
+    assert agent_eval(*RUN, "--max-run-cost", "0.5", cwd=place).code == 4
+    (place / "out.journal").unlink()
+    for resume in ([], ["--resume"]):
+        assert agent_eval(*RUN, *resume, cwd=place).error["details"]["field"] == "out"
+
+
+def test_rescored_recordings_are_replaced(place: Path) -> None:
+    for _ in range(2):
+        assert agent_eval(*RECORDED, cwd=place).code == 0
+
+
+def test_a_run_that_reached_no_agent_cost_nothing_and_is_run_again(place: Path) -> None:
+    unreached = [*RECORDED, "--agent-url", "http://127.0.0.1:9/", "--case", "1", "--resume"]
+    for _ in range(2):
+        assert json.loads(agent_eval(*unreached, cwd=place).out)["already_complete"] is False
+
+
+def registered(place: Path) -> list[str]:
+    assert agent_eval(*RECORDED, cwd=place).code == 0
+    done = agent_eval("registry", "baseline-set", "--name", "main", "--run", "out", cwd=place)
+    assert done.code == 0, done.err
+    return ["--out", "out"]
+
+
+def test_a_registered_pack_is_replaced_only_with_fresh(place: Path) -> None:
+    registered(place)
+    assert agent_eval(*RECORDED[:-1], "other", cwd=place).code == 0
+    rejudged = ["rejudge", "--run", "other", "--out", "out", "--judge", "regex"]
+    shards = [[*RECORDED[:-1], f"s{n}", "--shard", f"{n}/2", "--run-id", "r"] for n in (1, 2)]
+    for shard in shards:
+        assert agent_eval(*shard, cwd=place).code == 0
+    for command in (RECORDED, RUN, rejudged, ["merge", "s1", "s2", "--out", "out"]):
+        refused = agent_eval(*command, cwd=place)
+        assert "registered baseline 'main'" in refused.error["message"], command
+        assert agent_eval(*command, "--fresh", cwd=place).code == 0
+
+
+def test_merge_never_writes_over_one_of_its_inputs(place: Path) -> None:
+    for n in (1, 2):
+        shard = [*RECORDED[:-1], f"s{n}", "--shard", f"{n}/2", "--run-id", "r"]
+        assert agent_eval(*shard, cwd=place).code == 0
+    (place / "link").symlink_to("s2")
+    before = tree(place)
+    for out in ("s1", "./s2/", "link", "s1/inner"):
+        refused = agent_eval("merge", "s1", "s2", "--out", out, "--fresh", cwd=place)
+        assert "one of the packs to merge" in refused.error["message"]
+    assert tree(place) == before
+
+
+def test_fresh_discards_what_an_unfinished_run_left_and_does_not_go_on(place: Path) -> None:
+    assert agent_eval(*RUN, "--max-run-cost", "0.5", cwd=place).code == 4
+    assert agent_eval(*RUN, "--fresh", "--resume", cwd=place).error["details"]["field"] == "fresh"
+    assert (place / "out.journal").exists()
+    done = agent_eval(*RUN, "--fresh", cwd=place).json()
+    assert (done["resumed_cases"], calls(place)) == (0, 2 + CASES)
+
+
+def test_the_command_that_resumes_does_not_begin_anew(place: Path) -> None:
+    ended = agent_eval(*RUN, "--fresh", "--max-run-cost", "0.5", cwd=place)
+    hint = ended.err.splitlines()[-1]
+    assert "--resume" in hint
+    assert "--fresh" not in hint
+
+
+def start(place: Path, *more: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "agent_eval", *RUN, "--run-id", "r", "--resume", *more]
+    environ = environment({"PYTHONPATH": str(REPOSITORY)})
+    return subprocess.Popen(
+        argv, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+KILLS = 60 if FULL else 8
+
+
+def test_killed_at_random_points_no_finished_call_is_repeated_and_the_bytes_are_the_same(place: Path) -> None:
+    whole = agent_eval(*RUN[:4], "whole", *RUN[5:], "--run-id", "r", cwd=place)
+    assert whole.code == 0
+    expected, chance, kills, rounds = tree(place / "whole"), random.Random(9), 0, 0
+    while kills < KILLS:
+        rounds += 1
+        (place / "calls").write_text("")
+        for path in (place / "out", place / "out.journal"):
+            subprocess.run(["rm", "-rf", path], check=True)
+        kills_of_round = 0
+        while True:
+            process = start(place)
+            time.sleep(chance.uniform(0.2, 2.0))
+            if process.poll() is not None:
+                break
+            process.kill()
+            process.communicate()
+            kills_of_round += 1
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert json.loads(out)["complete"] is True
+        assert tree(place / "out") == expected
+        # A call in progress when the process was killed may run again; one that had finished may not.
+        assert calls(place) <= CASES + kills_of_round
+        assert set(Counter((place / "calls").read_text().split())) == {str(n) for n in range(CASES)}
+        kills += kills_of_round + 1
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_killed_in_the_second_after_sealing_nothing_is_run_again(sent: signal.Signals, place: Path) -> None:
+    process = start(place)
+    sealed = place / "out" / "manifest.json"
+    while not sealed.exists():
+        assert process.poll() is None
+        time.sleep(0.0005)
+    os.kill(process.pid, sent)
+    out, err = process.communicate()
+    if sent != signal.SIGKILL:
+        assert (process.returncode, err) == (0, b""), "the run was finished, and its result says so"
+        assert json.loads(out)["complete"] is True
+    before = tree(place / "out")
+    resumed = start(place)
+    assert json.loads(resumed.communicate()[0])["complete"] is True
+    assert (resumed.returncode, calls(place)) == (0, CASES)
+    assert tree(place / "out") == before
