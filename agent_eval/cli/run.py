@@ -104,7 +104,6 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
     try:
         with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
-        interrupts.run_has_ended()
     except RunInterrupted as ended:
         click.echo(f"Stopped: {ended.message}. {_resume_hint(spec.output.pack)}".rstrip(), err=True)
         return int(interrupts.exit_code or ended.exit_code)
@@ -238,17 +237,23 @@ class Interrupts:
     """
 
     def __init__(self, *, stay: bool = False) -> None:
-        self._stay, self._has_ended = stay, False
+        self._stay, self._is_announced = stay, False
         self._received: signal.Signals | None = None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def reason(self) -> str:
-        """Return why the run must end, as a clause; an empty text while no signal was received."""
-        return "" if self._received is None else _REASONS[self._received]
+        """Return why the run must end, as a clause; an empty text while no signal was received.
 
-    def run_has_ended(self) -> None:
-        """Say no more that a signal stops the run: its result is decided. A second signal still ends it."""
-        self._has_ended = True
+        The first time, also print that the run stops. A signal that arrives when the run is finished is not
+        announced, because it changes nothing.
+        """
+        if self._received is None:
+            return ""
+        if not self._is_announced:
+            self._is_announced = True
+            with suppress(OSError, ValueError):
+                click.echo(_STOPPING, err=True, nl=False)
+        return _REASONS[self._received]
 
     @property
     def exit_code(self) -> int | None:
@@ -258,11 +263,6 @@ class Interrupts:
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         if self._received is None:
             self._received = signal.Signals(number)
-            if self._has_ended:
-                return
-            # Without Python's buffers, whose lock the interrupted code may hold.
-            with suppress(OSError, ValueError):
-                os.write(sys.stderr.fileno(), _STOPPING.encode())
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
         else:
