@@ -32,7 +32,16 @@ _IN_MEMORY = 16 << 20
 """Size up to which a nested archive is read into memory; larger ones go to a file without a name."""
 _DIRECTORY_ENTRY = 46
 _AVERAGE_NAME = 400
-_END_RECORDS = 22 + 56 + 20
+_LOCAL_HEADER = 30
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_SATURATED = (0xFFFF, 0xFFFF, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
+"""What the fields of the end record hold where only the zip64 end record has room for the value."""
+_STRAY_BYTES = "there are bytes that belong to no member, or to two"
+_LONGEST_COMMENT = 0xFFFF
+_LONGEST_END = _END.size + _LONGEST_COMMENT + _LOCATOR.size
+_END_RECORDS = _END.size + _END_64.size + _LOCATOR.size
 _BEST_RATIO = 1032
 """Most bytes that one byte of DEFLATE (RFC 1951) can produce: 258 for two bits."""
 
@@ -136,10 +145,12 @@ class ZipArchive:
         size = self._file.seek(0, os.SEEK_END)
         if size > self.limits.max_packed_bytes:
             raise _too_large(self.source, f"is {size:,} bytes, more than {self.limits.max_packed_bytes:,}")
-        directory = _directory_size(self._file, size)
-        if directory > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
+        damage = "is not a zip archive"
+        with self._refusing_damage(damage):
+            directory = _read_directory(self._file, size)
+        if directory.size > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
             raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
-        with self._refusing_damage("is not a zip archive"):
+        with self._refusing_damage(damage):
             self._zip = zipfile.ZipFile(self._file)
         entries = self._zip.infolist()
         files = [entry for entry in entries if not self._is_directory(entry)]
@@ -148,6 +159,8 @@ class ZipArchive:
             raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
         _check_names(self.source, (entry.filename for entry in files))
         self._check_sizes(files)
+        with self._refusing_damage(damage):
+            _check_places(entries, directory)
         return {entry.filename: entry for entry in files}
 
     def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
@@ -315,22 +328,77 @@ def _open(where: Path | bytes | IO[bytes]) -> IO[bytes]:
     return open_regular(where)
 
 
-def _directory_size(file: IO[bytes], size: int) -> int:
-    """Return the size that the archive's directory declares, before zipfile loads all of it.
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """What the end record says of the archive's directory, and where that must end."""
 
-    The size is in the end record (PKWARE APPNOTE 4.3.16), or in the zip64 end record before it (4.3.14).
-    Without such a record this returns 0, and zipfile refuses the archive.
+    entries: int
+    size: int
+    offset: int
+    end: int
+
+
+def _read_directory(file: IO[bytes], size: int) -> _Directory:
+    """Read the end record (PKWARE APPNOTE 4.3.16), and the zip64 end record where there is one (4.3.14).
+
+    Two readers must not see two archives in one file. So nothing may precede or follow the archive, it is on
+    one disk, and both records say the same.
+
+    Raises:
+        zipfile.BadZipFile: There is no end record, or it contradicts the file.
     """
-    tail_length = min(size, 22 + 65535 + 20 + 56)
+    tail_length = min(size, _LONGEST_END)
     file.seek(size - tail_length)
     tail = file.read(tail_length)
     end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) - end < 22:
-        return 0
-    directory: int = struct.unpack_from("<L", tail, end + 12)[0]
-    zip64 = tail.rfind(b"PK\x06\x06", 0, end)
-    if zip64 >= 0 and end - zip64 >= 56:
-        directory = max(
-            directory if directory != 0xFFFFFFFF else 0, struct.unpack_from("<Q", tail, zip64 + 40)[0]
-        )
-    return directory
+    if end < 0 or len(tail) - end < _END.size:
+        raise zipfile.BadZipFile("it has no end record")
+    _, disk, directory_disk, here, entries, length, offset, comment = _END.unpack_from(tail, end)
+    if end + _END.size + comment != len(tail):
+        raise zipfile.BadZipFile("bytes follow its end")
+    position = size - tail_length + end
+    values = [disk, directory_disk, here, entries, length, offset]
+    if end >= _LOCATOR.size and tail[end - _LOCATOR.size : end].startswith(b"PK\x06\x07"):
+        values, position = _zip64_values(file, values, position - _LOCATOR.size)
+    disk, directory_disk, here, entries, length, offset = values
+    if disk or directory_disk:
+        raise zipfile.BadZipFile("it is divided into several files")
+    if here != entries:
+        raise zipfile.BadZipFile("its end record has two numbers of members")
+    return _Directory(entries, length, offset, position)
+
+
+def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list[int], int]:
+    """Return position and values of the zip64 end record, which the short ones must not contradict."""
+    file.seek(locator)
+    _signature, _disk, position, disks = _LOCATOR.unpack(file.read(_LOCATOR.size))
+    file.seek(position)
+    record = file.read(_END_64.size)
+    if disks != 1 or len(record) != _END_64.size or position + _END_64.size != locator:
+        raise zipfile.BadZipFile("its zip64 end record is not where it should be")
+    signature, length, _, _, *values = _END_64.unpack(record)
+    agree = all(
+        own in (value, saturated) for own, value, saturated in zip(short, values, _SATURATED, strict=True)
+    )
+    if signature != b"PK\x06\x06" or length != _END_64.size - 12 or not agree:
+        raise zipfile.BadZipFile("its two end records disagree")
+    return values, position
+
+
+def _check_places(entries: list[zipfile.ZipInfo], directory: _Directory) -> None:
+    """Refuse members that share bytes, and bytes before the first member or around the directory.
+
+    Raises:
+        zipfile.BadZipFile: There are such.
+    """
+    if len(entries) != directory.entries:
+        raise zipfile.BadZipFile("its end record has another number of members than its directory")
+    if directory.offset + directory.size != directory.end:
+        raise zipfile.BadZipFile(_STRAY_BYTES)
+    end = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        if entry.header_offset < end or (end == 0 and entry.header_offset):
+            raise zipfile.BadZipFile(_STRAY_BYTES)
+        end = entry.header_offset + _LOCAL_HEADER + len(entry.orig_filename.encode()) + entry.compress_size
+    if end > directory.offset or (directory.offset and not entries):
+        raise zipfile.BadZipFile(_STRAY_BYTES)
