@@ -23,6 +23,7 @@ from agent_eval.contracts import (
     RunSummary,
     Tally,
 )
+from agent_eval.contracts.verdict import REPLAY_CONTRACT
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import ArtifactReader
@@ -190,6 +191,7 @@ class Pack:
         self._shards = self._shard_starts(contents.line_counts)
         self._results = ResultTable(self.case_ids(), self._ordered(contents))
         self._check_summary(contents.checker.tally())
+        self._check_judges()
         self._last_shard: tuple[str, list[bytes]] = ("", [])
         self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
 
@@ -377,3 +379,14 @@ class Pack:
             if field != "schema_version" and getattr(self.summary, field) != getattr(expected, field):
                 what = f"summary disagrees with verdicts: {field} does not follow from them"
                 raise invalid_pack(self.name, at.SUMMARY, what)
+
+    def _check_judges(self) -> None:
+        """Check that the configured judges are those with verdicts; the name of a plug-in may differ."""
+        if not self.manifest.case_count:
+            return
+        named = {name for name in self.config.judges if ":" not in name} | {REPLAY_CONTRACT}
+        counted = set(self.summary.judge_counts)
+        plugins = sum(":" in name for name in self.config.judges)
+        if not named <= counted or len(counted - named) != plugins:
+            what = f"names other judges than those with verdicts: {', '.join(sorted(counted))[:300]}"
+            raise invalid_pack(self.name, at.CONFIG, what)

@@ -30,8 +30,8 @@ def rewrite():
                 file.seek(content.index(line))
                 file.write(forged(line))
 
-if os.path.exists({trick!r}) and os.path.exists(journal):
-    trick = open({trick!r}).read()
+def play(trick):
+    global content
     content = open(journal, "rb").read()
     if trick == "rewrite":
         rewrite()
@@ -45,6 +45,11 @@ if os.path.exists({trick!r}) and os.path.exists(journal):
             file.writelines(forged(line) for line in content.splitlines(keepends=True))
     else:
         os.unlink(journal)
+
+try:
+    play(open({trick!r}).read())
+except FileNotFoundError:  # there is no trick to play, or another process of this agent was quicker
+    pass
 open("log", "a").write(task["case_id"] + "\\n")
 calls = [{{"tool": tool, "arguments": {{}}}}]
 json.dump({{"assistant_output": "done", "tool_calls": calls, "cost_usd": 0.1}}, sys.stdout)

@@ -16,7 +16,7 @@ from agent_eval.evidence import rows as row_checks
 from agent_eval.evidence import verify
 from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.sources import DirectorySource
-from tests.factories import make_case, make_index_row, make_pack, make_result, pretty
+from tests.factories import make_case, make_config, make_index_row, make_pack, make_result, pretty
 from tests.security.packs import IDS, LAYOUTS, edit, pack_of, refused, reseal
 
 
@@ -317,4 +317,5 @@ def test_results_that_differ_all_are_counted_all_the_same(
     monkeypatch.setattr(row_checks, "_MOST_COMBINATIONS", 2)
     judges = ("policy", "regex", "json_schema")
     results = [make_result(f"c{number}", failed=judges[: number % 4], judges=judges) for number in range(20)]
-    assert open_pack(make_pack(tmp_path / "p", results)).summary.passed_cases == 5
+    pack = make_pack(tmp_path / "p", results, config=make_config(judges=list(judges)))
+    assert open_pack(pack).summary.passed_cases == 5

@@ -51,7 +51,9 @@ def make_suite(tmp_path: Path) -> MakeSuite:
 
 @pytest.fixture
 def config() -> RunConfig:
-    return RunConfig(run_id="run", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy"])
+    return RunConfig(
+        run_id="run", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy", "execution"]
+    )
 
 
 @pytest.fixture
