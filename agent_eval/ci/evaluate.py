@@ -16,7 +16,6 @@ from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.ci.unjudged import why_unjudged
-from agent_eval.comparison.compare import compare
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
@@ -25,9 +24,17 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.decide import decide_by_policy, decide_without_baseline, merge_thresholds
+from agent_eval.gate.decide import (
+    decide_by_policy,
+    decide_without_baseline,
+    decision_time,
+    merge_thresholds,
+)
 from agent_eval.gate.fitness import why_no_baseline
+from agent_eval.gate.waivers import active_quarantine
 from agent_eval.operations.agent_packs import refuse_unreachable
+from agent_eval.operations.compare import compared
+from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import run_suite
 from agent_eval.storage.atomic import new_directories
@@ -202,7 +209,10 @@ def _decide(
     where = settings.out / target.slug
     now = job.timestamp()
     candidate = view(pack)
-    comparison = _without_secrets(_compare(target, pack, candidate, search, now), job.redactor)
+    in_quarantine = active_quarantine(rules.policy.quarantine, now=decision_time(now))
+    comparison = _without_secrets(_compare(target, pack, search, now, in_quarantine), job.redactor)
+    baseline = [comparison.baseline] if comparison is not None else []
+    refuse_unknown_judges(rules.policy, rules.waivers, candidate.reference(), *baseline)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None:
@@ -235,7 +245,9 @@ def _decide(
     )
 
 
-def _compare(target: Target, pack: Pack, candidate: RunView, search: Search, now: str) -> Comparison | None:
+def _compare(
+    target: Target, pack: Pack, search: Search, now: str, quarantined: frozenset[str]
+) -> Comparison | None:
     """Compare with the suite's baseline; None without one.
 
     Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
@@ -245,13 +257,7 @@ def _compare(target: Target, pack: Pack, candidate: RunView, search: Search, now
     if baseline is None:
         return None
     try:
-        return compare(
-            baseline.view,
-            candidate,
-            changed="exclude",
-            generated_at=now,
-            traces=lambda case_id: (baseline.pack.trajectory(case_id), pack.trajectory(case_id)),
-        )
+        return compared(baseline.pack, pack, changed="exclude", generated_at=now, quarantined=quarantined)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise

@@ -241,7 +241,7 @@ def _registered(registry: Registry) -> dict[str, Any]:
 def _waiver(waiver: Waiver) -> str:
     scope = [waiver.case_id and f"case {waiver.case_id}", waiver.judge_id and f"judge {waiver.judge_id}"]
     scope.append(waiver.regression_key and f"regression {waiver.regression_key}")
-    until = f"until {waiver.expires_at}" if waiver.expires_at else "without end"
+    until = f"until {waiver.ends_at}"
     revoked = f", revoked by {waiver.revoked_by}" if waiver.revoked_at else ""
     what = ", ".join(part for part in scope if part)
     return f"{what}, for {waiver.baseline_name}, by {waiver.approved_by}, {until}{revoked}: {waiver.reason}"

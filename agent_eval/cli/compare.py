@@ -57,6 +57,8 @@ def compare(
 @click.command(cls=TableCommand, path="gate")
 def gate(
     comparison: Path,
+    baseline: str | None,
+    candidate: Path | None,
     policy: Path | None,
     preset: Literal["pull-request", "release"] | None,
     max_baseline_error_rate: float | None,
@@ -72,11 +74,12 @@ def gate(
 
     Without a policy, only the thresholds decide. A policy also tests whether the regressions are more than
     chance, and whether a drop beyond its margin is ruled out. At least one of the two is required: nothing
-    checked is not a pass.
+    checked is not a pass. Both packs are verified, and the comparison must follow from them.
     """
     import os
 
     from agent_eval.operations.gate import chosen_policy, decide_on
+    from agent_eval.operations.provenance import PackSources
     from agent_eval.reports.terminal_decision import gate_text
 
     result = decide_on(
@@ -86,6 +89,7 @@ def gate(
         waived=_waiver_source(apply_waivers, baseline_name, registry_path),
         limits={name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()},
         config=config,
+        packs=PackSources(baseline, candidate, registry_path),
         out=out,
         environ=os.environ,
     )

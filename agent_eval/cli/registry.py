@@ -163,7 +163,13 @@ def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     from agent_eval.registry.waivers import add_waiver
 
     waiver = add_waiver(_store(registry_path), at=_now(), **fields)
-    _print_entry(output_format, registry_path, "waiver", waiver, lambda: f"Added {waiver.waiver_id}")
+    _print_entry(
+        output_format,
+        registry_path,
+        "waiver",
+        waiver,
+        lambda: f"Added {waiver.waiver_id}, which ends {waiver.ends_at}",
+    )
 
 
 @registry.command("waiver-list", cls=TableCommand, path="registry waiver-list")

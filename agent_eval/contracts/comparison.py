@@ -316,6 +316,10 @@ class Comparison(Contract):
     """Null in comparisons of versions that did not measure it."""
     failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
     """Cases that are not compared and that a judge newly fails or cannot judge now, by judge id."""
+    baseline_path: StrictStr | None = None
+    """Where the baseline's pack was, relative to this file; null where it came from elsewhere."""
+    candidate_path: StrictStr | None = None
+    """Where the candidate's pack was, relative to this file."""
 
     @property
     def regressed_case_ids(self) -> list[str]:

@@ -184,7 +184,7 @@ class GateDecision(Contract):
     explanation: list[StrictStr] = Field(default_factory=list)
     waivers: list[AppliedWaiver] = Field(default_factory=list)
     quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
-    """Quarantined cases that would have counted as regressed."""
+    """Cases in quarantine, which count in neither run."""
     coverage: Coverage | None = None
     """Which share of the baseline counts in the decision; null without a baseline."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)

@@ -22,8 +22,8 @@ MAX_BASELINE_ERROR_RATE = 0.2
 class Quarantine(Contract):
     """A case known to be flaky: it runs and is reported, but is counted apart.
 
-    `expires_at` is ISO 8601 with its offset; after it the case counts again. Quarantine never hides a
-    failure of a zero-tolerance judge.
+    `expires_at` is ISO 8601 with its offset; after it the case counts again. A policy file must state it.
+    Quarantine never hides a failure of a zero-tolerance judge.
 
     Example:
         >>> Quarantine(case_id="refund-7", reason="the sandbox times out").expires_at is None

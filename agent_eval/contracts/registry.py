@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract, instant
+
+WAIVER_DAYS = 90
+"""How long a waiver holds that does not say when it ends."""
+
+
+def default_end(created_at: str) -> str:
+    """Compute when a waiver ends that was made at a time and does not say so.
+
+    A time that cannot be read is returned as it is, and such a waiver counts as over.
+
+    Example:
+        >>> default_end("2026-01-14T10:00:00+00:00")
+        '2026-04-14T10:00:00+00:00'
+    """
+    try:
+        return (instant(created_at) + timedelta(days=WAIVER_DAYS)).isoformat()
+    except (ValueError, OverflowError):
+        return created_at
 
 
 class DatasetEntry(Contract):
@@ -52,7 +71,7 @@ class Waiver(Contract):
 
     `case_id` alone waives every judge on that case, `judge_id` alone that judge on every case,
     `regression_key` exactly the regression that carries it. Times are ISO 8601 with their offset; without
-    `expires_at` it holds until it is revoked.
+    `expires_at` it ends 90 days after it was made.
 
     Example:
         >>> Waiver(
@@ -77,6 +96,11 @@ class Waiver(Contract):
     expires_at: StrictStr | None = None
     revoked_at: StrictStr | None = None
     revoked_by: StrictStr | None = None
+
+    @property
+    def ends_at(self) -> str:
+        """When it ends: the stated time, else `WAIVER_DAYS` after it was made; ISO 8601 with an offset."""
+        return self.expires_at or default_end(self.created_at)
 
     @model_validator(mode="after")
     def _has_a_scope(self) -> Waiver:

@@ -83,7 +83,7 @@ def decide_by_policy(
         baseline=comparison.baseline,
         comparison_sha256=comparison_sha256,
     )
-    return _with_policy(decision, policy, decided, evidence, excuses)
+    return _with_policy(decision, comparison, policy, decided, evidence, excuses)
 
 
 def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
@@ -115,6 +115,7 @@ def _decided_steps(
 
 def _with_policy(
     decision: GateDecision,
+    comparison: Comparison,
     policy: GatePolicy,
     decided: list[GateStep],
     evidence: GateEvidence,
@@ -142,7 +143,7 @@ def _with_policy(
             "waivers": excuses.applied,
             "expired": excuses.expired,
             "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
-            "quarantined_case_ids": sorted(excuses.quarantined),
+            "quarantined_case_ids": sorted(excuses.quarantined.union(comparison.cases.quarantined)),
         }
     )
     return extended.model_copy(update={"explanation": explain(extended)})
@@ -207,11 +208,12 @@ def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place:
 
 
 def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
-    if entry.expires_at is not None:
-        try:
-            instant(entry.expires_at)
-        except ValueError as error:
-            raise _invalid(source, field, str(error)) from None
+    if entry.expires_at is None:
+        raise _invalid(source, field, "a quarantine has an end; write one, such as 90 days from now")
+    try:
+        instant(entry.expires_at)
+    except ValueError as error:
+        raise _invalid(source, field, str(error)) from None
 
 
 def _invalid(source: str, field: str, problem: str) -> InvalidInput:

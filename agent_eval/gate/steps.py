@@ -234,7 +234,7 @@ def gate_evidence(
         flaky=summary.flaky_cases,
         unscored=summary.inconclusive_cases + summary.skipped_cases,
         waived=len(excuses.waived | excuses.waived_rates),
-        quarantined=len(excuses.quarantined),
+        quarantined=len(excuses.quarantined.union(comparison.cases.quarantined)),
     )
 
 

@@ -61,6 +61,11 @@ class Excuses:
         return self.waived | self.quarantined
 
 
+def active_quarantine(quarantine: Iterable[Quarantine], *, now: datetime) -> frozenset[str]:
+    """Collect the ids of the cases that are in quarantine at a time."""
+    return frozenset(entry.case_id for entry in quarantine if not is_over(entry.expires_at, now))
+
+
 def excuse(
     comparison: Comparison,
     waivers: Iterable[Waiver] = (),
@@ -81,9 +86,9 @@ def excuse(
         now: The time of the decision.
     """
     waivers, quarantine = list(waivers), list(quarantine)
-    quarantined = frozenset(entry.case_id for entry in quarantine if not is_over(entry.expires_at, now))
+    quarantined = active_quarantine(quarantine, now=now)
     unrevoked = [waiver for waiver in waivers if waiver.revoked_at is None]
-    coverage = _Coverage([waiver for waiver in unrevoked if not is_over(waiver.expires_at, now)])
+    coverage = _Coverage([waiver for waiver in unrevoked if not is_over(waiver.ends_at, now)])
     waived: set[str] = set()
     for row in comparison.case_regressions:
         worse = worsened(row)
@@ -106,7 +111,7 @@ def excuse(
         applied=_applied(coverage.active, coverage.used),
         expired=_expired(
             comparison,
-            [waiver for waiver in unrevoked if is_over(waiver.expires_at, now)],
+            [waiver for waiver in unrevoked if is_over(waiver.ends_at, now)],
             [entry for entry in quarantine if is_over(entry.expires_at, now)],
             counted=regressed - quarantined - waived,
         ),
@@ -221,7 +226,7 @@ def _applied(active: Sequence[Waiver], used: dict[str, dict[str, None]]) -> list
             waiver_id=waiver.waiver_id,
             approved_by=waiver.approved_by,
             reason=waiver.reason,
-            expires_at=waiver.expires_at,
+            expires_at=waiver.ends_at,
             case_ids=list(used[waiver.waiver_id]),
         )
         for waiver in active
@@ -248,7 +253,7 @@ def _expired(
     expired_waivers = [
         ExpiredExcuse(
             waiver_id=waiver.waiver_id,
-            expires_at=waiver.expires_at,
+            expires_at=waiver.ends_at,
             case_ids=list(coverage.used[waiver.waiver_id]),
         )
         for waiver in waivers

@@ -246,6 +246,11 @@ def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInpu
     )
 
 
+def known_judges() -> list[str]:
+    """List the names of all judges that can be named: built-in ones and those of installed packages."""
+    return _known_names(allow_plugins=True)
+
+
 def _known_names(allow_plugins: bool) -> list[str]:
     plugins = [entry.name for entry in _entry_points()] if allow_plugins else []
     return sorted({*JUDGES, *plugins})

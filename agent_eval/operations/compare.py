@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_eval.comparison.compare import compare
+from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.reader import without_collection
+from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
 from agent_eval.operations.packs import open_run, read_comparison, read_decision, read_object, view
 from agent_eval.registry.baselines import resolve_baseline
@@ -71,16 +73,57 @@ def compare_packs(
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
     before, after = open_run(registered.path), open_run(candidate)
     registered.check(before.manifest_sha256)
-    comparison = compare(
-        view(before),
-        view(after),
+    comparison = compared(
+        before,
+        after,
         changed="include" if allow_incompatible else "refuse",
         generated_at=clock.timestamp(environ),
-        traces=lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)),
     )
     path = out if out is not None else _default_path(candidate)
+    comparison.baseline_path = _relative(registered.path, path)
+    comparison.candidate_path = _relative(candidate, path)
     write_output(path, dumps(comparison.to_json(), indent=True))
     return CompareResult(comparison, path)
+
+
+def compared(
+    before: Pack,
+    after: Pack,
+    *,
+    changed: Changed,
+    generated_at: str,
+    quarantined: frozenset[str] = frozenset(),
+    with_traces: bool = True,
+) -> Comparison:
+    """Compare two verified packs.
+
+    Args:
+        before: The baseline.
+        after: The candidate.
+        changed: What to do about cases that differ between the runs.
+        generated_at: ISO 8601 time of the comparison.
+        quarantined: Ids of cases that are left out of both runs.
+        with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
+
+    Raises:
+        IncompatibleRuns: The runs did not evaluate the same thing.
+        InvalidInput: A stored result contradicts the verdicts.
+        NothingMeasured: A run has no case, or the runs share none with `include`.
+    """
+    return compare(
+        view(before),
+        view(after),
+        changed=changed,
+        generated_at=generated_at,
+        traces=(lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)))
+        if with_traces
+        else None,
+        quarantined=quarantined,
+    )
+
+
+def _relative(pack: Path, comparison: Path) -> str:
+    return Path(os.path.relpath(pack, comparison.parent)).as_posix()
 
 
 def _default_path(candidate: Path) -> Path:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.gate.decide import decide, decide_by_policy, parse_policy, parse_thresholds
+from agent_eval.gate.decide import (
+    decide,
+    decide_by_policy,
+    decision_time,
+    parse_policy,
+    parse_thresholds,
+)
+from agent_eval.gate.waivers import active_quarantine
+from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
 from agent_eval.operations.packs import ReadComparison, read_comparison
+from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import list_waivers
 from agent_eval.storage.files import read_bytes
@@ -75,6 +85,7 @@ def decide_on(
     policy: GatePolicy | None = None,
     max_baseline_error_rate: float | None = None,
     waived: WaiverSource | None = None,
+    packs: PackSources | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
@@ -83,19 +94,22 @@ def decide_on(
     More than six parameters: each is one source of rules or of facts, and most have a default.
 
     Args:
-        comparison: The file that `compare` wrote. If it is in a pack, the pack must verify and be the
-            comparison's candidate.
+        comparison: The file that `compare` wrote. If it is in a pack, the pack must be the comparison's
+            candidate.
         limits: Thresholds by name; None for a rule that is not set.
         config: File with thresholds under the same names; `limits` override it.
         policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide.
         max_baseline_error_rate: Overrides that of the policy, and the default where there is none.
         waived: Source of waivers; None to apply no waivers.
+        packs: Where the two packs are, from which the comparison must follow; None to look them up by what
+            the comparison says.
         out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
 
     Raises:
-        InvalidInput: Comparison, configuration or registry cannot be read, or a threshold is out of range.
-        InvalidPack: The pack that holds the comparison does not verify, or is another run's.
+        InvalidInput: Comparison, configuration or registry cannot be read, a threshold is out of range, a
+            judge is unknown, a pack cannot be found, or the comparison does not follow from the packs.
+        InvalidPack: A pack does not verify, or the one that holds the comparison is another run's.
         UsageError: Neither a threshold nor a policy: nothing checked is not a pass.
     """
     rules = read_thresholds(limits, config)
@@ -110,7 +124,12 @@ def decide_on(
     waivers = _waivers(waived, now) if waived is not None else []
     read = read_comparison(comparison)
     try:
-        decision = _decide(read, rules, applied, waivers, now, by_policy=policy is not None)
+        refuse_unknown_judges(policy, waivers, read.comparison.baseline, read.comparison.candidate)
+        compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
+        followed = _followed(compared_packs, applied, now)
+        decision = _decide(
+            ReadComparison(followed, read.sha256), rules, applied, waivers, now, by_policy=policy is not None
+        )
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
@@ -130,6 +149,13 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
         )
     # Includes expired ones, with which the decision reports why a case counts again.
     return list_waivers(RegistryStore(source.registry), at=now, baseline_name=source.baseline_name)
+
+
+def _followed(packs: ComparedPacks, policy: GatePolicy, now: str) -> Comparison:
+    """Return what follows from the packs, without the cases that the policy has in quarantine."""
+    comparison = packs.check()
+    in_quarantine = packs.known_cases(active_quarantine(policy.quarantine, now=decision_time(now)))
+    return comparison if in_quarantine == set(comparison.cases.quarantined) else packs.compare(in_quarantine)
 
 
 def _decide(
@@ -158,6 +184,30 @@ def _decide(
         comparison_sha256=read.sha256,
         waivers=waivers,
     )
+
+
+def refuse_unknown_judges(policy: GatePolicy | None, waivers: Sequence[Waiver], *runs: RunReference) -> None:
+    """Refuse a policy or a waiver that names a judge that neither the runs nor the catalog know.
+
+    Raises:
+        InvalidInput: There is no such judge; names the nearest one.
+    """
+    named = [(name, "the policy's zero_tolerance") for name in (policy.zero_tolerance if policy else ())]
+    named += [
+        (waiver.judge_id, f"waiver {waiver.waiver_id}")
+        for waiver in waivers
+        if waiver.judge_id is not None and waiver.revoked_at is None
+    ]
+    known = {judge_id for run in runs for judge_id in run.summary.judge_counts}
+    for name, where in named:
+        if name not in known and name not in known_judges():
+            every = sorted(known.union(known_judges()))
+            near = get_close_matches(name, every, n=1)
+            raise InvalidInput(
+                f"{where} names the judge {name[:200]!r}, and there is none",
+                remedy=f"Did you mean {near[0]}?" if near else f"Known judges: {', '.join(every)}.",
+                field="judge_id" if where.startswith("waiver") else "zero_tolerance",
+            )
 
 
 def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:

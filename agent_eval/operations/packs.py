@@ -165,7 +165,7 @@ def read_comparison(path: Path) -> ReadComparison:
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
     comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
     sha256 = sha256_bytes(data)
-    pack = _pack_around(path)
+    pack = pack_around(path)
     if pack is not None:
         # `compare` checked the content of the pack; the comparison names the digest of its manifest.
         seal = verify_pack(pack)
@@ -183,7 +183,7 @@ def read_comparison(path: Path) -> ReadComparison:
     return ReadComparison(comparison, sha256)
 
 
-def _pack_around(path: Path) -> Path | None:
+def pack_around(path: Path) -> Path | None:
     """Find the pack that contains a file, even if the pack has lost its manifest."""
     pack = enclosing_pack(path)
     if pack is not None or path.parent.name != layout.COMPARE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_eval.contracts import digest
 from agent_eval.contracts.base import instant, is_over
-from agent_eval.contracts.registry import Registry, Waiver
+from agent_eval.contracts.registry import Registry, Waiver, default_end
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.registry.store import RegistryStore, checked
 
@@ -34,7 +34,7 @@ def add_waiver(
         case_id: Case to which the waiver is limited; None for any.
         judge_id: Judge to which the waiver is limited; None for any.
         regression_key: Key of the regression, as in a comparison, to which it is limited; None for any.
-        expires_at: ISO 8601 time with its offset, after `at`; None for a waiver that holds until revoked.
+        expires_at: ISO 8601 time with its offset, after `at`; None for 90 days after `at`.
 
     Raises:
         UsageError: There is no scope, a text is empty, or the expiry is unreadable, without offset or past.
@@ -58,7 +58,7 @@ def add_waiver(
         "reason": checked(reason, "reason"),
         "approved_by": checked(approved_by, "approved_by"),
         "created_at": at,
-        "expires_at": _checked_expiry(expires_at, at),
+        "expires_at": _checked_expiry(expires_at, at) or default_end(at),
     }
     made: list[Waiver] = []
 
@@ -117,7 +117,7 @@ def list_waivers(
         waiver
         for waiver in reversed(store.read().waivers)
         if (baseline_name is None or waiver.baseline_name == baseline_name)
-        and not (active_only and (waiver.revoked_at is not None or is_over(waiver.expires_at, now)))
+        and not (active_only and (waiver.revoked_at is not None or is_over(waiver.ends_at, now)))
     ]
 
 

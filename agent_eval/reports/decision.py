@@ -91,7 +91,7 @@ def _directions(evidence: GateEvidence) -> tuple[str, str]:
 
 
 def left_out(decision: GateDecision | None, detail: Detail) -> str:
-    """List the waivers that excused a case, and the quarantined cases that would have counted."""
+    """List the waivers that excused a case, and the cases in quarantine."""
     if decision is None:
         return ""
     lines = [_waiver(waiver, detail) for waiver in decision.waivers[: detail.sentences]]
@@ -101,7 +101,7 @@ def left_out(decision: GateDecision | None, detail: Detail) -> str:
     quarantined = decision.quarantined_case_ids
     if quarantined:
         lines.append(
-            f"{count(len(quarantined), 'case')} in quarantine got worse: "
+            f"{count(len(quarantined), 'case')} in quarantine, not compared: "
             f"{names(quarantined, most=detail.ids, limit=detail.name)}"
         )
     return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""

@@ -58,7 +58,7 @@ def compared(*flags: str) -> int:
 def gated(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any]]:
     """The exit code of `gate`, and the decision; empty where it was refused."""
     capsys.readouterr()
-    code = main(["gate", "--compare", DELTA, *flags])
+    code = main(["gate", "--compare", DELTA, "--baseline", "before", *flags])
     out = capsys.readouterr().out
     return code, json.loads(out) if out else {}
 
@@ -222,13 +222,20 @@ def policy_file(**policy: Any) -> tuple[str, str]:
 
 @PRESETS
 @pytest.mark.parametrize("number", [BROKEN, CASES])
-def test_a_quarantine_without_an_end(number: int, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quarantine_of_what_is_broken(number: int, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     regressed()
     apart = [{"case_id": f"order-{n:02}", "reason": "flaky"} for n in range(number)]
-    flags = policy_file(preset=preset, quarantine=apart)
+    endless = policy_file(preset=preset, quarantine=apart)
+    assert gated(capsys, *endless) == (2, {})
+    assert in_ci(capsys, *endless)[0] == 2
+    with_end = [{**entry, "expires_at": "2026-02-01T00:00:00+00:00"} for entry in apart]
+    flags = policy_file(preset=preset, quarantine=with_end)
     refuse_a_pass(preset, *gated(capsys, *flags))
     code, _ = in_ci(capsys, *flags)
     refuse_a_pass(preset, code, decided())
+    # What is apart falsifies no figure.
+    evidence = decided()["evidence"]
+    assert (evidence["drop"], evidence["compared"]) == (0, CASES - number)
 
 
 @PRESETS
@@ -246,6 +253,40 @@ def test_a_policy_that_allows_anything(
     code, said = in_ci(capsys, *flags)
     assert code == 2
     assert "passed" not in said
+
+
+@PRESETS
+def test_a_misspelt_judge_with_zero_tolerance(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", cases())
+    judged("now", cases())
+    assert compared() == 0
+    flags = policy_file(preset=preset, zero_tolerance=["promt_injection"])
+    assert main(["gate", "--compare", DELTA, "--baseline", "before", *flags]) == 2
+    assert "prompt_injection" in capsys.readouterr().err
+    code, said = in_ci(capsys, *flags)
+    assert code == 2
+    assert "prompt_injection" in said
+
+
+@PRESETS
+def test_a_comparison_that_was_edited_by_hand(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", cases())
+    judged("now", cases())
+    assert compared("--out", "clean.json") == 0
+    judged("now", cases(broken=BROKEN))
+    assert compared("--out", "delta.json") == 0
+    honest, forged = (json.loads(Path(name).read_text()) for name in ("delta.json", "clean.json"))
+    # Every figure and list of the run without a regression, with the digests of the broken one.
+    forged["candidate"]["manifest_sha256"] = honest["candidate"]["manifest_sha256"]
+    Path("forged.json").write_text(json.dumps(forged))
+    flags = ("--baseline", "before", "--candidate", "now", "--preset", preset)
+    capsys.readouterr()
+    assert main(["gate", "--compare", "delta.json", *flags]) == 1
+    capsys.readouterr()
+    assert main(["gate", "--compare", "forged.json", *flags]) == 2
+    assert "does not follow" in capsys.readouterr().err
+    # Without the packs nothing is decided either.
+    assert main(["gate", "--compare", "forged.json", "--preset", preset]) == 2
 
 
 @PRESETS

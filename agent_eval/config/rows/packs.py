@@ -89,6 +89,23 @@ PACKS: tuple[Option, ...] = (
         required=True,
     ),
     Option(
+        "baseline",
+        "text",
+        "Evidence pack of the baseline, archive of one, or name of a registered baseline. Default: the one "
+        "that the comparison names, in the registry or where it was.",
+        goes_to="baseline",
+        commands=("gate",),
+        metavar="PACK",
+    ),
+    Option(
+        "candidate",
+        "path",
+        "Evidence pack of the candidate. Default: the pack that holds the comparison.",
+        goes_to="candidate",
+        commands=("gate",),
+        metavar="PACK",
+    ),
+    Option(
         "allow-incompatible",
         "switch",
         "Compare the cases both runs have, even where datasets, definitions or case policies differ.",
@@ -108,7 +125,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "config",
         "path",
-        "JSON or YAML file with the same six names, such as min_pass_rate; flags override it.",
+        "JSON or YAML file with the same names, such as min_pass_rate; flags override it.",
         goes_to="config",
         commands=("gate",),
         metavar="FILE",

@@ -109,7 +109,7 @@ REGISTERED: tuple[Option, ...] = (
     Option(
         "expires-at",
         "text",
-        "ISO 8601 with its offset; without it until revoked.",
+        "When the waiver ends: ISO 8601 with its offset. Default: 90 days from now.",
         goes_to="expires_at",
         commands=("registry waiver-add",),
         metavar="TIME",

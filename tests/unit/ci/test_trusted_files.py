@@ -157,7 +157,10 @@ def test_waiver__committed_with_the_change_is_applied_and_listed(
     assert (step.code, step.outcome) == (0, "passed")
     comment = github.bodies(PULL)[0]
     assert "waiver w-order-2" in comment.split("Commit ")[0]
-    assert "Waiver `w-order-2` by `qa@example.com`, until revoked: `meant` (`order-2`)" in comment
+    assert (
+        "Waiver `w-order-2` by `qa@example.com`, until `2026-04-01T00:00:00+00:00`: `meant` (`order-2`)"
+        in comment
+    )
     assert runner.pull_request(baseline_name="other").code == 1
 
 
@@ -167,20 +170,21 @@ def test_waiver__that_is_over_excuses_nothing(runner: InProcess, regressed: None
 
 
 def test_quarantine__is_counted_apart(runner: InProcess, github: FakeGitHub, regressed: None) -> None:
-    held = b"quarantine:\n  - {case_id: order-2, reason: flaky}\n"
+    held = b"quarantine:\n  - {case_id: order-2, reason: flaky, expires_at: 2027-01-31T00:00:00Z}\n"
     write(runner, "gate.yml", held)
     assert runner.pull_request(policy="gate.yml").outcome == "inconclusive"
     write(runner, "gate.yml", b"thresholds: {min_coverage: 0.75}\n" + held)
     step = runner.pull_request(run_id=501, policy="gate.yml")
     assert (step.code, step.outcome) == (0, "passed")
-    assert step.outputs["regressed-cases"] == "1"
-    assert "1 case in quarantine got worse: `order-2`" in github.bodies(PULL)[0]
+    assert step.outputs["regressed-cases"] == "0"
+    assert "1 case in quarantine, not compared: `order-2`" in github.bodies(PULL)[0]
 
 
 def test_quarantine__cannot_hide_a_failure_of_a_zero_tolerance_judge(
     runner: InProcess, github: FakeGitHub, regressed: None
 ) -> None:
-    policy = b"zero_tolerance: [policy]\nquarantine:\n  - {case_id: order-2, reason: flaky}\n"
+    held = b"quarantine:\n  - {case_id: order-2, reason: flaky, expires_at: 2027-01-31T00:00:00Z}\n"
+    policy = b"zero_tolerance: [policy]\n" + held
     write(runner, "gate.yml", policy)
     step = runner.pull_request(policy="gate.yml", **RELAXED)
     assert (step.code, step.outcome) == (1, "failed")

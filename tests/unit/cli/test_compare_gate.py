@@ -117,7 +117,7 @@ def test_thresholds_are_added_to_a_policy(here: Path, capsys: pytest.CaptureFixt
 
 def test_a_policy_file_and_a_preset_in_its_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compared(capsys, worse=1, better=1)
-    quarantine = "quarantine:\n  - {case_id: order-0, reason: flaky}\n"
+    quarantine = "quarantine:\n  - {case_id: order-0, reason: flaky, expires_at: 2027-01-31T00:00:00+00:00}\n"
     Path("gate.yml").write_text("margin: 0.2\nthresholds: {min_coverage: 0.9}\n" + quarantine)
     decision = parsed(capsys, *GATE, "--policy", "gate.yml")
     assert decision["evidence"]["margin"] == 0.2
@@ -228,3 +228,100 @@ def test_run_that_could_not_judge_many_cases_is_no_baseline(
     refused = error(capsys, *GATE, *rules)
     assert "run 'before' is no baseline: 2 of 5 cases (40.0%) could not be judged" in refused["message"]
     assert parsed(capsys, *GATE, *rules, "--max-baseline-error-rate", "0.4")["passed"]
+
+
+def test_a_waiver_ends_after_ninety_days_unless_it_says_otherwise(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared(capsys, worse=1)
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    waive = ("registry", "waiver-add", "--baseline-name", "main", "--case-id", "order-0", "--reason", "meant")
+    said = printed(capsys, *waive, "--approved-by", "ada", *TEXT)
+    assert "which ends 2026-04-14T10:00:00+00:00" in said
+    gate = (*GATE, "--max-regressed-cases", "0", "--apply-waivers", "--baseline-name", "main")
+    assert parsed(capsys, *gate)["waivers"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
+    # One that an earlier version made without an end, too.
+    registry = Path(".agent_eval/registry.json")
+    content = json.loads(registry.read_text())
+    del content["waivers"][0]["expires_at"]
+    registry.write_text(json.dumps(content))
+    parsed(capsys, *gate)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-04-14T10:00:00+00:00")
+    assert parsed(capsys, *gate, code=1)["expired"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
+    assert parsed(capsys, "registry", "waiver-list", "--active-only")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "waived"), [("zero_tolerance: [polcy]\n", None), ("preset: pull-request\n", "polcy")]
+)
+def test_a_judge_that_there_is_not_is_refused_with_the_nearest_name(
+    policy: str, waived: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys)
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    flags: tuple[str, ...] = ()
+    if waived is not None:
+        scope = ("--judge-id", waived, "--reason", "meant", "--approved-by", "ada")
+        parsed(capsys, "registry", "waiver-add", "--baseline-name", "main", *scope)
+        flags = ("--apply-waivers", "--baseline-name", "main")
+    Path("gate.yml").write_text(policy)
+    found = error(capsys, *GATE, "--policy", "gate.yml", *flags)
+    assert "'polcy'" in found["message"]
+    assert found["details"]["remedy"] == "Did you mean policy?"
+
+
+def test_the_packs_of_a_comparison_are_found_in_the_registry_beside_it_and_by_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys)
+    rule = ("--max-regressed-cases", "0")
+    parsed(capsys, *GATE, *rule)
+    Path("before").rename("elsewhere")
+    found = error(capsys, *GATE, *rule)
+    assert found["details"]["field"] == "baseline"
+    assert "--baseline" in found["details"]["remedy"]
+    parsed(capsys, *GATE, *rule, "--baseline", "elsewhere")
+    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "elsewhere")
+    parsed(capsys, *GATE, *rule)
+    parsed(capsys, *GATE, *rule, "--baseline", "main")
+    parsed(capsys, "compare", "--baseline", "main", "--candidate", "now", "--out", "delta.json")
+    Path("now").rename("moved")
+    apart = ("gate", "--compare", "delta.json", *rule)
+    assert error(capsys, *apart)["details"]["field"] == "candidate"
+    parsed(capsys, *apart, "--candidate", "moved")
+
+
+def test_a_pack_that_is_another_run_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(capsys, worse=1)
+    rule = ("--max-regressed-cases", "0")
+    assert "is not the baseline" in error(capsys, *GATE, *rule, "--baseline", "now")["message"]
+    assert "is not the candidate" in error(capsys, *GATE, *rule, "--candidate", "before")["message"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda delta: delta["coverage"].update(losses=[]),
+        lambda delta: delta.update(failures_apart={}),
+        lambda delta: delta["case_regressions"][0]["judges"].clear(),
+        lambda delta: delta["candidate"]["summary"].update(flaky_cases=0),
+    ],
+    ids=["coverage", "failures apart", "judges of a case", "summary"],
+)
+def test_an_edited_comparison_does_not_follow_from_its_packs(
+    edit: Any, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(capsys, worse=1)
+    suite = json.loads(Path("now.json").read_text())
+    policy = {"forbidden_tools": ["lookup"]}
+    Path("now.json").write_text(json.dumps(make_suite(*suite["cases"][:49], make_case("new", policy=policy))))
+    parsed(capsys, "run", "--suite", "now.json", "--out", "now", "--run-id", "now")
+    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now", "--allow-incompatible")
+    delta = json.loads(Path(DELTA).read_text())
+    edit(delta)
+    Path("edited.json").write_text(json.dumps(delta))
+    packs = ("--baseline", "before", "--candidate", "now", "--preset", "pull-request")
+    assert (
+        "does not follow from its packs"
+        in error(capsys, "gate", "--compare", "edited.json", *packs)["message"]
+    )

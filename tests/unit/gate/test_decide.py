@@ -49,7 +49,7 @@ def waiver(**scope: Any) -> Waiver:
             "baseline_name": "main",
             "reason": "known",
             "approved_by": "qa@example.com",
-            "created_at": "2026-01-01T00:00:00+00:00",
+            "created_at": "2026-05-01T00:00:00+00:00",
             **scope,
         }
     )
@@ -283,7 +283,7 @@ def test_a_waived_regression_does_not_count_and_is_listed() -> None:
     assert [one.waiver_id for one in decision.waivers] == [f"w-{number}" for number in range(5)]
     assert decision.regression_delta == -0.1
     assert any(
-        line.startswith("waivers: w-0 by qa@example.com (until revoked, 1 case")
+        line.startswith("waivers: w-0 by qa@example.com (until 2026-07-30T00:00:00+00:00, 1 case")
         for line in decision.explanation
     )
 

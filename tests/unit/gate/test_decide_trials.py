@@ -54,7 +54,7 @@ def waiver(**scope: Any) -> Waiver:
         "baseline_name": "main",
         "reason": "known",
         "approved_by": "qa@example.com",
-        "created_at": "2026-01-01T00:00:00+00:00",
+        "created_at": "2026-05-01T00:00:00+00:00",
     }
     return Waiver.model_validate({**stated, **scope})
 

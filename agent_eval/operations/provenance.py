@@ -1,0 +1,178 @@
+"""Find the packs that a comparison was made from, and check that it follows from them.
+
+A comparison is a file that anybody can edit. A decision rests on the packs: they are opened and verified, and
+compared again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.comparison.compatibility import Changed
+from agent_eval.contracts import Comparison
+from agent_eval.errors import InvalidInput
+from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.operations.compare import compared
+from agent_eval.operations.packs import ReadComparison, open_run, pack_around
+from agent_eval.registry.baselines import resolve_baseline
+from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_registry
+
+_FIGURES = (
+    *("baseline_run_id", "candidate_run_id", "dataset_id", "baseline", "candidate", "cases", "metrics"),
+    *("judge_metrics", "case_regressions", "new_hard_fail_case_ids", "resolved_hard_fail_case_ids"),
+    *("trials", "coverage", "failures_apart"),
+)
+"""The fields of a comparison that a decision rests on. The others are for readers."""
+
+_BY_NAME = ("metrics", "judge_metrics", "failures_apart")
+"""Those that list what there is by its name, so that nothing may be missing."""
+
+
+@dataclass(frozen=True)
+class PackSources:
+    """Where the packs of a comparison are looked up.
+
+    Example:
+        >>> PackSources(baseline="main").registry.name
+        'registry.json'
+
+    Attributes:
+        baseline: A pack, an archive, or the name of a registered baseline. None for the registered baseline
+            with the digest that the comparison names, else for the place that the comparison names.
+        candidate: A pack or an archive. None for the pack that holds the comparison, else for the place that
+            the comparison names.
+        registry: The registry.
+    """
+
+    baseline: str | None = None
+    candidate: Path | None = None
+    registry: Path = DEFAULT_PATH
+
+
+class ComparedPacks:
+    """The two packs of a comparison, verified, with the digests that the comparison names.
+
+    Example:
+        `ComparedPacks.find(path, read, PackSources(baseline="main")).check()` compares them again.
+
+    Args:
+        baseline: The pack of the baseline.
+        candidate: The pack of the candidate.
+        stated: The comparison as its file has it.
+    """
+
+    def __init__(self, baseline: Pack, candidate: Pack, stated: Comparison) -> None:
+        self._packs = baseline, candidate
+        self._stated = stated
+
+    @classmethod
+    @without_collection()
+    def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
+        """Find, open and verify the packs of the comparison at `path`.
+
+        Raises:
+            InvalidInput: A pack cannot be found, or is another run's than the comparison names.
+            InvalidPack: A pack does not verify.
+        """
+        stated = read.comparison
+        candidate = sources.candidate or pack_around(path) or _beside(path, stated.candidate_path)
+        baseline = _baseline(path, stated, sources)
+        packs = []
+        for side, place, digest in (
+            ("baseline", baseline, stated.baseline.manifest_sha256),
+            ("candidate", candidate, stated.candidate.manifest_sha256),
+        ):
+            pack = open_run(_existing(place, path, side))
+            if pack.manifest_sha256 != digest:
+                raise InvalidInput(
+                    f"{place} is not the {side} that {path} compares",
+                    remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
+                    file=str(place),
+                )
+            packs.append(pack)
+        return cls(packs[0], packs[1], stated)
+
+    @without_collection()
+    def check(self) -> Comparison:
+        """Compare the packs as the comparison says they were, and check every figure that it states.
+
+        Raises:
+            InvalidInput: A figure does not follow from the packs.
+        """
+        comparison = self.compare(frozenset(self._stated.cases.quarantined))
+        stated, follows = self._stated.to_json(), comparison.to_json()
+        for name in _FIGURES:
+            # An older version wrote fewer fields; those that it lacks are not read from the file either.
+            is_stated = name in self._stated.model_fields_set
+            if is_stated and not _agrees(name, stated[name], follows.get(name)):
+                raise InvalidInput(
+                    f"the comparison does not follow from its packs in {name}",
+                    remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
+                    field=name,
+                )
+        return comparison
+
+    @without_collection()
+    def compare(self, quarantined: frozenset[str]) -> Comparison:
+        """Compare the packs without the cases in quarantine."""
+        return compared(
+            *self._packs,
+            changed=_changed(self._stated),
+            generated_at=self._stated.generated_at,
+            quarantined=quarantined,
+            with_traces=False,
+        )
+
+    def known_cases(self, case_ids: frozenset[str]) -> frozenset[str]:
+        """Select the ids of cases that the baseline has."""
+        return case_ids.intersection(self._packs[0].case_ids())
+
+
+def _baseline(path: Path, stated: Comparison, sources: PackSources) -> Path | None:
+    store = RegistryStore(sources.registry)
+    if sources.baseline is not None:
+        return resolve_baseline(store, sources.baseline).path
+    if sources.registry.exists():
+        for entry in store.read().baselines.values():
+            if entry.manifest_sha256 == stated.baseline.manifest_sha256:
+                return path_from_registry(entry.run_path, store.path)
+    return _beside(path, stated.baseline_path)
+
+
+def _beside(path: Path, relative: str | None) -> Path | None:
+    return None if relative is None else Path(os.path.normpath(path.parent / relative))
+
+
+def _existing(place: Path | None, path: Path, side: str) -> Path:
+    if place is None or not place.exists():
+        where = "" if place is None else f" at {place}"
+        raise InvalidInput(
+            f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
+            remedy=f"Name the evidence pack with --{side}"
+            + (", or register it with `registry baseline-set`." if side == "baseline" else "."),
+            file=str(path),
+            field=side,
+        )
+    return place
+
+
+def _changed(stated: Comparison) -> Changed:
+    """Tell what the comparison did about cases that differ between the runs."""
+    enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+    return "include" if enforced.get("case_definition_match", True) else "exclude"
+
+
+def _agrees(name: str, stated: Any, follows: Any) -> bool:
+    return bool(stated == follows) if name in _BY_NAME else _is_part(stated, follows)
+
+
+def _is_part(stated: Any, follows: Any) -> bool:
+    """Tell whether a value says nothing else than another; older versions wrote fewer fields."""
+    if isinstance(stated, dict) and isinstance(follows, dict):
+        return all(name in follows and _is_part(value, follows[name]) for name, value in stated.items())
+    if isinstance(stated, list) and isinstance(follows, list):
+        return len(stated) == len(follows) and all(map(_is_part, stated, follows))
+    return bool(stated == follows)
