@@ -104,14 +104,19 @@ def test_fork__cannot_bring_a_policy_the_base_branch_lacks(
     assert "a fork cannot bring a policy of its own" in github.bodies(PULL)[0]
 
 
+@pytest.mark.parametrize("guess", [b"min-pass-rate: 0.123456\n", b"min-pass-rate: 0.5\n"])
 def test_fork__whose_file_is_a_link_shows_nothing_of_it(
-    runner: InProcess, github: FakeGitHub, regressed: None, tmp_path: Path
+    runner: InProcess, github: FakeGitHub, regressed: None, tmp_path: Path, guess: bytes
 ) -> None:
-    (tmp_path / "hidden.yml").write_text("margin: 0.123456\n")
+    """Neither its content, nor whether the base branch has the same, by which a fork could guess it."""
+    (tmp_path / "hidden.yml").write_bytes(b"min-pass-rate: 0.123456\n")
+    github.files["agent-eval.yml"] = guess
     (runner.workspace / "agent-eval.yml").symlink_to(tmp_path / "hidden.yml")
     step = runner.pull_request(fork=True)
     assert (step.code, step.outcome) == (1, "failed")
-    assert "0.123456" not in github.bodies(PULL)[0] + step.log
+    comment = github.bodies(PULL)[0]
+    assert "`agent-eval.yml` differs from the base branch." in comment
+    assert "0.123456" not in comment + step.log
 
 
 @pytest.mark.parametrize("problem", ["outage", "no token", "no permission", "too large"])

@@ -299,6 +299,18 @@ def test_thresholds_alone_know_waivers_too() -> None:
     assert decision.waived_case_ids == ["c0000", "c0001"]
 
 
+def test_a_waiver_of_a_soft_regression_hides_no_hard_fail_of_another_case() -> None:
+    found = comparison(
+        {"soft": "passed", "hard": "passed"},
+        {"soft": result("soft", "failed", soft=("policy",)), "hard": result("hard", "failed")},
+    )
+    assert found.new_hard_fail_case_ids == ["hard"]
+    rules = Thresholds(max_regressed_cases=1, max_new_hard_fail_cases=0)
+    decision = decide(found, rules, generated_at=NOW, waivers=[waiver(case_id="soft")])
+    assert not decision.passed
+    assert (decision.regressed_cases_considered, decision.new_hard_fail_cases_considered) == (1, 1)
+
+
 def two_judges(reason: str = "wrong colour") -> Comparison:
     before = {"a": {"looks": "passed", "words": "passed"}, "b": {"looks": "passed", "words": "passed"}}
     now = {

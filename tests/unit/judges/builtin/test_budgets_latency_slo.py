@@ -41,6 +41,29 @@ def test_each_limit_is_named_with_the_event_that_breaks_it(
 
 
 @pytest.mark.parametrize(
+    ("key", "count", "rank"),
+    [
+        ("max_p95_latency_ms", 1, 1),
+        ("max_p95_latency_ms", 2, 2),
+        ("max_p95_latency_ms", 19, 19),
+        ("max_p95_latency_ms", 20, 19),
+        ("max_p95_latency_ms", 21, 20),
+        ("max_p95_latency_ms", 39, 38),
+        ("max_p95_latency_ms", 41, 39),
+        ("max_p99_latency_ms", 2, 2),
+        ("max_p99_latency_ms", 99, 99),
+        ("max_p99_latency_ms", 100, 99),
+        ("max_p99_latency_ms", 101, 100),
+    ],
+)
+def test_a_percentile_of_few_values_is_never_rounded_down(key: str, count: int, rank: int) -> None:
+    values = slow(*range(1, count + 1))
+    verdict = judge("latency_slo", *values, config={key: rank - 0.5})
+    assert verdict.reason == f"{key[4:7]} {rank} ms exceeds {rank - 0.5} ms"
+    assert judge("latency_slo", *values, config={key: rank}).passed
+
+
+@pytest.mark.parametrize(
     "key", ["max_event_latency_ms", "max_total_latency_ms", "max_p95_latency_ms", "max_p99_latency_ms"]
 )
 def test_missing_data_is_an_error_and_never_a_pass(key: str) -> None:
