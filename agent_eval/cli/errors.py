@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.cli.streams import print_error
+from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -39,32 +40,70 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if os.environ.get(DEBUG_SWITCH) == "1":
         import traceback
 
-        click.echo(clean("".join(traceback.format_exception(error))), err=True, nl=False)
+        print_error(clean("".join(traceback.format_exception(error))), nl=False)
+    if wants_prose(arguments):
+        print_error(_usage_text(error) + prose(known))
     if wants_json(arguments):
-        import json
-
-        click.echo(json.dumps(known.to_json(), default=str), err=True)
-    else:
-        click.echo(_usage_text(error) + prose(known), err=True)
+        print_error(_line(known))
     return int(known.exit_code)
 
 
-def wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether errors are reported as JSON: by `--format`, or because stderr is not a terminal.
+class Terminated(SystemExit):
+    """SIGTERM was received. Raised in the main thread, so that `finally` blocks remove half-written files."""
 
-    Reads the raw arguments, since click may have failed to parse them.
+
+class Ended(NotEvaluable):
+    """A command ended before it was done, because of a signal or a limit."""
+
+    code = "ended"
+
+
+def report_end(error: AgentEvalError, arguments: Sequence[str], *, text: str | None = None) -> None:
+    """Print that a command ended early, as the last line of stderr if that is read by a program.
+
+    Args:
+        error: What ended it.
+        arguments: The command line.
+        text: The text for people, which is printed in any case; None for the error's message.
     """
+    known = _redacted(error, _secret_remover())
+    is_json = wants_json(arguments)
+    if text is not None or not is_json:
+        print_error(known.message if text is None else text)
+    if is_json:
+        print_error(_line(known))
+
+
+def _line(error: AgentEvalError) -> str:
+    import json
+
+    return json.dumps(error.to_json(), default=str)
+
+
+def wants_prose(arguments: Sequence[str]) -> bool:
+    """Tell whether errors are reported for people; with `--format text` that is so in every case."""
+    return _format_in(arguments) == "text" or not wants_json(arguments)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Tell whether errors are reported as a line of JSON: by `--format json`, or if stderr is no terminal."""
+    output_format = _format_in(arguments)
+    if output_format == "json":
+        return True
+    if arguments and arguments[0] in ALWAYS_PROSE:
+        return False
+    return not sys.stderr.isatty()
+
+
+def _format_in(arguments: Sequence[str]) -> str:
+    """Read `--format` from the raw arguments, since click may have failed to parse them."""
     output_format = "auto"
     for position, argument in enumerate(arguments):
         if argument == "--format" and position + 1 < len(arguments):
             output_format = arguments[position + 1]
         elif argument.startswith("--format="):
             output_format = argument.removeprefix("--format=")
-    if output_format in ("json", "text"):
-        return output_format == "json"
-    if arguments and arguments[0] in ALWAYS_PROSE:
-        return False
-    return not sys.stderr.isatty()
+    return output_format
 
 
 def prose(error: AgentEvalError) -> str:
@@ -129,16 +168,45 @@ def _usage_text(error: Exception) -> str:
 
 def _agent_eval_error(error: Exception) -> AgentEvalError:
     """Convert an exception: errors of click become usage errors, unexpected exceptions internal errors."""
-    if isinstance(error, AgentEvalError):
-        return error
     if isinstance(error, click.UsageError):
         return _usage_error(error)
+    if isinstance(error, (AgentEvalError, OSError)) and (gone := _without_directory()):
+        return gone
+    if isinstance(error, AgentEvalError):
+        return error
     if isinstance(error, click.ClickException):
         return _CommandLineError(error.format_message())
+    if isinstance(error, MemoryError):
+        return NotEvaluable(
+            "there is no memory left", remedy="Give it more memory, or run fewer cases or workers at once."
+        )
+    if isinstance(error, OSError):
+        return _refused_by_the_system(error)
     return _InternalError(
         f"An internal error occurred: {type(error).__name__}: {error}",
         remedy=f"This is a bug. Run again with {DEBUG_SWITCH}=1 and report the traceback.",
     )
+
+
+def _refused_by_the_system(error: OSError) -> AgentEvalError:
+    """Describe an error of the operating system that no other code has described."""
+    place = error.filename if isinstance(error.filename, str) else None
+    return StorageError(
+        f"the operating system refused{f' {place}' if place else ''}: {error.strerror or error}",
+        remedy="Check the limits of memory, processes and open files, and the disk.",
+        file=place,
+    )
+
+
+def _without_directory() -> AgentEvalError | None:
+    """Return the error for a working directory that was removed; None while it exists."""
+    try:
+        os.getcwd()
+    except OSError:
+        return StorageError(
+            "the working directory does not exist any more", remedy="Change to a directory that exists."
+        )
+    return None
 
 
 def _usage_error(error: click.UsageError) -> AgentEvalError:

@@ -7,7 +7,6 @@ is used, so that `agent-eval --help` and a mistyped flag are answered at once.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import signal
 import sys
@@ -18,7 +17,17 @@ from typing import NamedTuple
 import click
 
 from agent_eval import __version__
-from agent_eval.cli.errors import BROKEN_PIPE, INTERRUPTED, OWNS_PROCESS, TERMINATED, report
+from agent_eval.cli.errors import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    OWNS_PROCESS,
+    TERMINATED,
+    Ended,
+    Terminated,
+    report,
+    report_end,
+)
+from agent_eval.cli.streams import abandon, open_closed_streams, replace_unprintable
 from agent_eval.errors import ExitCode, StorageError
 
 PROGRAM = "agent-eval"
@@ -147,16 +156,19 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it, so text that is still buffered cannot be written.
-        abandon_stdout()
+        abandon(sys.stdout)
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
+        report_end(Ended("Interrupted by Ctrl-C."), arguments)
         return INTERRUPTED
+    except Terminated:
+        report_end(Ended("Ended by SIGTERM."), arguments)
+        return TERMINATED
     except OSError as error:
         # Writing files raises StorageError, so the error is of stdout, whose disk is full or broken.
         if error.errno not in UNWRITABLE or error.filename is not None:
             return report(error, arguments)
-        abandon_stdout()
+        abandon(sys.stdout)
         return report(unwritable_stdout(error), arguments)
     except Exception as error:
         return report(error, arguments)
@@ -179,12 +191,13 @@ def _invoke(arguments: list[str], owns_process: bool) -> object:
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
     # Raised in the main thread, so that its `finally` blocks remove half-written directories.
-    raise SystemExit(TERMINATED)
+    raise Terminated(TERMINATED)
 
 
 def entry() -> None:
     """Run the command of `sys.argv`, and exit with its code. The console script calls this."""
     signal.signal(signal.SIGTERM, _terminate)
+    open_closed_streams()
     replace_unprintable()
     code = main(sys.argv[1:], owns_process=True)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -192,26 +205,8 @@ def entry() -> None:
     sys.exit(code)
 
 
-UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""Error numbers of writing to a full or broken disk."""
-
-
-def replace_unprintable() -> None:
-    """Print escapes for characters that the locale's encoding does not have, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def abandon_stdout() -> None:
-    """Redirect stdout to the null device, so that flushing it at exit does not fail again."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
-    finally:
-        os.close(null)
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF})
+"""Error numbers of writing to a full or broken disk, or to a closed stream."""
 
 
 def unwritable_stdout(error: OSError) -> StorageError:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_eval.cli.streams import print_error
+
 if TYPE_CHECKING:
     from agent_eval.engine.progress import RunProgress
 
@@ -63,7 +65,7 @@ class ProgressPrinter:
             from agent_eval.reports.terminal import progress_text
 
             self._printed_at = time.monotonic()
-            click.echo(progress_text(progress), err=True)
+            print_error(progress_text(progress))
 
     def _draw(self, progress: RunProgress) -> None:
         import shutil
@@ -71,7 +73,7 @@ class ProgressPrinter:
         from agent_eval.reports.terminal import progress_bar
 
         text = progress_bar(progress, shutil.get_terminal_size().columns)
-        click.echo("\r" + text.ljust(self._drawn_columns), err=True, nl=False)
+        print_error("\r" + text.ljust(self._drawn_columns), nl=False)
         self._drawn_columns = len(text)
 
     def __enter__(self) -> ProgressPrinter:
@@ -79,4 +81,4 @@ class ProgressPrinter:
 
     def __exit__(self, *_: object) -> None:
         if self._drawn_columns:
-            click.echo("", err=True)
+            print_error("")

@@ -6,21 +6,23 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED
+from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, Terminated, report_end
 from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
+from agent_eval.cli.streams import print_error
 from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
     from agent_eval.config.spec import RunSpec
+    from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
+    from agent_eval.suites.select import EmptyShard
 
 
 @click.command(cls=TableCommand, path="run")
@@ -33,17 +35,34 @@ def run(output_format: str, **values: Any) -> int:
     from agent_eval.config.spec import RunSpec
     from agent_eval.operations.run import run_suite
     from agent_eval.processes.privacy import hide_environment
-    from agent_eval.reports.terminal import run_text
+    from agent_eval.suites.select import EmptyShard
 
     hide_environment()
     spec = _with_stated_commit(RunSpec(**specified(values)))
     _check_executor(spec)
-    if spec.agent is not None:
-        return run_and_report(spec, output_format)
-    with ProgressPrinter() as progress:
-        result = run_suite(spec, environ=os.environ, on_progress=progress)
+    try:
+        if spec.agent is not None:
+            return run_and_report(spec, output_format)
+        with ProgressPrinter() as progress:
+            result = run_suite(spec, environ=os.environ, on_progress=progress)
+    except EmptyShard as empty:
+        return _report_empty(empty, spec, output_format)
+    _print_recorded(result, output_format)
+    return int(ExitCode.OK)
+
+
+def _print_recorded(result: RunResult, output_format: str) -> None:
+    from agent_eval.reports.terminal import run_text
+
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+
+
+def _report_empty(empty: EmptyShard, spec: RunSpec, output_format: str) -> int:
+    """Print that a shard has no cases, which is no failure: other jobs of the matrix have them."""
+    message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
+    payload = {"pack": None, "empty_shard": spec.shard, "message": message}
+    emit(output_format, payload, lambda _colour: message)
     return int(ExitCode.OK)
 
 
@@ -77,12 +96,16 @@ def run_loop(output_format: str, **values: Any) -> int:
     """
     from agent_eval.config.spec import RunSpec
     from agent_eval.processes.privacy import hide_environment
+    from agent_eval.suites.select import EmptyShard
 
     hide_environment()
     spec = _with_stated_commit(RunSpec(**specified(values)))
     if spec.agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
-    return run_and_report(spec, output_format)
+    try:
+        return run_and_report(spec, output_format)
+    except EmptyShard as empty:
+        return _report_empty(empty, spec, output_format)
 
 
 RESUME, FRESH = "--resume", "--fresh"
@@ -105,20 +128,21 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
         with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
     except RunInterrupted as ended:
-        click.echo(f"Stopped: {ended.message}. {_resume_hint(spec.output.pack)}".rstrip(), err=True)
+        hint = _resume_hint(spec.output.pack)
+        _report_stop(ended.message, hint, f"Stopped: {ended.message}. {hint}".rstrip())
         return int(interrupts.exit_code or ended.exit_code)
     except NotEvaluable as error:
         _add_resume_hint(error, spec.output.pack)
         raise
     except (KeyboardInterrupt, SystemExit):
         if hint := _resume_hint(spec.output.pack):
-            click.echo(hint, err=True)
+            print_error(hint)
         raise
     remember_pack(result.pack, os.environ)
-    if result.stopped:
-        click.echo(_stopped_text(result, spec), err=True)
     _print(result, output_format)
     if result.stopped:
+        text, hint = _stopped_text(result, spec)
+        _report_stop(result.stopped, hint, text)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
     _refuse_unreachable(result, spec)
     return int(ExitCode.OK)
@@ -158,13 +182,19 @@ def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
         refuse_unreachable(open_pack(result.pack), spec.suite)
 
 
-def _stopped_text(result: RunLoopResult, spec: RunSpec) -> str:
+def _report_stop(reason: str, hint: str, text: str) -> None:
+    """Print that the run stopped, and how to resume it: for people, and as JSON for programs."""
+    arguments: tuple[str, ...] = click.get_current_context().obj or ()
+    remedy = " ".join(hint.split("\n  "))
+    report_end(Ended(f"the run stopped: {reason}", remedy=remedy), arguments, text=text)
+
+
+def _stopped_text(result: RunLoopResult, spec: RunSpec) -> tuple[str, str]:
+    """Return the text for people that a run stopped, and the part of it that says how to resume."""
     progress, limit = result.progress, spec.limits.run.cost_usd
     hint = _resume_hint(result.pack, raise_cost=limit is not None and progress.cost_usd >= limit)
-    return (
-        f"Stopped: {result.stopped}. {progress.done:,} of {progress.total:,} trials were run, "
-        f"and the pack says that it is not complete. {hint}"
-    )
+    counts = f"{progress.done:,} of {progress.total:,} trials were run"
+    return f"Stopped: {result.stopped}. {counts}, and the pack says that it is not complete. {hint}", hint
 
 
 def _add_resume_hint(error: NotEvaluable, out: Path) -> None:
@@ -251,8 +281,7 @@ class Interrupts:
             return ""
         if not self._is_announced:
             self._is_announced = True
-            with suppress(OSError, ValueError):
-                click.echo(_STOPPING, err=True, nl=False)
+            print_error(_STOPPING, nl=False)
         return _REASONS[self._received]
 
     @property
@@ -266,7 +295,7 @@ class Interrupts:
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
         else:
-            raise SystemExit(TERMINATED)
+            raise Terminated(TERMINATED)
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():

@@ -55,7 +55,8 @@ def _pinned(environ: Mapping[str, str]) -> datetime | None:
     if text:
         try:
             moment = datetime.fromisoformat(text)
-        except ValueError:
+            moment.astimezone(UTC)  # the first and the last day of the calendar are not days everywhere
+        except (ValueError, OverflowError):
             moment = None
         if moment is None or moment.tzinfo is None:
             raise UsageError(

@@ -156,16 +156,20 @@ def share_of(case_id: str, count: int) -> int:
     return hashed % count + 1
 
 
+class EmptyShard(NothingMeasured):
+    """No case of a suite falls into a shard, which is no failure: `merge` needs no pack of it."""
+
+
 def take_share(suite: SuiteSource, share: Share) -> SuiteSource:
     """Select the cases of a suite that belong to a share.
 
     Raises:
         InvalidInput: Malformed case, or duplicate case id.
-        NothingMeasured: No case belongs to this share.
+        EmptyShard: No case belongs to this share.
     """
     part = select(suite, _positions(suite, share))
     if not part.case_count:
-        raise NothingMeasured(
+        raise EmptyShard(
             f"{suite.path}: no case falls into shard {share} of its {suite.case_count} cases",
             remedy="Divide a small suite into fewer shards.",
             file=str(suite.path),

@@ -140,7 +140,7 @@ def test_fresh_discards_what_an_unfinished_run_left_and_does_not_go_on(place: Pa
 
 def test_the_command_that_resumes_does_not_begin_anew(place: Path) -> None:
     ended = agent_eval(*RUN, "--fresh", "--max-run-cost", "0.5", cwd=place)
-    hint = ended.err.splitlines()[-1]
+    hint = ended.err.splitlines()[-2]
     assert "--resume" in hint
     assert "--fresh" not in hint
 

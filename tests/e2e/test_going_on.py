@@ -61,7 +61,7 @@ def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: P
     assert json.loads((place / "out" / "manifest.json").read_text())["complete"] is False
     refused = agent_eval("compare", "--baseline", "out", "--candidate", "out", cwd=place)
     assert "not complete" in refused.error["message"]
-    command = ended.err.splitlines()[-1].strip()
+    command = ended.err.splitlines()[-2].strip()
     assert limit[0] in command
     if limit[0] == "--max-run-cost":
         assert "is reached (0.75 spent)" in ended.err
@@ -76,11 +76,11 @@ def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: P
 def test_the_words_of_the_command_survive_a_shell(place: Path) -> None:
     odd = 'it\'s $HOME; `x` | "y"'
     ended = run(place, "--run-id", odd, "--max-run-cost", "0.25", out="an out & more")
-    words = shlex.split(ended.err.splitlines()[-1])
+    words = shlex.split(ended.err.splitlines()[-2])
     assert words[words.index("--run-id") + 1] == odd
     assert words[words.index("--out") + 1] == "an out & more"
     assert words[-1] == "--resume"
-    again = paste(place, ended.err.splitlines()[-1].replace("--max-run-cost 0.25", ""))
+    again = paste(place, ended.err.splitlines()[-2].replace("--max-run-cost 0.25", ""))
     assert json.loads(again.stdout)["run_id"] == odd
 
 
@@ -94,7 +94,7 @@ def test_a_command_with_a_secret_in_it_is_not_printed(place: Path) -> None:
         environ={"MY_TOKEN": "s3cr3t-of-mine"},
     )
     assert "s3cr3t-of-mine" not in ended.err
-    assert ended.err.endswith("the same command with --resume\n")
+    assert ended.err.splitlines()[-2].endswith("the same command with --resume")
 
 
 def test_a_failure_in_the_middle_says_how_to_resume(place: Path) -> None:

@@ -129,7 +129,7 @@ def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     stopped = run_loop(tmp_path, suite, command, "--max-run-seconds", "0.1")
     assert stopped.code == 4
     assert "time limit of 0.1 s is reached" in stopped.err
-    assert stopped.err.endswith(" --resume\n")
+    assert stopped.err.splitlines()[-2].endswith(" --resume")
     assert json.loads(stopped.out)["complete"] is False
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["complete"] is False

@@ -208,7 +208,9 @@ def test_prose_can_be_asked_for(
 ) -> None:
     failing_with(InvalidInput("bad"), monkeypatch)
     assert main(arguments) == 2
-    assert capsys.readouterr().err == "Error: bad\n"
+    text, line = capsys.readouterr().err.splitlines()
+    assert text == "Error: bad"
+    assert json.loads(line)["error"]["message"] == "bad"
 
 
 def test_json_can_be_asked_for_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +244,7 @@ def test_without_a_command_a_person_sees_the_help(monkeypatch: pytest.MonkeyPatc
 def test_ctrl_c_is_exit_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(KeyboardInterrupt(), monkeypatch)
     assert main(["fail"]) == 130
-    assert capsys.readouterr().err.strip() == "Interrupted."
+    assert error_of(capsys)["message"] == "Interrupted by Ctrl-C."
 
 
 def test_a_reader_that_leaves_is_not_a_failed_gate(
@@ -268,7 +270,7 @@ def test_other_failures_of_the_system_are_told_as_what_they_are(
 ) -> None:
     failing_with(OSError(28, "No space left on device", "a file"), monkeypatch)
     assert main(["fail"]) == 4
-    assert error_of(capsys)["code"] == "internal_error"
+    assert error_of(capsys)["code"] == "storage_error"
 
 
 def test_an_error_of_click_that_is_no_usage_error_is_told_too(
@@ -369,3 +371,21 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     assert not ours & {"agent_eval.config.spec", "agent_eval.config.assembly"}
     heavy = {"pydantic", "orjson", "yaml", "requests", "openai", "anthropic", "rich", "jinja2"}
     assert not loaded & (heavy | {"jsonschema", "cryptography", "importlib.metadata", "difflib"})
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "there is no memory left"),
+        (OSError(24, "Too many open files"), "the operating system refused: Too many open files"),
+        (OSError(11, "Resource temporarily unavailable", "pipe"), "refused pipe: Resource temporarily"),
+    ],
+)
+def test_what_the_system_refuses_is_no_bug(
+    error: Exception, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(error, monkeypatch)
+    assert main(["fail"]) == 4
+    printed = json.loads(capsys.readouterr().err)["error"]
+    assert words in printed["message"]
+    assert "bug" not in printed["details"]["remedy"]

@@ -85,6 +85,6 @@ def test_run__that_stops_names_the_program_as_it_can_be_called(
     agent = shlex.join([sys.executable, "-S", "-E", "-c", AGENT.replace("'done'", "'done', 'cost_usd': 1")])
     arguments = ["run", "--suite", suite, "--out", "pack", "--case", "c1", "--case", "c2"]
     assert main([*arguments, "--agent-command", agent, "--max-run-cost", "1"]) == 4
-    command = capsys.readouterr().err.splitlines()[-1]
+    command = capsys.readouterr().err.splitlines()[-2]
     assert shlex.split(command)[0] == ("agent-eval" if on_path else str(program))
     assert shlex.split(command)[1:-1] == [*arguments, "--agent-command", agent, "--max-run-cost", "1"]

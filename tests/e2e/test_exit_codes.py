@@ -1,0 +1,202 @@
+"""The documented exit code and a sentence, whatever is closed, full, gone or odd around the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import REPOSITORY, agent_eval, environment
+
+SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    event = {"idx": 0, "actor": "agent", "type": "message", "output": "done"}
+    cases = [{"case_id": str(number), "regex_patterns": ["done"], "trace": [event]} for number in range(3)]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    return tmp_path
+
+
+def shell(place: Path, redirection: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell, which closes or redirects its streams."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{SHELL_NAME} {redirection}", "sh", *arguments],
+        cwd=place,
+        env=environment({"PYTHONPATH": str(REPOSITORY)}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **more,
+    )
+
+
+RUN = ["run", "--suite", "suite.json", "--out", "out"]
+WRONG = ["run", "--suite", "missing.json", "--out", "out"]
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [(RUN, 0), (WRONG, 2), (["gat"], 2), (["--version"], 0)])
+def test_a_closed_or_full_stderr_changes_no_exit_code(
+    arguments: list[str], code: int, redirection: str, place: Path
+) -> None:
+    ended = shell(place, redirection, *arguments)
+    assert (ended.returncode, ended.stderr) == (code, "")
+    if code == 0:
+        assert ended.stdout
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", ">&- 2>&-", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize("arguments", [RUN, ["--version"], ["--help"]])
+def test_a_result_that_cannot_be_printed_is_exit_4(
+    arguments: list[str], redirection: str, place: Path
+) -> None:
+    ended = shell(place, redirection, *arguments)
+    assert ended.returncode == 4
+    if "2>" not in redirection:
+        assert "the result cannot be printed" in json.loads(ended.stderr)["error"]["message"]
+
+
+def test_nothing_is_written_into_a_file_that_took_the_place_of_a_closed_stream(place: Path) -> None:
+    ended = shell(place, "<&- >&- 2>&-", *RUN)
+    assert ended.returncode == 4
+    assert agent_eval("pack", "verify", "--run", "out", cwd=place).code == 0
+
+
+def test_where_every_write_fails_it_is_exit_4_with_a_sentence(place: Path) -> None:
+    def no_file_may_grow() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    for more in ([], ["--agent-command", "echo {}"]):
+        ended = shell(place, "", *RUN, *more, preexec_fn=no_file_may_grow)
+        assert ended.returncode == 4
+        assert json.loads(ended.stderr)["error"]["code"] == "storage_error"
+
+
+@pytest.mark.parametrize(
+    "arguments", [RUN, [*RUN, "--agent-command", "true"], ["demo"], ["ci"], ["init"], ["compare", "-h"]]
+)
+def test_a_working_directory_that_is_gone_is_said(arguments: list[str], place: Path) -> None:
+    (place / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && {SHELL_NAME}"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", *arguments],
+        cwd=place,
+        env=environment({"PYTHONPATH": str(REPOSITORY)}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if "-h" in arguments:
+        assert ended.returncode == 0
+        return
+    assert ended.returncode == 4
+    assert "the working directory does not exist any more" in ended.stderr
+    assert "bug" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("clock", "code"),
+    [
+        ("2300-01-01T00:00:00+00:00", 0),
+        ("9999-12-31T23:59:59+00:00", 0),
+        ("9999-12-31T23:59:59-12:00", 2),
+        ("0001-01-01T00:00:00+12:00", 2),
+    ],
+)
+def test_any_clock_is_used_or_refused(clock: str, code: int, place: Path) -> None:
+    for more in ([], ["--agent", "recorded"]):
+        ended = agent_eval(*RUN, *more, "--fresh", cwd=place, environ={"AGENT_EVAL_CLOCK": clock})
+        assert ended.code == code
+        if code:
+            assert ended.error["details"]["field"] == "AGENT_EVAL_CLOCK"
+
+
+def test_a_year_300_years_ahead_goes_through_all_of_a_job(place: Path) -> None:
+    demonstration = agent_eval("demo", cwd=place, environ={"AGENT_EVAL_CLOCK": "2300-01-01T00:00:00+00:00"})
+    assert demonstration.code == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["run", "--agent", "recorded"], ["run-loop", "--agent", "recorded"]]
+)
+def test_the_empty_shards_of_a_matrix_are_no_failure_and_the_others_merge(
+    command: list[str], place: Path
+) -> None:
+    packs = []
+    for number in range(1, 9):
+        shard = ["--suite", "suite.json", "--out", f"s{number}", "--shard", f"{number}/8", "--run-id", "r"]
+        said = agent_eval(*command, *shard, cwd=place).json()
+        if said["pack"] is None:
+            assert said["empty_shard"] == f"{number}/8"
+            assert not (place / f"s{number}").exists()
+        else:
+            packs.append(said["pack"])
+    assert 1 <= len(packs) <= 3
+    assert agent_eval("merge", *packs, "--out", "all", cwd=place).json()["summary"]["total_cases"] == 3
+
+
+SLOW = 'import time; time.sleep(0.3); print(\'{"assistant_output": "done", "cost_usd": 1}\')'
+
+
+def last_line(text: str) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(text.splitlines()[-1])["error"]
+    assert sum(line.startswith("{") for line in text.splitlines()) == 1
+    return error
+
+
+def test_a_run_that_stopped_at_its_limit_ends_in_one_line_of_json(place: Path) -> None:
+    (place / "agent.py").write_text(SLOW)
+    agent = ["--agent-command", f"{sys.executable} -S -E agent.py", "--max-run-cost", "1"]
+    ended = agent_eval(*RUN, *agent, cwd=place)
+    error = last_line(ended.err)
+    assert (ended.code, error["code"]) == (4, "ended")
+    assert "cost limit" in error["message"]
+    assert "--resume" in error["details"]["remedy"]
+    assert json.loads(ended.out)["complete"] is False
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_command_that_a_signal_ends_ends_in_one_line_of_json(
+    agent: bool, sent: signal.Signals, place: Path
+) -> None:
+    (place / "agent.py").write_text(SLOW)
+    (place / "slow.py").write_text("import time\nprint('started', flush=True)\ntime.sleep(60)\n")
+    arguments = [*RUN, "--agent-command", f"{sys.executable} -S -E agent.py"]
+    if not agent:
+        arguments = [*RUN, "--judge", "slow:Judge"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_eval", *arguments],
+        cwd=place,
+        env=environment({"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{place}"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if agent:
+        while not (place / "out.journal").exists():
+            time.sleep(0.01)
+    else:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + sent
+    assert last_line(err)["code"] in ("ended", "interrupted")
+
+
+def test_with_format_text_prose_comes_before_the_line_of_json(place: Path) -> None:
+    ended = agent_eval(*WRONG, "--format", "text", cwd=place)
+    assert ended.err.startswith("Error: ")
+    assert last_line(ended.err)["code"] == "validation_error"
