@@ -5,6 +5,7 @@ The shell of each template is taken out of its file and run in a repository with
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -88,7 +89,9 @@ def commit(where: Path) -> None:
     git(where, "commit", "--quiet", "--message", "change")
 
 
-def run(script: str, where: Path, suite: str = "suites/support.json") -> subprocess.CompletedProcess[str]:
+def run(
+    script: str, where: Path, suite: str = "suites/support.json", **inputs: str
+) -> subprocess.CompletedProcess[str]:
     """Run a template's shell as the platforms do: bash, stopping at the first failure."""
     environ = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
     environ |= {
@@ -98,6 +101,7 @@ def run(script: str, where: Path, suite: str = "suites/support.json") -> subproc
         "AGENT_EVAL_SUITE": suite,
         "AGENT_EVAL_MAX_REGRESSED_CASES": "0",
         "AGENT_EVAL_MAX_NEW_HARD_FAIL_CASES": "0",
+        **inputs,
     }
     command = ["bash", "-euo", "pipefail", "-c", script]
     return subprocess.run(
@@ -128,6 +132,51 @@ def test_a_suite_that_main_does_not_have_yet_is_no_failure(checkout):
     commit(checkout)
     done = run(gitlab(), checkout, "suites/new.json")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+
+
+AGENT = """\
+import json, sys
+calls = [{{"tool": "{tool}", "arguments": {{}}}}]
+json.dump({{"assistant_output": "done", "tool_calls": calls}}, sys.stdout)
+"""
+RUN_AGENT = {
+    "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} agent.py",
+    "AGENT_EVAL_JUDGES": "policy",
+    "AGENT_EVAL_JUDGE_CONFIG": "judges.json",
+}
+
+
+@pytest.mark.parametrize(("tool", "code"), [("look", ExitCode.OK), ("escalate", ExitCode.NO)])
+def test_the_baseline_is_evaluated_with_its_own_agent_and_the_same_judges(checkout, tool, code):
+    git(checkout, "checkout", "--quiet", "main")
+    case = {"case_id": "a", "policy": {"forbidden_tools": ["escalate"]}}
+    case["metadata"] = {"tool_responses": {"look": 1, "escalate": 1}}
+    (checkout / "suites" / "agent.json").write_text(json.dumps({"dataset_id": "shop", "cases": [case]}))
+    (checkout / "judges.json").write_text(json.dumps({"policy": {"weight": 2}}))
+    (checkout / "agent.py").write_text(AGENT.format(tool="look"))
+    commit(checkout)
+    git(checkout, "push", "--quiet", "origin", "main:next")
+    git(checkout, "checkout", "--quiet", "-b", "new-agent")
+    (checkout / "agent.py").write_text(AGENT.format(tool=tool) + "# changed\n")
+    commit(checkout)
+    done = run(gitlab(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
+    assert done.returncode == code, done.stdout + done.stderr
+    comparison = next((checkout / "agent-eval-out").rglob("baseline_delta.json"))
+    assert json.loads(comparison.read_text())["cases"]["compared"] == 1
+    again = run(gitlab(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
+    assert again.returncode == code, "a workspace is used more than once"
+
+
+def test_a_baseline_that_cannot_be_evaluated_is_no_pass(checkout):
+    git(checkout, "checkout", "--quiet", "main")
+    shutil.copyfile(ROOT / "examples" / "suite_good.json", checkout / "suites" / "broken.json")
+    (checkout / "agent-eval.yml").write_text("no-such-setting: 1\n")
+    commit(checkout)
+    git(checkout, "push", "--quiet", "origin", "main:next")
+    (checkout / "agent-eval.yml").unlink()
+    done = run(gitlab(), checkout, "suites/broken.json", AGENT_EVAL_BRANCH="next")
+    assert done.returncode == ExitCode.WRONG_REQUEST
+    assert "agent-eval-baseline/evidence.zip does not exist" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.iterdir()))
