@@ -32,7 +32,6 @@ from agent_eval.gate.decide import (
 )
 from agent_eval.gate.fitness import why_no_baseline
 from agent_eval.gate.waivers import active_quarantine
-from agent_eval.operations.agent_packs import refuse_unreachable
 from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import view
@@ -163,7 +162,6 @@ def _run_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
         spec = _spec(job, target, job.settings.out / target.slug)
         run_live(job, spec, target.source)
         packs[target.slug] = open_pack(spec.output.pack)
-        refuse_unreachable(packs[target.slug], target.path)
     return packs
 
 

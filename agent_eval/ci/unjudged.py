@@ -14,7 +14,7 @@ from agent_eval.text.numbers import of_all
 
 _REASON_LIMIT = 200
 _REMEDIES = {
-    True: "Correct how the agent is started; the evidence has what each case printed.",
+    True: "Check how the agent is started or where it is; the evidence has each error.",
     False: "Record traces in the suite, or name the agent to run (`agent-command`, `agent-url`).",
 }
 """By whether the job runs an agent."""

@@ -39,6 +39,7 @@ from agent_eval.http.retry import (
     stated_wait,
 )
 from agent_eval.http.route import Origin, UnusableRoute, origin_of, route_to, target_of, with_query
+from agent_eval.text.numbers import count
 
 MAX_JSON_BYTES = 32 << 20
 MAX_REDIRECTS = 5
@@ -232,9 +233,9 @@ class Session:
     def _unreachable(
         self, exchange: _Exchange, why: str, attempts: int, status: int | None = None
     ) -> Unreachable:
+        times = count(attempts, "attempt")
         return Unreachable(
-            f"{host_of(exchange.place)} gave no usable answer to {exchange.words} in {attempts} attempts "
-            f"({why}).",
+            f"{host_of(exchange.place)} gave no usable answer to {exchange.words} in {times} ({why}).",
             remedy="Run the job again; if it persists, check the service's status page and the API address.",
             status=status,
             method=exchange.method,
@@ -400,8 +401,7 @@ def _uncertain(exchange: _Exchange, why: str, status: int | None = None) -> Unce
 
 
 _NEXT_LINK = re.compile(r"<([^<>]+)>\s*;[^,<]*\brel=\"?next\"?")
-_EXCERPT_LENGTH = 200
-_EXPLANATION_BYTES = 8_192
+_EXCERPT_LENGTH, _EXPLANATION_BYTES = 200, 8_192
 
 
 @dataclass(frozen=True, slots=True)

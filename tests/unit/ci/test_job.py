@@ -119,7 +119,7 @@ def test_contradictory_baseline__is_an_error_where_there_is_no_other(
     def contradicts(*_: object, **__: object) -> None:
         raise InvalidInput("its verdicts contradict its results")
 
-    monkeypatch.setattr(evaluate, "compare", contradicts)
+    monkeypatch.setattr(evaluate, "compared", contradicts)
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
     assert any("contradict" in line for line in step.annotations)

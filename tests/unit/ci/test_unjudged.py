@@ -25,7 +25,7 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
     ("agent", "said"),
     [
         ({}, "No case of suite.json could be judged: the trace has no events. Record traces"),
-        (CRASHES, "No case of suite.json could be judged: the agent exited with code 3. Correct how"),
+        (CRASHES, "No case of suite.json could be judged: the agent exited with code 3. Check how"),
     ],
     ids=["neither traces nor an agent", "agent that crashes"],
 )
