@@ -69,6 +69,10 @@ def replaced(data: bytes) -> Way:
     return replace
 
 
+def cut_in_the_storage(github: FakeGitHub) -> None:
+    replaced(github.artifacts[NEWEST][2][:-100])(github)
+
+
 def empty_lists(github: FakeGitHub) -> None:
     github.empty_lists = True
 
@@ -119,6 +123,7 @@ OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "too large": (stored(size_in_bytes=1 << 40), "too large"),
     "of another repository's code": (foreign, "another repository"),
     "no archive": (replaced(b""), "does not verify"),
+    "archive that was cut before it was stored": (cut_in_the_storage, "does not verify"),
     "redirect to a place without encryption": (
         api(
             f"/artifacts/{NEWEST}/zip",
@@ -232,6 +237,18 @@ def test_suite__that_the_withheld_run_may_have_had_is_not_called_new(
     step = runner.pull_request(suite="suite.json\nnew.json")
     assert (step.code, step.outcome) == (4, "error")
     assert "with HTTP 403" in step.summary.splitlines()[2]
+
+
+def test_run__that_is_no_baseline_does_not_stand_in_for_one_that_is_withheld(
+    runner: InProcess, github: FakeGitHub, evidence: Step
+) -> None:
+    runner.write_suite(*({**case, "trace": []} for case in orders()))
+    runner.upload(runner.push(run_id=390, baseline="none"), 390)
+    runner.write_suite(*orders())
+    storage(status=403)(github)
+    step = runner.pull_request(min_pass_rate="0.1")
+    assert (step.code, step.outcome) == (4, "error")
+    assert "Run 390 is no baseline" in step.summary
 
 
 def test_named_run__that_the_storage_withholds_cannot_be_evaluated(
