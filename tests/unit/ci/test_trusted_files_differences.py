@@ -56,7 +56,7 @@ def test_registry__tells_waivers_and_baselines_not_its_bookkeeping() -> None:
     assert differences(NAME, before, after, registry=True) == [
         f"`{NAME}`: `baseline main` was `run run-1, {'0' * 64}` and is now `run run-2, {'0' * 64}`.",
         f"`{NAME}`: `waiver w-order-1` is now `case order-1, for main, by qa@example.com, "
-        "without end: meant`.",
+        "until 2026-04-01T00:00:00+00:00: meant`.",
     ]
     revoked = registry(
         {
