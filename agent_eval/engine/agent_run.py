@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
@@ -25,7 +25,16 @@ from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, Limit, Retries, TrialRunner, limit_of
+from agent_eval.engine.scheduler import (
+    AdaptiveLimit,
+    CostPace,
+    Crew,
+    FixedLimit,
+    Limit,
+    Retries,
+    TrialRunner,
+    limit_of,
+)
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
@@ -45,7 +54,8 @@ class ExecutionPlan:
 
     Attributes:
         trial: Settings of every trial; `execute` sets its `retry`, `interrupted` and `abandoned`.
-        trials: Number of trials of each case. Every case has its first trial before any has its second.
+        trials: Number of trials of each case. Every case has its first trial before any has its second,
+            unless the run has a limit.
         policy: Decides when a case with several trials passes.
         parallel: Number of trials at once; None for as many as the provider accepts.
         limits: Limits of the whole run.
@@ -321,7 +331,7 @@ class _AgentRun:
             TrialJob(self._suite, self._trial, self._plan.redactor, self._journal),
             self._missing(),
             threads=threads,
-            sequential=self._plan.limits.cost_usd is not None,
+            allowed=self._use.most_at_once if self._plan.limits.cost_usd is not None else None,
             on_finished=self._count_cost,
             on_recorded=self._count_recorded,
         )
@@ -332,7 +342,7 @@ class _AgentRun:
         return TrialThreads(
             self._run_trial,
             self._missing(),
-            self._limit,
+            CostPace(self._limit, self._use.most_at_once),
             BackgroundWriter(self._journal, self._count_recorded),
         )
 
@@ -353,11 +363,22 @@ class _AgentRun:
         return replace(progress, damaged=self._journal.damaged)
 
     def _missing(self) -> Iterator[int]:
-        for number in range(len(self._slots)):
+        for number in self._order():
             if self._use.is_spent():
                 return
             if not self._slots.has(number):
                 yield number
+
+    def _order(self) -> Iterable[int]:
+        """Return all trials in the order in which they are started.
+
+        Every case has its first trial before any has its second; but a run that may end at its limit
+        finishes one case after the other, so that there are whole ones.
+        """
+        cases, every = self._slots.cases, range(len(self._slots))
+        if self._plan.limits == RunLimits():
+            return every
+        return (number for position in range(cases) for number in every[position::cases])
 
     def _run_trial(self, number: int) -> FinishedTrial | None:
         cases = self._slots.cases
@@ -377,7 +398,7 @@ class _AgentRun:
         self._slots.put(done.number, offset, record_digest(done.line))
 
     def result(self) -> Execution:
-        """Return the cases whose trials have all finished."""
+        """Return the cases with their finished trials."""
         stopped = self._stop_reason() if self._slots.missing() else ""
         if changed := self._journal.restore(self._slots.finished()):
             raise RecordsChanged(self._journal.path, changed)

@@ -51,7 +51,7 @@ class Slots:
         >>> slots = Slots(cases=2, trials=1)
         >>> from agent_eval.storage.records import record_digest
         >>> slots.put(1, 64, record_digest(encode({"case_id": "refund"})))
-        >>> slots.is_done(0), slots.is_done(1), slots.missing()
+        >>> slots.has_any(0), slots.has_any(1), slots.missing()
         (False, True, 1)
     """
 
@@ -72,9 +72,9 @@ class Slots:
         self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
         self._offsets[number] = offset
 
-    def is_done(self, position: int) -> bool:
-        """Tell whether all trials of a case have finished."""
-        return MISSING not in self._offsets[position :: self.cases]
+    def has_any(self, position: int) -> bool:
+        """Tell whether a trial of a case has finished."""
+        return any(offset != MISSING for offset in self._offsets[position :: self.cases])
 
     def missing(self) -> int:
         """Count the trials that have not finished."""
@@ -83,13 +83,14 @@ class Slots:
     def finished(self) -> list[tuple[int, bytes]]:
         """Return offset and digest of every finished trial."""
         cases = range(self.cases)
-        return [place for position in cases for place in self.of_case(position) if place[0] != MISSING]
+        return [place for position in cases for place in self.of_case(position)]
 
     def of_case(self, position: int) -> list[tuple[int, bytes]]:
-        """Return offset and digest of a case's trials, in trial order."""
+        """Return offset and digest of a case's finished trials, in trial order."""
         return [
             (self._offsets[number], bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]))
             for number in range(position, len(self._offsets), self.cases)
+            if self._offsets[number] != MISSING
         ]
 
 
@@ -101,7 +102,7 @@ class ExecutedDocument(Document):
         slots: Offsets of the trials.
         reader: Reads the journal.
         policy: Decides when a case with several trials passes.
-        positions: Positions of the cases to include; all their trials must have finished.
+        positions: Positions of the cases to include; a trial of each must have finished.
 
     Example:
         >>> from pathlib import Path
@@ -143,7 +144,9 @@ def executed(
     reader: JournalReader,
     policy: CasePolicy = ALL,
 ) -> SuiteSource:
-    """Make a suite of the cases whose trials have all finished.
+    """Make a suite of the cases that have been run, each with its finished trials.
+
+    A run that ended early leaves cases with fewer trials; its pack says that it is not complete.
 
     Args:
         suite: The suite that was run.
@@ -151,7 +154,7 @@ def executed(
         reader: Reads the journal.
         policy: Decides when a case with several trials passes.
     """
-    positions = filter(slots.is_done, range(slots.cases))
+    positions = filter(slots.has_any, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
 
 

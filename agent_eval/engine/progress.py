@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -123,6 +125,8 @@ class RunUse:
     cost_usd: float = 0.0
     unknown_cost: int = 0
     """Number of finished trials whose cost is unknown."""
+    largest: float | None = None
+    """Largest known cost of a trial; 0 if costs are unknown, None before any trial has finished."""
     _began: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -132,10 +136,24 @@ class RunUse:
     def add(self, cost_usd: float | None) -> None:
         """Count a finished trial."""
         with self._lock:
+            self.largest = max(self.largest or 0.0, cost_usd or 0.0)
             if cost_usd is None:
                 self.unknown_cost += 1
             else:
                 self.cost_usd += cost_usd
+
+    def most_at_once(self) -> int:
+        """Return how many trials may be in progress, if each costs as much as the dearest so far.
+
+        That is one until the first cost is seen. The last of them may exceed the limit, as one that is
+        started alone may.
+        """
+        limit = self.limits.cost_usd
+        if limit is None or self.largest == 0:
+            return sys.maxsize
+        if self.largest is None:
+            return 1
+        return max(1, math.ceil(min((limit - self.cost_usd) / self.largest, float(sys.maxsize // 2))))
 
     def is_spent(self) -> bool:
         """Tell whether the cost limit is reached."""

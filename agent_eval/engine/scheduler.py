@@ -1,7 +1,6 @@
 """Run many trials at once: a fixed number, or as many as a provider accepts.
 
-Threads do the work, since an agent is synchronous Python that mostly waits. They start trials in order, so
-every case gets its first trial before any case gets its second.
+Threads do the work, since an agent is synchronous Python that mostly waits. They start trials in order.
 """
 
 from __future__ import annotations
@@ -68,6 +67,43 @@ class FixedLimit(Limit):
     @override
     def give_back(self) -> None:
         pass
+
+
+class CostPace(Limit):
+    """Starts no trial that could exceed a cost limit, if those in progress cost as much as earlier ones.
+
+    Args:
+        limit: The limit that applies besides.
+        allowed: Returns how many trials may be in progress, at least one.
+
+    Example:
+        >>> pace = CostPace(FixedLimit(8), allowed=lambda: 1)
+        >>> pace.take(), pace.take()
+        (True, False)
+    """
+
+    def __init__(self, limit: Limit, allowed: Callable[[], int]) -> None:
+        self._limit, self._allowed = limit, allowed
+        self._in_progress = 0
+        self._lock = threading.Lock()
+
+    @override
+    def current(self) -> int:
+        return self._limit.current()
+
+    @override
+    def take(self) -> bool:
+        with self._lock:
+            if self._in_progress >= self._allowed() or not self._limit.take():
+                return False
+            self._in_progress += 1
+            return True
+
+    @override
+    def give_back(self) -> None:
+        with self._lock:
+            self._in_progress -= 1
+            self._limit.give_back()
 
 
 class AdaptiveLimit(Limit):

@@ -7,8 +7,7 @@ this process can be forked (see `workers.can_fork`), its trials therefore run in
   import, and this process can be forked again.
 * There are few processes, with several threads each if many trials run at once: most functions wait for a
   model, and each process has all of the agent's modules in memory.
-* Workers send finished trials to this process, which appends many records with one sync. A trial counts once
-  its record is on disk.
+* Workers send finished trials to this process, which appends many records with one sync.
 * A function that exceeds its time, or ends its process (a crash, `os._exit`, out of memory), fails its
   attempt, and the run goes on. The parent kills the process with all that it started, and starts another. If
   several trials ran in a process that crashed, they run again one at a time, to find the one that crashed it.
@@ -112,14 +111,14 @@ class TrialWorkers(TrialRunner):
         job: What workers need.
         numbers: The trials to run, as `trial * cases + position`.
         threads: For each worker, the number of trials that it runs at once.
-        sequential: Whether workers may not claim trials ahead, so that a cost limit sees every cost in time.
+        allowed: Returns how many trials a cost limit allows at once; None where workers may claim ahead.
         on_finished: Called with each finished trial as soon as this process receives it.
         on_recorded: Called with a finished trial and its record's offset, once the record is on disk.
 
     Example::
 
         with TrialWorkers(
-            job, iter(range(100)), threads=[2, 2], sequential=False, on_finished=count, on_recorded=store
+            job, iter(range(100)), threads=[2, 2], allowed=None, on_finished=count, on_recorded=store
         ) as trials:
             trials.run(tick=lambda: print(trials.in_flight, "trials are being run"))
     """
@@ -130,11 +129,11 @@ class TrialWorkers(TrialRunner):
         numbers: Iterator[int],
         *,
         threads: Sequence[int],
-        sequential: bool,
+        allowed: Callable[[], int] | None,
         on_finished: Callable[[FinishedTrial], None],
         on_recorded: Callable[[FinishedTrial, int], None],
     ) -> None:
-        self._job, self._sequential = job, sequential
+        self._job, self._allowed = job, allowed
         self._on_finished, self._on_recorded = on_finished, on_recorded
         self._vacancies, self._places = list(threads), sum(threads)
         self._claims, self._board = Claims(numbers), Board(self._places)
@@ -195,7 +194,8 @@ class TrialWorkers(TrialRunner):
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _refill_claims(self) -> None:
-        free = self._places - len(self._unfinished) if self._sequential else AHEAD - self._claims.waiting()
+        most = AHEAD if self._allowed is None else min(self._places, self._allowed())
+        free = most - (self._claims.waiting() if self._allowed is None else len(self._unfinished))
         if free > 0:
             self._unfinished.update(self._claims.refill(free))
 
@@ -227,7 +227,7 @@ class TrialWorkers(TrialRunner):
 
     def _receive(self, seconds: float) -> None:
         ready = self._selector.select(seconds)
-        if ready and not self._sequential and self._claims.waiting():
+        if ready and self._allowed is None and self._claims.waiting():
             time.sleep(GATHER_SECONDS)
             ready = self._selector.select(0)
         for key, _ in ready:
@@ -430,12 +430,12 @@ class _WorkerLoop:
             yield _AssignedTrial(number)
 
     def _run(self, work: _AssignedTrial) -> None:
-        thread, cases = self._current_thread(), self._job.suite.case_count
+        thread, suite, redactor = self._current_thread(), self._job.suite, self._job.redactor
         thread.begin(work.number)
-        raw = self._job.suite.document.case_at(work.number % cases).raw
+        raw = suite.document.case_at(work.number % suite.case_count).raw
         attempts = None if work.attempts is None else pickle.loads(work.attempts)  # noqa: S301 - pickled by a worker
-        number = TrialNumber(work.number, cases)
-        done = record_trial(raw, number, thread.plan, self._job.redactor, attempts=attempts, lost=work.lost)
+        number = TrialNumber(work.number, suite.case_count)
+        done = record_trial(raw, number, thread.plan, redactor, attempts=attempts, lost=work.lost)
         if os.getpid() != self._process:
             os._exit(0)  # a child that the agent forked, and that returned into this code
         if done is not None:
