@@ -17,6 +17,7 @@ from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, changed_judges, check, partition, select
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
 from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.judged_twice import JudgedTwice
 from agent_eval.comparison.metrics import (
     Balance,
     Risk,
@@ -36,6 +37,7 @@ from agent_eval.contracts import (
     Coverage,
     FailureClusters,
     Overview,
+    RunBehaviour,
 )
 from agent_eval.errors import NothingMeasured
 
@@ -52,6 +54,7 @@ def compare(
     traces: Traces | None = None,
     detail_limit: int = DETAIL_LIMIT,
     quarantined: frozenset[str] = frozenset(),
+    judged_twice: JudgedTwice | None = None,
 ) -> Comparison:
     """Compare two runs: list everything that changed from `baseline` to `candidate`.
 
@@ -67,6 +70,8 @@ def compare(
             changed.
         detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
         quarantined: Ids of cases that are left out of both runs.
+        judged_twice: Results by the other run's definitions and judges; None where nothing differs, or where
+            a case that does is not to be compared.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold.
@@ -79,16 +84,22 @@ def compare(
     before, now = case_outcomes(baseline), case_outcomes(candidate)
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
-    compared, case_sets = select(compatibility, parts, before, changed, quarantined)
-    runs = _ComparedRuns(
-        baseline, candidate, {case_id: (before[case_id], now[case_id]) for case_id in compared}
+    twice = judged_twice or JudgedTwice()
+    compared, case_sets = select(
+        compatibility, parts, before, changed, quarantined=quarantined, judged_twice=twice.baseline
     )
+    todays = twice.outcomes(before, now)
+    views = twice.todays(baseline, candidate)
+    runs = _ComparedRuns(*views, {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared})
     facts = CoverageFacts(
         before=before,
         now=now,
-        changed=frozenset(parts.changed),
+        changed=frozenset(case_sets.changed),
         quarantined=quarantined,
-        changed_judges=changed_judges(baseline, candidate),
+        changed_judges=changed_judges(baseline, candidate) - twice.judges,
+        new_expectations=twice.new_expectations(before, todays),
+        before_today=todays[0],
+        apart=twice.apart,
     )
     metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
     differing_cases = differences(baseline, candidate, compared)
@@ -114,14 +125,20 @@ def compare(
         failure_clusters=clusters,
         triage=triage(clusters),
         release_impact=release_impact(balance),
-        behaviour=run_behaviour(baseline, candidate, compared, differing_cases, compatibility),
+        behaviour=_with_notices(
+            run_behaviour(baseline, candidate, compared, differing_cases, compatibility), twice.notices()
+        ),
         behaviour_changes=_behaviour_changes(
             baseline, candidate, differing_cases, runs.rows, traces, detail_limit
         ),
-        trials=compare_trials(compared, baseline.results, candidate.results),
+        trials=compare_trials(compared, views[0].results, views[1].results),
         coverage=_coverage(baseline, candidate, facts, compatibility),
         failures_apart=failures_apart(facts, compared),
     )
+
+
+def _with_notices(behaviour: RunBehaviour, notices: list[str]) -> RunBehaviour:
+    return behaviour.model_copy(update={"notices": [*notices, *behaviour.notices]}) if notices else behaviour
 
 
 def _coverage(

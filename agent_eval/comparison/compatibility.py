@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from agent_eval.comparison.facts import CaseOutcome, RunView
 from agent_eval.comparison.trials import case_policies, has_trials, trials_of
 from agent_eval.contracts import REPLAY_CONTRACT, CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from agent_eval.text.numbers import verb
 
@@ -81,11 +83,19 @@ def select(
     parts: Partition,
     baseline: Mapping[str, CaseOutcome],
     changed: Changed,
+    *,
     quarantined: frozenset[str] = frozenset(),
+    judged_twice: Iterable[str] = (),
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
 
-    Cases in `quarantined` are not compared.
+    Args:
+        compatibility: The conditions.
+        parts: The cases of both runs.
+        baseline: Outcomes of the baseline.
+        changed: What to do about cases that differ.
+        quarantined: Ids of cases that are left out.
+        judged_twice: Ids of cases whose definition changed and that can be compared all the same.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
@@ -107,12 +117,14 @@ def select(
             "baseline and candidate share no case id, so there is nothing to compare",
             remedy="Compare runs of the same suite.",
         )
-    left_out = quarantined.union(parts.changed if changed == "exclude" else ())
+    not_comparable = [case_id for case_id in parts.changed if case_id not in set(judged_twice)]
+    left_out = quarantined.union(not_comparable if changed == "exclude" else ())
     compared = [case_id for case_id in parts.common if case_id not in left_out]
     sets = CaseSets(
         compared=len(compared),
         new=parts.new,
-        changed=parts.changed,
+        changed=not_comparable,
+        judged_twice=sorted(set(parts.changed).intersection(judged_twice)),
         removed=parts.removed,
         removed_failing=[case_id for case_id in parts.removed if not baseline[case_id].passed],
         quarantined=sorted(quarantined & baseline.keys()),
@@ -183,9 +195,24 @@ def changed_judges(baseline: RunView, candidate: RunView) -> frozenset[str]:
     """
     both = set(baseline.config.judges) & set(candidate.config.judges)
     differ = both.intersection(_differ(baseline.config.judge_configs, candidate.config.judge_configs))
-    seen = baseline.summary.judge_counts.keys() | candidate.summary.judge_counts.keys()
-    unnamed = seen - both - {REPLAY_CONTRACT}
-    return frozenset(differ & seen).union(unnamed if differ - seen else ())
+    seen = (baseline.summary.judge_counts, candidate.summary.judge_counts)
+    return judge_ids(differ, [*baseline.config.judges, *candidate.config.judges], *seen)
+
+
+def judge_ids(names: Iterable[str], named: Iterable[str], *seen: Iterable[str]) -> frozenset[str]:
+    """Find the ids under which judges give verdicts.
+
+    Args:
+        names: The judges that are wanted, as a run names them.
+        named: Every judge that a run names.
+        seen: Ids of the judges that have given verdicts.
+    """
+    ids = frozenset(chain.from_iterable(seen))
+    by_name = ids.intersection(names)
+    if by_name.issuperset(names):
+        return by_name
+    # A plug-in that is named by its class has an id of its own, which no name says.
+    return by_name | (ids - set(named) - {REPLAY_CONTRACT, EXECUTION})
 
 
 def _differ(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

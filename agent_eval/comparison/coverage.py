@@ -26,7 +26,9 @@ class CoverageFacts:
         changed: Ids of the cases that ask something else in the candidate.
         quarantined: Ids of the cases that are left out of both runs.
         changed_judges: Ids of the judges that judge by another configuration.
-        new_expectation: Ids of the cases that regress by the baseline's definition, and not by today's.
+        new_expectations: Judges by case id by whose old expectation the case got worse, not by the new one.
+        before_today: Outcomes of cases in the baseline as they are judged today, where that differs.
+        apart: Ids of the judges that are not compared, because they could not judge both runs alike.
 
     Example:
         >>> passed = CaseOutcome("passed", passed=True, hard_failed=False, failing=False, judges={})
@@ -39,7 +41,9 @@ class CoverageFacts:
     changed: frozenset[str]
     quarantined: frozenset[str] = frozenset()
     changed_judges: frozenset[str] = frozenset()
-    new_expectation: frozenset[str] = frozenset()
+    new_expectations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    before_today: Mapping[str, CaseOutcome] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
 
 
 def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, trials_differ: bool) -> Coverage:
@@ -68,8 +72,9 @@ def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, tri
             fewer = of - min(of, len(trials_of(candidate.results[case_id])))
             losses.add("fewer-trials", None, case_id, rest * Fraction(fewer, of))
             rest -= rest * Fraction(fewer, of)
-        if case_id in facts.new_expectation:
-            losses.add("new-expectation", None, case_id, rest)
+        judges = facts.new_expectations.get(case_id, ())
+        for judge_id in judges:
+            losses.add("new-expectation", judge_id, case_id, rest / len(judges))
     return losses.coverage()
 
 
@@ -81,7 +86,8 @@ def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:
         return "removed"
     if case_id in facts.changed:
         return "changed"
-    if facts.before[case_id].outcome == _ERROR and not facts.now[case_id].passed:
+    before = facts.before_today.get(case_id, facts.before[case_id])
+    if before.outcome == _ERROR and not facts.now[case_id].passed:
         return "baseline-error"
     return None
 
@@ -128,14 +134,15 @@ def _judging(cases: Iterable[CaseOutcome]) -> frozenset[str]:
 
 
 def failures_apart(facts: CoverageFacts, compared: Sequence[str]) -> dict[str, list[str]]:
-    """List the cases of the candidate that are not compared and that a judge newly fails, by judge id."""
+    """List the cases of the candidate that a judge newly fails where it is not compared, by judge id."""
     failures: dict[str, list[str]] = {}
-    for case_id in sorted(facts.now.keys() - set(compared)):
+    left_out = facts.now.keys() - set(compared)
+    for case_id in sorted(facts.now if facts.apart else left_out):
         known = facts.before.get(case_id)
         for judge_id, outcome in facts.now[case_id].judges.items():
-            if outcome in FAILURES and (
-                known is None or not failed_before(known.judges.get(judge_id), outcome)
-            ):
+            if outcome not in FAILURES or not (case_id in left_out or judge_id in facts.apart):
+                continue
+            if known is None or not failed_before(known.judges.get(judge_id), outcome):
                 failures.setdefault(judge_id, []).append(case_id)
     return dict(sorted(failures.items()))
 

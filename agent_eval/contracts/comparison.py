@@ -62,6 +62,9 @@ class CaseSets(Contract):
     compared: int
     new: list[StrictStr] = Field(default_factory=list)
     changed: list[StrictStr] = Field(default_factory=list)
+    """Cases that ask something else, so that their results say nothing of each other."""
+    judged_twice: list[StrictStr] = Field(default_factory=list)
+    """Cases that expect something else of the same input: both runs were judged by either definition."""
     removed: list[StrictStr] = Field(default_factory=list)
     removed_failing: list[StrictStr] = Field(default_factory=list)
     """Those of `removed` that did not pass in the baseline."""

@@ -15,6 +15,7 @@ from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
+from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import open_run, read_comparison, read_decision, read_object, view
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
@@ -119,6 +120,7 @@ def compared(
         if with_traces
         else None,
         quarantined=quarantined,
+        judged_twice=judge_twice(before, after),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison
@@ -26,9 +25,6 @@ _FIGURES = (
     *("trials", "coverage", "failures_apart"),
 )
 """The fields of a comparison that a decision rests on. The others are for readers."""
-
-_BY_NAME = ("metrics", "judge_metrics", "failures_apart")
-"""Those that list what there is by its name, so that nothing may be missing."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +95,18 @@ class ComparedPacks:
     def check(self) -> Comparison:
         """Compare the packs as the comparison says they were, and check every figure that it states.
 
+        An older version compared otherwise. Its comparisons only say which packs, and what follows from these
+        is decided on.
+
         Raises:
             InvalidInput: A figure does not follow from the packs.
         """
         comparison = self.compare(frozenset(self._stated.cases.quarantined))
+        if "coverage" not in self._stated.model_fields_set:
+            return comparison
         stated, follows = self._stated.to_json(), comparison.to_json()
         for name in _FIGURES:
-            # An older version wrote fewer fields; those that it lacks are not read from the file either.
-            is_stated = name in self._stated.model_fields_set
-            if is_stated and not _agrees(name, stated[name], follows.get(name)):
+            if stated[name] != follows[name]:
                 raise InvalidInput(
                     f"the comparison does not follow from its packs in {name}",
                     remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
@@ -163,16 +162,3 @@ def _changed(stated: Comparison) -> Changed:
     """Tell what the comparison did about cases that differ between the runs."""
     enforced = {check.name: check.enforced for check in stated.compatibility.checks}
     return "include" if enforced.get("case_definition_match", True) else "exclude"
-
-
-def _agrees(name: str, stated: Any, follows: Any) -> bool:
-    return bool(stated == follows) if name in _BY_NAME else _is_part(stated, follows)
-
-
-def _is_part(stated: Any, follows: Any) -> bool:
-    """Tell whether a value says nothing else than another; older versions wrote fewer fields."""
-    if isinstance(stated, dict) and isinstance(follows, dict):
-        return all(name in follows and _is_part(value, follows[name]) for name, value in stated.items())
-    if isinstance(stated, list) and isinstance(follows, list):
-        return len(stated) == len(follows) and all(map(_is_part, stated, follows))
-    return bool(stated == follows)

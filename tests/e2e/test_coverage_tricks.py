@@ -300,6 +300,20 @@ def test_a_case_that_is_new_has_zero_tolerance_too(preset: str, capsys: pytest.C
 
 
 @PRESETS
+def test_an_unchanged_agent_passes_whatever_was_added(
+    preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The opposite of a trick: a judge is added, a limit drawn tighter, and nothing got worse."""
+    lax = {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}
+    judged("before", cases(broken=BROKEN), "--judge", "cost_budget", config=lax)
+    flags = ("--judge", "cost_budget", "--judge", "regex")
+    judged("now", cases(broken=BROKEN), *flags, config={"cost_budget": {"max_output_tokens": 100}})
+    stable = policy_file(preset=preset, deterministic=True)
+    code, said = in_ci(capsys, *flags, "--judge-config", "now-judges.json", *stable)
+    assert (code, decided()["gate_status"]) == (0, "passed"), said
+
+
+@PRESETS
 def test_a_reviewed_waiver_lets_a_case_expect_something_else(
     preset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

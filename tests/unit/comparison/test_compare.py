@@ -208,6 +208,7 @@ def test_with_exclude_new_changed_and_removed_cases_stay_out_and_are_listed() ->
         "removed": ["gone", "gone-failing"],
         "removed_failing": ["gone-failing"],
         "quarantined": [],
+        "judged_twice": [],
     }
     assert found.coverage is not None
     assert found.coverage.share == 0.25

@@ -1,0 +1,229 @@
+"""Judge the trajectories of two packs by each other's definitions and judges, where these differ.
+
+An expectation that was loosened must not hide a regression, and one that was drawn tighter, or a judge that
+was added, must not make an unchanged agent look worse. So the baseline's trajectories are judged by today's
+definitions and judges, and the candidate's by the baseline's. Only built-in judges that run no command are
+used: a pack is data, never code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.comparison.compatibility import judge_ids
+from agent_eval.comparison.judged_twice import JudgedTwice
+from agent_eval.comparison.trials import trials_of
+from agent_eval.contracts import (
+    Case,
+    CaseResultRow,
+    RunConfig,
+    Trace,
+    Verdict,
+    case_policy,
+    case_result,
+    definition_of,
+    digest,
+    trials_result,
+)
+from agent_eval.contracts.suite import RECORDED_METADATA
+from agent_eval.errors import InvalidInput
+from agent_eval.evidence.reader import Pack
+from agent_eval.judges.base import Judge
+from agent_eval.judges.catalog import judge_case, load_judges, validate_case
+
+_RECORDED = RECORDED_METADATA | {"usage", "cost_usd"}
+"""Keys of a case's metadata that say what an agent did, and stay with its trace."""
+
+
+def judge_twice(before: Pack, after: Pack) -> JudgedTwice | None:
+    """Judge both packs by each other's definitions and judges; None where nothing differs.
+
+    Args:
+        before: The baseline.
+        after: The candidate.
+    """
+    judges = _Judges.of(before, after)
+    return _Crossing(before, after, judges).results()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Judges:
+    """The judges of two runs, by what can be done about their differences.
+
+    Attributes:
+        todays: Judges with today's configuration that the baseline was not judged by.
+        baselines: Those of them that the baseline has too, with its configuration.
+        every: All built-in judges of both runs, with today's and with the baseline's configuration.
+        apart: Ids of the judges that differ and cannot judge stored trajectories.
+        gone: Ids of the judges that only the baseline has.
+        plug_ins: Whether both runs have a judge that cannot judge stored trajectories.
+    """
+
+    todays: Sequence[Judge]
+    baselines: Sequence[Judge]
+    every: tuple[Sequence[Judge], Sequence[Judge]]
+    apart: frozenset[str]
+    gone: frozenset[str]
+    plug_ins: bool
+
+    @classmethod
+    def of(cls, before: Pack, after: Pack) -> _Judges:
+        old, new = before.config, after.config
+        both = [name for name in new.judges if name in old.judges]
+        changed = [name for name in both if _config(old, name) != _config(new, name)]
+        added = [name for name in new.judges if name not in old.judges]
+        gone = [name for name in old.judges if name not in new.judges]
+        loaded = {name: (_load(name, old), _load(name, new)) for name in {*both, *added}}
+        can = {name for name, (_, todays) in loaded.items() if todays is not None}
+        can -= {name for name in both if loaded[name][0] is None}
+        seen = (before.summary.judge_counts, after.summary.judge_counts)
+        cannot = [name for name in (*changed, *added) if name not in can]
+        usable = [name for name in both if name in can]
+        return cls(
+            todays=[judge for name in (*changed, *added) if name in can and (judge := loaded[name][1])],
+            baselines=[judge for name in changed if name in can and (judge := loaded[name][0])],
+            every=(
+                [judge for name in (*usable, *added) if name in can and (judge := loaded[name][1])],
+                [judge for name in usable if (judge := loaded[name][0])],
+            ),
+            apart=judge_ids(cannot, [*old.judges, *new.judges], *seen),
+            gone=judge_ids(gone, [*old.judges, *new.judges], seen[0]) - judge_ids(new.judges, [], seen[1]),
+            plug_ins=len(usable) < len(both),
+        )
+
+    @property
+    def differ(self) -> bool:
+        return bool(self.todays or self.apart or self.gone)
+
+
+def _config(run: RunConfig, name: str) -> str:
+    return digest(run.judge_configs.get(name))
+
+
+def _load(name: str, run: RunConfig) -> Judge | None:
+    configs = {name: run.judge_configs[name]} if name in run.judge_configs else {}
+    try:
+        return load_judges([name], configs, allow_plugins=False)[0]
+    except InvalidInput:
+        return None
+
+
+class _Crossing:
+    """Judges the cases of two packs that differ in definition, judges or case policy."""
+
+    def __init__(self, before: Pack, after: Pack, judges: _Judges) -> None:
+        self.before, self.after, self.judges = before, after, judges
+        stated = [pack.config.execution_config.case_policy or "all" for pack in (before, after)]
+        self.old_policy, self.new_policy = map(case_policy, stated)
+        self.policies_differ = stated[0] != stated[1]
+        self.baseline: dict[str, CaseResultRow] = {}
+        self.candidate: dict[str, CaseResultRow] = {}
+        self.by_baseline: dict[str, CaseResultRow] = {}
+
+    def results(self) -> JudgedTwice | None:
+        """Judge every case that differs."""
+        old, new = self.before.index_by_id(), self.after.index_by_id()
+        for case_id in self.before.case_ids():
+            if case_id not in new:
+                continue
+            if old[case_id]["definition_digest"] != new[case_id]["definition_digest"]:
+                self._changed_case(case_id)
+            elif self.judges.differ or self.policies_differ:
+                self._same_case(case_id)
+        if not self.baseline and not self.candidate and not self.by_baseline:
+            return None
+        return JudgedTwice(
+            baseline=self.baseline,
+            candidate=self.candidate,
+            by_baseline=self.by_baseline,
+            judges=frozenset(judge.judge_id for judge in self.judges.baselines),
+            apart=self.judges.apart,
+        )
+
+    def _same_case(self, case_id: str) -> None:
+        """Judge a case whose definition is the same: only by the judges that differ."""
+        judges = self.judges
+        todays = {judge.judge_id for judge in judges.todays}
+        old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
+        dropped = judges.gone | judges.apart | todays
+        raw = self.before.raw_trajectory(case_id) if judges.todays else {}
+        self.baseline[case_id] = _Rejudging(raw, judges.todays, self.new_policy).row(
+            old, lambda judge_id: judge_id not in dropped
+        )
+        if judges.apart:
+            self.candidate[case_id] = _Rejudging({}, (), self.new_policy).row(
+                new, lambda judge_id: judge_id not in judges.apart
+            )
+        if judges.baselines or self.policies_differ:
+            raw = self.after.raw_trajectory(case_id) if judges.baselines else {}
+            self.by_baseline[case_id] = _Rejudging(raw, judges.baselines, self.old_policy).row(
+                new, lambda judge_id: judge_id not in judges.apart | todays
+            )
+
+    def _changed_case(self, case_id: str) -> None:
+        """Judge a case that expects something else of the same input, if every judge can."""
+        old_raw, new_raw = self.before.raw_trajectory(case_id), self.after.raw_trajectory(case_id)
+        if self.judges.plug_ins or digest(old_raw.get("input")) != digest(new_raw.get("input")):
+            return
+        todays, baselines = self.judges.every
+        named = {judge.judge_id for judge in (*todays, *baselines)} | self.judges.gone | self.judges.apart
+        old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
+        try:
+            baseline = _Rejudging(_crossed(old_raw, new_raw), todays, self.new_policy)
+            by_baseline = _Rejudging(_crossed(new_raw, old_raw), baselines, self.old_policy)
+        except (InvalidInput, ValidationError):
+            return
+        self.baseline[case_id] = baseline.row(old, lambda judge_id: judge_id not in named)
+        self.by_baseline[case_id] = by_baseline.row(new, lambda judge_id: judge_id not in named)
+        if self.judges.apart:
+            self.candidate[case_id] = _Rejudging({}, (), self.new_policy).row(
+                new, lambda judge_id: judge_id not in self.judges.apart
+            )
+
+
+def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
+    """Make the case that has the trace of one case and the definition of another."""
+    crossed = definition_of(defined)
+    did = {key: value for key, value in (recorded.get("metadata") or {}).items() if key in _RECORDED}
+    asked = {key: value for key, value in (crossed.get("metadata") or {}).items() if key not in _RECORDED}
+    trials: dict[str, Any] = {key: recorded[key] for key in ("trace", "trials") if key in recorded}
+    return {**crossed, **trials, "metadata": {**asked, **did}}
+
+
+class _Rejudging:
+    """Judges a case with some judges, and keeps the stored verdicts of others.
+
+    Raises:
+        InvalidInput: A judge could never judge the case.
+        ValidationError: The case is none.
+    """
+
+    def __init__(self, raw: dict[str, Any], judges: Sequence[Judge], policy: Any) -> None:
+        self._judges, self._policy = judges, policy
+        self._ids = {judge.judge_id for judge in judges}
+        self._case = Case.model_validate(raw) if judges else None
+        if self._case is not None:
+            validate_case(judges, self._case)
+
+    def row(self, stored: CaseResultRow, keeps: Callable[[str], bool]) -> CaseResultRow:
+        """Return the result of the case: of every trial the kept verdicts, and the new ones."""
+        results = []
+        for number, trial in enumerate(trials_of(stored)):
+            verdicts = [
+                Verdict.model_validate(verdict) for verdict in trial["verdicts"] if keeps(verdict["judge_id"])
+            ]
+            verdicts += self._verdicts(number)
+            results.append(case_result(stored["case_id"], verdicts, trial=number))
+        row: CaseResultRow = trials_result(results, self._policy).to_json()  # type: ignore[assignment]  # the same fields
+        return row
+
+    def _verdicts(self, number: int) -> list[Verdict]:
+        if self._case is None:
+            return []
+        case = self._case.of_trial(number)
+        verdicts = judge_case(self._judges, case, Trace(case.trace))
+        return [verdict for verdict in verdicts if verdict.judge_id in self._ids]

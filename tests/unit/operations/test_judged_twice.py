@@ -1,0 +1,204 @@
+"""Where definitions, judges or the case policy differ, both runs are judged by either side's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.config.spec import Judging, Output, RunSpec
+from agent_eval.contracts import Comparison
+from agent_eval.evidence.reader import open_pack
+from agent_eval.operations.compare import compared
+from agent_eval.operations.judged_twice import judge_twice
+from agent_eval.operations.run import run_suite
+from tests.factories import make_case, make_suite, make_trace
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def judged(
+    name: str,
+    *cases: dict[str, Any],
+    judges: tuple[str, ...] = ("regex",),
+    policy: str = "all",
+    **configs: Any,
+) -> None:
+    Path(f"{name}.json").write_text(json.dumps(make_suite(*cases)))
+    Path(f"{name}-judges.json").write_text(json.dumps(configs))
+    judging = Judging(judges=judges, judge_config=Path(f"{name}-judges.json"), case_policy=policy)
+    run_suite(
+        RunSpec(suite=Path(f"{name}.json"), output=Output(pack=Path(name)), judging=judging), environ={}
+    )
+
+
+def found() -> Comparison:
+    before, now = open_pack(Path("before")), open_pack(Path("now"))
+    return compared(before, now, changed="exclude", generated_at="2026-01-14T10:00:00+00:00")
+
+
+def answer(case_id: str, output: str, *patterns: str, **fields: Any) -> dict[str, Any]:
+    return make_case(case_id, output=output, regex_patterns=list(patterns), **fields)
+
+
+def losses(comparison: Comparison) -> list[tuple[str, str | None, dict[str, float]]]:
+    assert comparison.coverage is not None
+    return [(loss.cause, loss.judge_id, loss.cases) for loss in comparison.coverage.losses]
+
+
+def test_runs_that_are_judged_alike_are_not_judged_again() -> None:
+    for name in ("before", "now"):
+        judged(name, answer("a", "done", "done"))
+    assert judge_twice(open_pack(Path("before")), open_pack(Path("now"))) is None
+
+
+def test_a_case_that_passes_only_by_its_new_expectation_is_lost() -> None:
+    judged("before", answer("a", "done", "done"), answer("b", "done", "done"))
+    judged("now", answer("a", "sorry", "."), answer("b", "done", "."))
+    comparison = found()
+    assert comparison.cases.judged_twice == ["a", "b"]
+    assert comparison.cases.changed == []
+    assert comparison.regressed_case_ids == []
+    assert losses(comparison) == [("new-expectation", "regex", {"a": 1.0})]
+
+
+def test_a_stricter_expectation_makes_no_unchanged_agent_worse_and_a_worse_agent_is_regressed() -> None:
+    judged("before", answer("a", "done", "."), answer("b", "done", "."))
+    judged("now", answer("a", "done", "perfect"), answer("b", "sorry", "done"))
+    comparison = found()
+    assert comparison.regressed_case_ids == ["b"]
+    assert losses(comparison) == []
+    assert comparison.metrics["pass_rate"].baseline == 0.5
+    said = "The baseline's results of 2 cases are by today's definitions and judges."
+    assert said in comparison.behaviour.notices
+
+
+def test_another_input_is_another_case() -> None:
+    judged("before", answer("a", "done", "done"))
+    judged("now", answer("a", "done", "done", input="Something else."))
+    comparison = found()
+    assert (comparison.cases.compared, comparison.cases.changed) == (0, ["a"])
+    assert losses(comparison) == [("changed", None, {"a": 1.0})]
+
+
+def test_an_added_judge_judges_the_baseline_too() -> None:
+    rules = {"policy": {"forbidden_tools": ["lookup"]}}
+    judged("before", answer("a", "done", "done", **rules))
+    judged("now", answer("a", "done", "done", **rules), judges=("regex", "policy"))
+    comparison = found()
+    assert comparison.regressed_case_ids == []
+    assert comparison.metrics["pass_rate"].to_json() == {
+        "name": "pass_rate",
+        "baseline": 0.0,
+        "candidate": 0.0,
+        "delta": 0.0,
+    }
+    assert losses(comparison) == []
+
+
+def tokens(case_id: str, output_tokens: int) -> dict[str, Any]:
+    case = make_case(case_id)
+    case["trace"][-1]["attributes"] = {"input_tokens": 1, "output_tokens": output_tokens}
+    return case
+
+
+def test_a_limit_is_held_against_both_runs_by_either_configuration() -> None:
+    judges = ("cost_budget",)
+    judged("before", tokens("a", 90), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 100})
+    judged("now", tokens("a", 900), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 1_000})
+    assert losses(found()) == [("new-expectation", "cost_budget", {"a": 1.0})]
+    judged("now", tokens("a", 90), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 10})
+    assert (found().regressed_case_ids, losses(found())) == ([], [])
+
+
+def test_a_laxer_case_policy_hides_no_trial() -> None:
+    def case(*outputs: str) -> dict[str, Any]:
+        others = [{"trace": make_trace("lookup", output=output)} for output in outputs[1:]]
+        return answer("a", outputs[0], "done", trials=others)
+
+    judged("before", case("done", "done", "done"))
+    judged("now", case("sorry", "sorry", "done"), policy="any")
+    comparison = found()
+    assert comparison.regressed_case_ids == []
+    assert losses(comparison) == [("new-expectation", "regex", {"a": 1.0})]
+
+
+PLUG_IN = """
+from pathlib import Path
+from agent_eval.judges import BaseJudge, JudgeConfig
+from agent_eval.errors import FailureKind
+
+class Config(JudgeConfig):
+    strict: bool = True
+
+class Mine(BaseJudge[Config]):
+    judge_id = "mine"
+    Config = Config
+
+    def evaluate(self, case, trace):
+        Path("ran").touch()
+        if self.config.strict:
+            return self.failed(case, "no", FailureKind.POLICY_VIOLATION)
+        return self.passed(case, "yes")
+"""
+
+
+@pytest.fixture
+def plug_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    Path("mine_of_judged_twice.py").write_text(PLUG_IN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "mine_of_judged_twice:Mine"
+
+
+def test_a_plug_in_is_never_run_from_a_pack_and_stays_apart_where_it_was_added(plug_in: str) -> None:
+    judged("before", answer("a", "done", "done"))
+    judged("now", answer("a", "done", "done"), judges=("regex", plug_in))
+    Path("ran").unlink()
+    comparison = found()
+    assert not Path("ran").exists()
+    assert comparison.regressed_case_ids == []
+    assert comparison.failures_apart == {"mine": ["a"]}
+    assert losses(comparison) == []
+    assert any("Not compared" in notice and "mine" in notice for notice in comparison.behaviour.notices)
+
+
+def test_a_plug_in_that_changed_is_lost(plug_in: str) -> None:
+    strict, lax = {plug_in: {"strict": True}}, {plug_in: {"strict": False}}
+    judged("before", answer("a", "done", "done"), judges=("regex", plug_in), **lax)
+    judged("now", answer("a", "done", "done"), judges=("regex", plug_in), **strict)
+    comparison = found()
+    assert comparison.regressed_case_ids == []
+    assert losses(comparison) == [("judge-changed", "mine", {"a": 0.5})]
+
+
+def test_a_changed_case_is_not_compared_where_a_plug_in_judges_it(plug_in: str) -> None:
+    judged("before", answer("a", "done", "done"), judges=("regex", plug_in))
+    judged("now", answer("a", "done", "."), judges=("regex", plug_in))
+    assert found().cases.changed == ["a"]
+
+
+def test_a_judge_that_runs_a_command_is_not_run_from_a_pack() -> None:
+    command = {"command": ["touch", "ran"]}
+    judged("before", answer("a", "done", "done"), judges=("regex", "command"), command=command)
+    judged("now", answer("a", "done", "done"), judges=("regex", "command"), command={"command": ["true"]})
+    Path("ran").unlink(missing_ok=True)
+    comparison = found()
+    assert not Path("ran").exists()
+    assert ("judge-changed", "command", {"a": 0.5}) in losses(comparison)
+
+
+def test_what_the_agent_did_stays_with_its_trace() -> None:
+    """Figures in the metadata are the agent's; another figure is no other expectation."""
+    spent = {"usage": {"output_tokens": 90}}, {"usage": {"output_tokens": 900}}
+    config = {"cost_budget": {"max_output_tokens": 100}}
+    judged("before", make_case("a", metadata=spent[0]), judges=("cost_budget",), **config)
+    judged("now", make_case("a", metadata=spent[1]), judges=("cost_budget",), **config)
+    comparison = found()
+    assert comparison.regressed_case_ids == ["a"]
+    assert comparison.cases.judged_twice == ["a"]
+    assert losses(comparison) == []
