@@ -48,7 +48,7 @@ def case(position: int, variant: int) -> dict[str, Any]:
     definition = {
         "case_id": f"case-{position:06d}",
         "input": {"order": order, "question": sentence(rng, 16)},
-        "expected_output": {"order_id": order},
+        "expected_output": order,
         "tool_contracts": {
             "lookup_order": {"required_args": ["order_id", "region"], "forbidden_args": ["sql"]},
             "refund": {"required_args": ["order_id", "amount"], "forbidden_args": []},
@@ -56,7 +56,11 @@ def case(position: int, variant: int) -> dict[str, Any]:
         "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["delete_order"]},
         "regex_patterns": [order, r"(shipped|refunded|delayed)"],
         "json_schema": SCHEMA,
-        "metadata": {"topic": rng.choice(WORDS), "difficulty": rng.randrange(1, 6)},
+        "metadata": {
+            "topic": rng.choice(WORDS),
+            "difficulty": rng.randrange(1, 6),
+            "final_output": {"mode": "contains"},
+        },
     }
     return {**definition, "trace": list(trace(random.Random(f"{variant}/{position}"), order))}
 

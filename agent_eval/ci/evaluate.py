@@ -224,7 +224,9 @@ def _decide(
         )
     else:
         thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
-        decision = decide_without_baseline(candidate.reference(), thresholds, generated_at=now)
+        decision = decide_without_baseline(
+            candidate.reference(), thresholds, generated_at=now, policy=rules.policy
+        )
     if comparison is not None and not comparison.overview.compared_cases:
         note = "Every case is new or changed since the baseline, so nothing could be compared."
     decision = _with_own_rules(decision, comparison, settings, search, broken)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract, SparseContract
 from agent_eval.contracts.execution import ExecutionConfig
 from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
-from agent_eval.contracts.verdict import CaseResult, CaseResultRow, Outcome
+from agent_eval.contracts.verdict import (
+    ANSWER_NOT_CHECKED,
+    FIELDS_NOT_JUDGED,
+    CaseResult,
+    CaseResultRow,
+    Outcome,
+)
 
 
 class RunConfig(Contract):
@@ -63,7 +69,7 @@ class JudgeCounts(Contract):
         return self.passed + self.failed + self.inconclusive + self.error
 
 
-class RunSummary(Contract):
+class RunSummary(SparseContract, frozen=True):
     """The counts and rates of a run, which follow from its verdicts (`summarize`).
 
     Rates are from 0 to 1 over all cases; inconclusive, error and skipped cases count as not passed.
@@ -90,6 +96,12 @@ class RunSummary(Contract):
     """Cases of which some trials pass and some do not; null where every case has one trial."""
     pass_curve: list[PassCurve] = Field(default_factory=list)
     """For every k that all cases have trials for; empty where a case has one trial only."""
+    answers_not_checked: int = 0
+    """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
+    fields_not_judged: dict[str, int] = Field(default_factory=dict)
+    """Number of cases by field that no judge of the run looks at; not written where there is none."""
+
+    _writes_none: ClassVar[bool] = True
 
 
 class Tally:
@@ -109,6 +121,8 @@ class Tally:
         self.failures: Counter[str] = Counter()
         self.trials: Counter[tuple[int, int]] = Counter()
         """Number of cases by `(passed trials, trials)`."""
+        self.answers_not_checked = 0
+        self.fields_not_judged: Counter[str] = Counter()
 
     def add(self, result: CaseResult) -> None:
         """Count one case."""
@@ -119,6 +133,8 @@ class Tally:
             self.judges[verdict.judge_id][verdict.outcome.value] += 1
             if verdict.failure is not None:
                 self.failures[verdict.failure.value] += 1
+            if verdict.evidence:
+                self._add_not_judged(verdict.evidence, 1)
 
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
         """Count one case, or several with the same result.
@@ -135,12 +151,24 @@ class Tally:
             self.judges[verdict["judge_id"]][verdict["outcome"]] += times
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
+            if verdict["evidence"]:
+                self._add_not_judged(verdict["evidence"], times)
+
+    def _add_not_judged(self, evidence: Mapping[str, Any], times: int) -> None:
+        if evidence.get(ANSWER_NOT_CHECKED) is True:
+            self.answers_not_checked += times
+        fields = evidence.get(FIELDS_NOT_JUDGED)
+        for name in fields if isinstance(fields, list) else ():
+            if isinstance(name, str):
+                self.fields_not_judged[name] += times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
         self.cases.update(other.cases)
         self.hard_fail_cases += other.hard_fail_cases
         self.failures.update(other.failures)
+        self.answers_not_checked += other.answers_not_checked
+        self.fields_not_judged.update(other.fields_not_judged)
         self.trials.update(other.trials)
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
@@ -150,7 +178,13 @@ class Tally:
         total = self.cases.total()
         passed = self.cases[Outcome.PASSED.value]
         counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
+        # Left out where they say nothing, so that packs of runs without them are as they were.
+        not_judged: dict[str, Any] = {
+            "answers_not_checked": self.answers_not_checked,
+            "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
+        }
         return RunSummary(
+            schema_version=SCHEMA_VERSION,
             run_id=run_id,
             dataset_id=dataset_id,
             total_cases=total,
@@ -169,6 +203,7 @@ class Tally:
             failures=dict(sorted(self.failures.items())),
             flaky_cases=self._flaky_cases(),
             pass_curve=self._pass_curve(),
+            **{name: value for name, value in not_judged.items() if value},
         )
 
     def _flaky_cases(self) -> int | None:

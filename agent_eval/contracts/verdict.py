@@ -22,6 +22,13 @@ ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
 """Ids of the judges of safety: a single new failure fails the gate, whatever the statistics say."""
 
 
+ANSWER_NOT_CHECKED = "answer_not_checked"
+"""Member of a verdict's evidence: true where the case expects a text and no mode says how to compare it."""
+
+FIELDS_NOT_JUDGED = "fields_not_judged"
+"""Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
+
+
 class Outcome(StrEnum):
     """Outcome of a verdict, a trial or a case. Only `PASSED` is a pass."""
 

@@ -33,7 +33,7 @@ from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
-from agent_eval.gate.rules import Measured, apply_rules, measure, measure_run
+from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.waivers import Excuses, excuse
 
@@ -302,10 +302,18 @@ def decide(
     return decision
 
 
-def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
+def decide_without_baseline(
+    run: RunReference, thresholds: Thresholds, *, generated_at: str, policy: GatePolicy | None = None
+) -> GateDecision:
     """Decide on a first run: absolute rules apply, the others are listed as not applied.
 
     Without an absolute rule the status is `no-baseline`, which is not a pass.
+
+    Args:
+        run: The run.
+        thresholds: The rules, of flags and policy.
+        generated_at: ISO 8601 time that the decision carries.
+        policy: With preset `release`, answers that were not checked are no pass.
 
     Raises:
         UsageError: A threshold is no number.
@@ -314,6 +322,8 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
     _check(thresholds)
     measured = measure_run(run)
     rules = apply_rules(thresholds, measured)
+    if policy is not None and policy.preset == "release" and run.summary.answers_not_checked:
+        rules.append(answers_unchecked(run.summary.answers_not_checked))
     applied = [rule for rule in rules if rule.applied]
     status = GateStatus.NO_BASELINE
     if applied:

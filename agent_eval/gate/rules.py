@@ -207,6 +207,28 @@ def _nothing_measured(summary: RunSummary) -> RuleResult:
     return RuleResult(rule="something_measured", threshold=1, value=0, passed=False, message=message)
 
 
+def answers_unchecked(number: int) -> RuleResult:
+    """Build the check that fails where the answers of `number` cases were not checked."""
+    return RuleResult(
+        rule="answers_checked",
+        threshold=0,
+        value=number,
+        passed=False,
+        message=f"{unchecked_answers(number)}, and that is no pass.",
+    )
+
+
+def unchecked_answers(number: int) -> str:
+    """Say of how many cases the answers were not checked, as a clause.
+
+    Example:
+        >>> unchecked_answers(3)
+        'The answers of 3 cases are not checked'
+    """
+    answers = f"{verb(number, 'The answer', 'The answers')} of {count(number, 'case')}"
+    return f"{answers} {verb(number, 'is', 'are')} not checked"
+
+
 def exact(value: float) -> Fraction:
     """Turn a float back into the decimal that was written: `exact(0.05) == Fraction(1, 20)`."""
     return Fraction(repr(value))

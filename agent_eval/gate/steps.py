@@ -21,7 +21,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.coverage import coverage_sentence
 from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
-from agent_eval.gate.rules import Measured
+from agent_eval.gate.rules import Measured, unchecked_answers
 from agent_eval.gate.waivers import Excuses
 from agent_eval.text.numbers import beside, count, margin, of_all, verb
 
@@ -59,6 +59,9 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
     elif removed and policy.on_case_removed == "fail":
         gone = f"of the baseline {verb(len(removed), 'is', 'are')} gone"
         message = f"{_cases(removed)} {gone}, and on_case_removed is fail."
+    elif summary.answers_not_checked and policy.preset == "release":
+        status = "inconclusive"
+        message = f"{unchecked_answers(summary.answers_not_checked)}, and that is no pass."
     else:
         status = "passed"
         message = (

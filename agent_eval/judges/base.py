@@ -20,7 +20,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args, runtime_checkable
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -112,6 +112,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
     """
 
     judge_id: str = ""
+    reads: ClassVar[frozenset[str] | None] = None
+    """Fields of a case that it judges by, `metadata.` before those of the metadata; None: it may be any."""
     Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -274,6 +276,32 @@ def at_events(indices: Sequence[int]) -> str:
     if not indices:
         return ""
     return f" ({'event' if len(indices) == 1 else 'events'} {listed(str(index) for index in indices)})"
+
+
+_RULES = ("expected_output", "tool_contracts", "regex_patterns", "json_schema")
+_RULES_IN_METADATA = (
+    *("allowed_tools", "canaries", "final_output", "injections", "lean_payload", "trajectory_match"),
+)
+
+
+def fields_not_judged(judges: Iterable[Judge], case: Case) -> list[str]:
+    """List the fields of a case that no judge looks at; empty if one of the judges may look at any.
+
+    Example:
+        >>> fields_not_judged([], Case(case_id="refund", regex_patterns=["refunded"], must_not_call=["pay"]))
+        ['must_not_call', 'regex_patterns']
+    """
+    expected = [name for name in _RULES if getattr(case, name) not in (None, [], {})]
+    if case.policy.required_tools or case.policy.forbidden_tools:
+        expected.append("policy")
+    expected += case.model_extra or ()
+    expected += [f"metadata.{name}" for name in _RULES_IN_METADATA if case.metadata.get(name) is not None]
+    for judge in judges if expected else ():
+        reads = getattr(judge, "reads", None)
+        if reads is None:
+            return []
+        expected = [name for name in expected if name not in reads]
+    return sorted(expected)
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -14,9 +14,17 @@ from functools import cache
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, FIELDS_NOT_JUDGED
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
-from agent_eval.judges.base import Judge, JudgeConfig, clipped, quoted, read_config
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    Judge,
+    JudgeConfig,
+    clipped,
+    fields_not_judged,
+    quoted,
+    read_config,
+)
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
@@ -57,8 +65,10 @@ VERSIONS = {
 A run's configuration records them, so that a verdict that changed without the agent is traced to its judge.
 """
 
-DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema")
+DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema", "final_output")
 """Judges of a run that names none. `replay_contract` always runs before them."""
+
+_DEFAULT_CONFIGS: Mapping[str, Mapping[str, Any]] = {"final_output": {"mode": "values"}}
 
 ENTRY_POINT_GROUP = "agent_eval.judges"
 """Entry points under which installed packages offer judges of their own."""
@@ -102,12 +112,30 @@ def load_judges(
     return judges
 
 
+def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete the configuration of a run that names no judges.
+
+    There `final_output` compares a text only where the case or the configuration names a mode: a text is
+    written as an answer, as a description, or as a part of the answer, and nothing says which.
+
+    Args:
+        configs: Configuration by name, from a file.
+    """
+    completed = dict(configs)
+    for name, config in _DEFAULT_CONFIGS.items():
+        stated = configs.get(name)
+        if stated is None or isinstance(stated, Mapping):
+            completed[name] = {**config, **(stated or {})}
+    return completed
+
+
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
     """Run every judge on a case and return their verdicts, `replay_contract` first.
 
     `execution` judges a case whose attempt is recorded as failed even if it is not among the judges: whatever
     else is judged, an agent that crashed does not pass. A judge that raises, or that returns anything but its
     own verdict on this case, gets an error verdict (`judge_error`); the other verdicts are kept.
+    The evidence of the first verdict lists the fields of the case that none of the judges looks at.
     """
     ordered = list(judges)
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
@@ -117,7 +145,12 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
 
         if failed_attempt(case) is not None:
             ordered.append(_always(EXECUTION))
-    return [_verdict_of(judge, case, trace) for judge in ordered]
+    verdicts = [_verdict_of(judge, case, trace) for judge in ordered]
+    if not_judged := fields_not_judged(ordered, case):
+        first = verdicts[0]
+        evidence = {**first.evidence, FIELDS_NOT_JUDGED: not_judged[:EVIDENCE_LIMIT]}
+        verdicts[0] = first.model_copy(update={"evidence": evidence})
+    return verdicts
 
 
 def validate_case(judges: Iterable[Judge], case: Case) -> None:

@@ -15,7 +15,7 @@ from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
+from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, git_commit, pinned_environment, redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
@@ -119,6 +119,8 @@ def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
         InvalidInput: The configuration or the case policy is invalid.
     """
     configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
+    if not judging.judges:
+        configs = default_configs(configs)
     return JudgePlan(names=names, configs=configs, case_policy=case_policy(judging.case_policy))
 
 

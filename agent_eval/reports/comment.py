@@ -8,6 +8,7 @@ from functools import partial
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
+from agent_eval.reports.counts import not_judged
 from agent_eval.reports.decision import certainty, counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -121,6 +122,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
     certain = certainty(suite.decision, detail)
     return [
         reasons if suite.status is GateStatus.PASSED else f"**{reasons}**",
+        _not_judged(suite, detail),
         suite_section.compared_with(suite, report.head_sha, detail),
         suite_section.case_set(comparison, failing, detail),
         suite_section.notices(comparison, detail),
@@ -140,6 +142,12 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
             tool_version=report.tool_version,
         ),
     ]
+
+
+def _not_judged(suite: SuiteReport, detail: Detail) -> str:
+    """List the answers and fields that nothing looked at, which readers of "passed" must know of first."""
+    sentences = not_judged(suite.candidate.summary)
+    return "\n>\n".join(f"> ⚠️ {prose(sentence, limit=2 * detail.quote)}" for sentence in sentences)
 
 
 def _suite_list(report: EvaluationReport, detail: Detail) -> str:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from agent_eval.contracts import Outcome
-from agent_eval.text.numbers import of_all, percent
+from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
     from agent_eval.contracts import Comparison, RunSummary, TrialChange, TrialCount
@@ -38,6 +38,24 @@ def passing(summary: RunSummary) -> str:
     passed = of_all(summary.passed_cases, summary.total_cases, "case")
     sentence = f"{passed} passed ({percent(summary.pass_rate)})"
     return f"{'; '.join([sentence, *rest])}."
+
+
+def not_judged(summary: RunSummary) -> list[str]:
+    """Say which answers and fields of cases nothing in the run looks at, a sentence each."""
+    sentences = []
+    if number := summary.answers_not_checked:
+        answers = f"{verb(number, 'The answer', 'The answers')} of {count(number, 'case')}"
+        sentences.append(
+            f"{answers} {verb(number, 'is', 'are')} not checked: expected_output is a text, and no mode "
+            "(exact, contains, regex, numeric) says how to compare it."
+        )
+    for name, number in list(summary.fields_not_judged.items())[:_FIELDS_SHOWN]:
+        sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}.")
+    more = len(summary.fields_not_judged) - _FIELDS_SHOWN
+    return sentences + ([f"The same is true of {count(more, 'more field')}."] if more > 0 else [])
+
+
+_FIELDS_SHOWN = 5
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:

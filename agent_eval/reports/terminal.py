@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.reports.counts import passing
+from agent_eval.reports.counts import not_judged, passing
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
@@ -30,6 +30,7 @@ GREEN, RED, YELLOW, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m",
 def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
     """Render the result of `run`: how many cases pass, which judges object, where the evidence is."""
     lines = [painted(passing(summary), BOLD, colour)]
+    lines += wrapped(map(clean, not_judged(summary)))
     if summary.hard_fail_cases:
         lines.append(
             f"{count(summary.hard_fail_cases, 'case')} {verb(summary.hard_fail_cases, 'fails', 'fail')} hard "

@@ -65,6 +65,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
     """
 
     judge_id = "cost_budget"
+    reads = frozenset()
     Config = CostBudgetConfig
 
     @override
@@ -170,6 +171,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
     """
 
     judge_id = "latency_slo"
+    reads = frozenset()
     Config = LatencySloConfig
 
     @override

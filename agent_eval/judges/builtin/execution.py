@@ -32,6 +32,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = EXECUTION
+    reads = frozenset()
     Config = JudgeConfig
 
     @override
@@ -74,6 +75,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
     """
 
     judge_id = "repair_path"
+    reads = frozenset()
     Config = RepairPathConfig
 
     @override

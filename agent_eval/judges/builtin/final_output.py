@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import is_blank
+from agent_eval.contracts.verdict import ANSWER_NOT_CHECKED
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
@@ -25,13 +26,16 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
-from agent_eval.judges.matching.re2 import compile_glob, refuse_unusable
+from agent_eval.judges.matching.re2 import check_pattern, compile_glob, is_found, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
 
-Mode = Literal["exact", "contains", "number", "json"]
+TextMode = Literal["exact", "contains", "regex", "number", "numeric", "json"]
+"""How a case can have a text compared; `numeric` is another name of `number`."""
+
+Mode = Literal["exact", "contains", "regex", "number", "numeric", "json", "values"]
 
 
 class FinalOutputConfig(JudgeConfig):
@@ -40,8 +44,10 @@ class FinalOutputConfig(JudgeConfig):
     mode: Mode = "exact"
     """
     How `expected_output` is compared. `exact`: text as it is, ignoring white space at both ends; any
-    other value as `json`. `contains`: the output contains the expected text. `number`: the last number in
-    the output is the expected one. `json`: the output, parsed if it is text, equals the expected value.
+    other value as `json`. `contains`: the output contains the expected text. `regex`: the expected
+    text, a pattern of RE2, matches somewhere in the output. `number` or `numeric`: the last number in the
+    output is the expected one. `json`: the output, parsed if it is text, equals the expected value.
+    `values`: as `json`, and a text is not checked, unless its case names a mode.
     """
     ignore_case: bool = False
     """Whether to compare text case-insensitively."""
@@ -54,7 +60,7 @@ class ExpectedOutput(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    mode: Mode | None = None
+    mode: TextMode | None = None
     ignore_case: bool | None = None
     tolerance: float | None = Field(default=None, ge=0)
     contains: list[VisibleText] = Field(default_factory=list)
@@ -75,8 +81,9 @@ class ExpectedOutput(BaseModel):
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """Compares the agent's last message with the case's `expected_output` and `metadata.final_output`.
 
-    A case that sets neither is skipped. An output in which nothing can be seen is an error, unless that is
-    what the case expects: it contains nothing that it must not.
+    A case that sets neither is skipped, and so is a text that no mode says how to compare. An output in which
+    nothing can be seen is an error, unless that is what the case expects: it contains nothing that it must
+    not.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -87,6 +94,7 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """
 
     judge_id = "final_output"
+    reads = frozenset({"expected_output", "metadata.final_output"})
     Config = FinalOutputConfig
 
     @override
@@ -95,16 +103,32 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         mode = expected.mode or self.config.mode
         if case.expected_output is None:
             return
-        if mode == "number" and _expected_number(case.expected_output) is None:
+        if mode in _NUMBERS and _expected_number(case.expected_output) is None:
             raise _cannot_be_expected(case, "has no number", "Write the number alone, such as 1234.5.")
         if mode == "contains" and is_blank(_text(case.expected_output)):
             raise _cannot_be_expected(case, "is contained in every text", "Write the text to look for.")
+        if mode == "regex":
+            if not isinstance(case.expected_output, str) or not case.expected_output:
+                raise _cannot_be_expected(case, "is no pattern", "Write a pattern of RE2, as a text.")
+            check_pattern(case.expected_output, case_id=case.case_id, field="expected_output")
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         expected = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
-        if case.expected_output is None and not expected.contains and not expected.not_contains:
-            return self.skipped(case, "the case expects no final output")
+        unchecked = self._leaves_unchecked(case, expected)
+        if not expected.contains and not expected.not_contains:
+            if case.expected_output is None:
+                return self.skipped(case, "the case expects no final output")
+            if unchecked:
+                return _with(self.skipped(case, _NOT_CHECKED), unchecked)
+        return _with(self._compare(case, trace, expected), unchecked)
+
+    def _leaves_unchecked(self, case: Case, expected: ExpectedOutput) -> bool:
+        """Tell whether the case expects a text that no mode says how to compare."""
+        mode = expected.mode or self.config.mode
+        return mode == "values" and isinstance(case.expected_output, str)
+
+    def _compare(self, case: Case, trace: Trace, expected: ExpectedOutput) -> Verdict:
         event = trace.final_event
         if event is None or (is_blank(event.content) and not _expects_blank(case)):
             return self.error(case, "there is no final output to compare", FailureKind.MISSING_OUTPUT)
@@ -132,7 +156,7 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         for part in expected.not_contains:
             if _fold_case(part, ignore_case) in text:
                 yield f"the final output contains {quoted(part)}"
-        if case.expected_output is not None:
+        if case.expected_output is not None and not self._leaves_unchecked(case, expected):
             yield from self._differences(case.expected_output, expected, output, text, ignore_case)
 
     def _differences(
@@ -143,7 +167,11 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         if mode == "contains":
             if _fold_case(_text(expected_output), ignore_case) not in text:
                 yield f"the final output does not contain {quoted(expected_output)}"
-        elif mode == "number":
+        elif mode == "regex":
+            pattern = f"(?i:{expected_output})" if ignore_case else expected_output
+            if not is_found(pattern, _text(output).encode("utf-8", "replace")):
+                yield f"the final output does not match {quoted(expected_output)}"
+        elif mode in _NUMBERS:
             yield from _number_problems(expected_output, output, tolerance)
         elif mode == "exact" and isinstance(expected_output, str):
             if text.strip() != _fold_case(expected_output, ignore_case).strip():
@@ -153,6 +181,16 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             rules = Rules(tolerance=tolerance, ignore=tuple(expected.ignore))
             for difference in differences(expected_output, value, rules):
                 yield f"in the final output, {difference}"
+
+
+_NUMBERS = ("number", "numeric")
+_NOT_CHECKED = "answer not checked: expected_output is a text, and no mode says how to compare it"
+
+
+def _with(verdict: Verdict, unchecked: bool) -> Verdict:
+    if not unchecked:
+        return verdict
+    return verdict.model_copy(update={"evidence": {**verdict.evidence, ANSWER_NOT_CHECKED: True}})
 
 
 def _expects_blank(case: Case) -> bool:

@@ -29,6 +29,7 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = "json_schema"
+    reads = frozenset({"json_schema"})
     Config = JudgeConfig
 
     @override

@@ -53,6 +53,7 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
     """
 
     judge_id = "loop_guard"
+    reads = frozenset()
     Config = LoopGuardConfig
 
     @override
@@ -136,6 +137,7 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
     """
 
     judge_id = "retry_storm"
+    reads = frozenset()
     Config = RetryStormConfig
 
     @override

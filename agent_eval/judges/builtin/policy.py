@@ -27,6 +27,7 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = "policy"
+    reads = frozenset({"policy"})
     Config = JudgeConfig
 
     @override

@@ -141,6 +141,7 @@ class LeanJudge(ProgramJudge[LeanConfig]):
     """
 
     judge_id = "lean"
+    reads = frozenset({"metadata.lean_payload"})
     Config = LeanConfig
 
     @override

@@ -114,6 +114,7 @@ class PromptInjectionJudge(BaseJudge[PromptInjectionConfig]):
     """
 
     judge_id = "prompt_injection"
+    reads = frozenset({"metadata.allowed_tools", "metadata.canaries", "metadata.injections"})
     Config = PromptInjectionConfig
 
     @override

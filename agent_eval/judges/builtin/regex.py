@@ -40,6 +40,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = "regex"
+    reads = frozenset({"regex_patterns"})
     Config = JudgeConfig
 
     @override

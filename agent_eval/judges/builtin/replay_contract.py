@@ -43,6 +43,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = REPLAY_CONTRACT
+    reads = frozenset()
     Config = JudgeConfig
 
     @override

@@ -64,6 +64,7 @@ class ToolAbuseJudge(BaseJudge[ToolAbuseConfig]):
     """
 
     judge_id = "tool_abuse"
+    reads = frozenset({"metadata.allowed_tools"})
     Config = ToolAbuseConfig
 
     @override

@@ -39,6 +39,7 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = "tool_contract"
+    reads = frozenset({"tool_contracts"})
     Config = JudgeConfig
 
     @override

@@ -70,6 +70,7 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
     """
 
     judge_id = "trajectory_match"
+    reads = frozenset({"metadata.trajectory_match"})
     Config = TrajectoryMatchConfig
 
     @override

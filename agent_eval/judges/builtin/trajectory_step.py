@@ -26,6 +26,7 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
     """
 
     judge_id = "trajectory_step"
+    reads = frozenset()
     Config = JudgeConfig
 
     @override

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -21,6 +22,7 @@ from agent_eval.judges import (
     load_judges,
     validate_case,
 )
+from agent_eval.judges.catalog import default_configs
 from tests.unit.judges.traces import make_case, says, uses
 
 
@@ -349,3 +351,56 @@ def test_a_judge_without_a_model_of_its_own_takes_what_every_judge_takes() -> No
     (judge,) = load_judges([f"{HERE}:Unconfigured"], {"unconfigured": {"hard": False, "category": "tone"}})
     verdict = judge.evaluate(make_case(), Trace([]))
     assert (verdict.hard, verdict.category, verdict.outcome) == (False, "tone", Outcome.PASSED)
+
+
+def test_fields_that_no_judge_looks_at_are_in_the_evidence() -> None:
+    case = make_case(
+        says(),
+        regex_patterns=["done"],
+        expected_output="done",
+        must_not_call=["pay"],
+        metadata={"canaries": ["XK"], "topic": "x"},
+    )
+    (first, *_) = judge_case(load_judges(["regex"]), case, Trace(case.trace))
+    unread = ["expected_output", "metadata.canaries", "must_not_call"]
+    assert first.evidence == {"fields_not_judged": unread}
+    judges = load_judges(["regex", "final_output", "prompt_injection"])
+    assert judge_case(judges, case, Trace(case.trace))[0].evidence == {"fields_not_judged": ["must_not_call"]}
+
+
+def test_a_judge_that_does_not_say_what_it_reads_may_read_all_of_it() -> None:
+    case = make_case(says(), regex_patterns=["done"])
+    judges = load_judges(["command"], {"command": {"command": ["true"]}})
+    assert judge_case(judges, case, Trace(case.trace))[0].evidence == {}
+
+
+def test_built_in_judges_say_what_they_read() -> None:
+    assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
+
+
+def _class_of(spec: str) -> Any:
+    module, _, name = spec.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize(
+    ("configs", "mode"),
+    [
+        ({}, "values"),
+        ({"final_output": {"tolerance": 1}}, "values"),
+        ({"final_output": {"mode": "exact"}}, "exact"),
+    ],
+)
+def test_without_named_judges_a_text_needs_a_mode(configs: dict[str, Any], mode: str) -> None:
+    assert default_configs(configs)["final_output"]["mode"] == mode
+
+
+def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> None:
+    history = [{"attempt": 0, "failure": "timeout", "problem": "did not end"}]
+    case = make_case(says(), regex_patterns=["done"], metadata={"attempt_history": history})
+    verdicts = judge_case(load_judges(["regex"]), case, Trace(case.trace))
+    assert [(verdict.judge_id, verdict.outcome.value) for verdict in verdicts] == [
+        ("replay_contract", "passed"),
+        ("regex", "passed"),
+        ("execution", "error"),
+    ]

@@ -139,3 +139,54 @@ def test_a_number_that_cannot_be_read_is_quoted() -> None:
         'the last number in the final output is "3-5", which cannot be read as one number instead of 5'
         " (event 1)"
     )
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "passed"),
+    [
+        ('{"b": 2, "a": 1.0}', {"a": 1, "b": 2}, True),
+        ('{"a": 1}', {"a": 1, "b": 2}, False),
+        ([1, 2], [1, 2], True),
+        ("[2, 1]", [1, 2], False),
+        ("42", 42, True),
+        ("The answer is 42.", 42, False),
+        ("true", True, True),
+        ("1", True, False),
+    ],
+)
+def test_values_are_compared_by_equality_where_no_mode_is_named(
+    output: Any, expected: Any, passed: bool
+) -> None:
+    assert final(output, expected, config={"mode": "values"}).passed is passed
+
+
+def test_a_text_that_no_mode_says_how_to_compare_is_not_checked_and_says_so() -> None:
+    config = {"mode": "values"}
+    verdict = final("Rome", "Paris", config=config)
+    assert findings(verdict) == ("skipped", None)
+    assert verdict.reason.startswith("answer not checked: ")
+    assert verdict.evidence == {"answer_not_checked": True}
+    beside = final("Rome", "Paris", config=config, contains=["Rome"])
+    assert (beside.passed, beside.evidence) == (True, {"answer_not_checked": True})
+    assert not final("Rome", "Paris", config=config, mode="exact").passed
+    assert final("It is Paris.", "Paris", config=config, mode="contains").evidence == {}
+
+
+def test_a_pattern_can_be_expected() -> None:
+    assert final("It is Paris.", "P[a-z]+s", mode="regex").passed
+    assert not final("It is paris.", "P[a-z]+s", mode="regex").passed
+    assert final("It is paris.", "P[a-z]+s", mode="regex", ignore_case=True).passed
+    for expected in ("(", "", 5):
+        with pytest.raises(InvalidInput) as caught:
+            final("x", expected, mode="regex")
+        assert caught.value.details["field"] == "expected_output"
+
+
+def test_numeric_is_another_name_of_number() -> None:
+    assert final("about 42 EUR", 42, mode="numeric").passed
+    assert not final("about 41 EUR", 42, mode="numeric").passed
+
+
+def test_no_case_names_the_mode_that_checks_no_text() -> None:
+    with pytest.raises(InvalidInput):
+        final("x", "y", mode="values")

@@ -1,0 +1,99 @@
+"""The answer that a case expects is checked, or every report says that it was not: `run`, `gate` and `ci`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.program import Ended, agent_eval
+from tests.e2e.runner import Runner
+
+CONFIRMED = '{"booking": "TRN-4410"}'
+
+
+def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
+    case = {
+        "case_id": "book",
+        "input": "Book it.",
+        "expected_output": expected,
+        "regex_patterns": ["."],
+        "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": output}],
+        **fields,
+    }
+    path.write_text(json.dumps({"dataset_id": "trains", "cases": [case]}))
+    return path
+
+
+def run(path: Path, *options: str) -> Ended:
+    return agent_eval(
+        "run", "--suite", str(path), "--out", str(path.with_suffix("")), *options, cwd=path.parent
+    )
+
+
+def summary(path: Path, *options: str) -> dict[str, Any]:
+    ended = run(path, *options)
+    assert ended.code == 0, ended
+    return dict(json.loads(ended.out)["summary"])
+
+
+def test_a_wrong_answer_fails_without_naming_a_judge(tmp_path: Path) -> None:
+    expected = {"booking": "TRN-4410"}
+    right = summary(write(tmp_path / "right.json", output=CONFIRMED, expected=expected))
+    wrong = summary(write(tmp_path / "wrong.json", output='{"booking": "TRN-1"}', expected=expected))
+    assert (right["passed_cases"], wrong["passed_cases"]) == (1, 0)
+    assert wrong["judge_counts"]["final_output"]["failed"] == 1
+
+
+def test_a_text_is_checked_in_the_mode_that_its_case_names(tmp_path: Path) -> None:
+    for mode, passed in (("contains", 1), ("exact", 0)):
+        metadata = {"final_output": {"mode": mode}}
+        path = write(tmp_path / f"{mode}.json", output="It is Paris.", expected="Paris", metadata=metadata)
+        assert summary(path)["passed_cases"] == passed
+
+
+def test_a_text_without_a_mode_is_said_first_and_is_no_pass_under_release(tmp_path: Path) -> None:
+    before = write(tmp_path / "before.json", output="Rome", expected="Paris")
+    now = write(tmp_path / "now.json", output="Rome", expected="Paris")
+    assert summary(before)["answers_not_checked"] == 1
+    first, second, *_ = run(now, "--format", "text").out.splitlines()
+    assert first.startswith("1 of 1 cases passed")
+    assert second.startswith("The answer of 1 case is not checked")
+    packs = ("--baseline", str(before.with_suffix("")), "--candidate", str(now.with_suffix("")))
+    delta = str(tmp_path / "delta.json")
+    assert agent_eval("compare", *packs, "--out", delta, cwd=tmp_path).code == 0
+    codes = {
+        preset: agent_eval("gate", "--compare", delta, "--preset", preset, cwd=tmp_path).code
+        for preset in ("pull-request", "release")
+    }
+    assert codes == {"pull-request": 0, "release": 3}
+
+
+def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "suite.json", output="Rome", expected="Paris", policy={"forbidden_tools": ["pay"]}
+    )
+    assert summary(path, "--judge", "regex")["fields_not_judged"] == {"expected_output": 1, "policy": 1}
+    lines = run(path, "--judge", "regex", "--format", "text").out.splitlines()
+    assert lines[1:3] == [
+        "No judge of the run looks at expected_output of 1 case.",
+        "No judge of the run looks at policy of 1 case.",
+    ]
+    assert "fields_not_judged" not in summary(path)
+
+
+def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Runner) -> None:
+    case = {
+        "case_id": "capital",
+        "expected_output": "Paris",
+        "regex_patterns": ["."],
+        "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Rome"}],
+    }
+    runner.write_suite(case)
+    step = runner.pull_request(min_pass_rate="0.5")
+    assert "The answer of 1 case is not checked" in step.summary
+    assert step.code == 0
+    (runner.workspace / "gate.yml").write_text("preset: release\n")
+    released = runner.push(min_pass_rate="0.5", policy="gate.yml")
+    assert (released.code, released.outcome) == (1, "failed")
+    assert "The answer of 1 case is not checked, and that is no pass." in released.summary
