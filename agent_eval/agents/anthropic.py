@@ -84,17 +84,20 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
     try:
         blocks = body["content"]
         texts = [block["text"] for block in blocks if block["type"] == "text"]
-        calls = [
-            ModelCall(str(block["id"]), str(block["name"]), block["input"])
-            for block in blocks
-            if block["type"] == "tool_use"
-        ]
+        calls = [_call(block) for block in blocks if block["type"] == "tool_use"]
         text = "".join(texts) or None
     except (KeyError, TypeError) as error:
         problem = f"gave no message: {type(error).__name__} at {error}"[:300]
         return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
     message = {"role": "assistant", "content": blocks}
-    return Reply(Turn(text, calls, message, _attributes(body), str(body.get("stop_reason") or "")))
+    reason = body.get("stop_reason")
+    return Reply(Turn(text, calls, message, _attributes(body), "" if reason is None else str(reason)))
+
+
+def _call(block: Mapping[str, Any]) -> ModelCall:
+    if not isinstance(block["name"], str) or not block["name"]:
+        raise TypeError("a tool_use, which names no tool")
+    return ModelCall(str(block["id"]), block["name"], block["input"])
 
 
 def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from agent_eval.agents.base import AttemptResult, Reply, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
+from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
+
+MOST_PAUSES = 20
+"""Maximum number of pauses in a row; a model that only pauses would never end."""
 
 NOT_JSON = "the arguments are not JSON"
 
@@ -54,6 +58,22 @@ class Turn:
     message: Message
     attributes: Mapping[str, Any] = field(default_factory=dict)
     finish: str = ""
+
+    @property
+    def stopped_short(self) -> tuple[FailureKind, str] | None:
+        """Why the answer is none that can be judged: a kind of failure, and words; None if it is one."""
+        finish = finish_of(self.finish)
+        if finish is Finish.UNKNOWN:
+            return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {self.finish[:100]}"
+        if finish not in STOPPED_SHORT:
+            return None
+        failure, words = STOPPED_SHORT[finish]
+        return failure, f"{words.removeprefix('the ')} (it stopped for: {self.finish[:100]})"
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the provider expects the conversation again, to go on with this answer."""
+        return not self.calls and finish_of(self.finish) is Finish.PAUSED
 
     @property
     def tokens(self) -> int | None:
@@ -117,20 +137,37 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
     recorder.record_input()
     messages = opening_messages(task)
     tools = declared_tools(task.case)
+    paused: list[str] = []
     try:
         while True:
             recorder.begin_step()
             reply, seconds = _ask(model, name, task, surroundings, recorder, (messages, tools))
             if reply.value is None:
                 return recorder.result(None, reply.failure, reply.problem)
-            turn = reply.value
+            turn = _continued(reply.value, paused)
             _record(recorder, turn, seconds)
             recorder.count_step(turn.tokens)
+            if turn.stopped_short is not None:
+                return recorder.result(turn.text, *turn.stopped_short)
+            if turn.is_paused:
+                paused.append(turn.text or "")
+                if len(paused) > MOST_PAUSES:
+                    raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"paused more than {MOST_PAUSES} times")
+                messages.append(turn.message)
+                continue
             if not turn.calls:
                 return _result(recorder, turn)
+            paused.clear()
             messages += [turn.message, *model.results(_call_tools(recorder, turn))]
     except (LimitReached, ToolFault) as problem:
         return recorder.result(None, problem.failure, problem.problem)
+
+
+def _continued(turn: Turn, paused: Sequence[str]) -> Turn:
+    """Put the text of the pauses before that of the turn that ends them: together they are the answer."""
+    if not paused or turn.calls or turn.is_paused:
+        return turn
+    return replace(turn, text="".join([*paused, turn.text or ""]) or None)
 
 
 def _model_in_metadata(task: Task) -> str:

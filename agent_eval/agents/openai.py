@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -65,8 +64,8 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
         choice = body["choices"][0]
         message = choice["message"]
         calls = [_call(call, number) for number, call in enumerate(message.get("tool_calls") or [])]
-        text = message.get("content") or message.get("refusal")
-        text = text if text is None or isinstance(text, str) else json.dumps(text)
+        text, refusal = _text_and_refusal(message)
+        reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         problem = f"gave no chat completion: {type(error).__name__} at {error}"[:300]
         return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
@@ -74,20 +73,43 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
     answer = {"role": "assistant", "content": message.get("content")}
     if calls:
         answer["tool_calls"] = message["tool_calls"]
-    return Reply(Turn(text, calls, answer, _attributes(body, choice), str(choice.get("finish_reason") or "")))
+    # A refusal is one whatever reason the provider gives for the end.
+    finish = "refusal" if refusal else "" if reason is None else str(reason)
+    return Reply(Turn(text, calls, answer, _attributes(body, choice), finish))
+
+
+def _text_and_refusal(message: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Return the text of a message, and whether it is a refusal.
+
+    Raises:
+        TypeError: The content is neither a text nor a list of parts.
+    """
+    content, refusal = message.get("content"), message.get("refusal")
+    if content is not None and not isinstance(content, str | list):
+        raise TypeError("content, which is no text")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    if not all(isinstance(part, Mapping) and isinstance(part.get("text", ""), str) for part in parts):
+        raise TypeError("content, which has a part that is no text")
+    refusals = [refusal, *(part.get("refusal") for part in parts)]
+    text = "".join(part.get("text", "") for part in parts)
+    return text or next((words for words in refusals if isinstance(words, str) and words), None), any(
+        refusals
+    )
 
 
 def _call(call: Mapping[str, Any], number: int) -> ModelCall:
     function = call["function"]
     call_id, tool, arguments = call.get("id") or f"call-{number}", function["name"], function.get("arguments")
+    if not isinstance(tool, str) or not tool:
+        raise TypeError(f"tool_calls[{number}], which names no tool")
     if not isinstance(arguments, str):
-        return ModelCall(str(call_id), str(tool), {} if arguments is None else arguments)
+        return ModelCall(str(call_id), tool, {} if arguments is None else arguments)
     if not arguments.strip():
-        return ModelCall(str(call_id), str(tool), {})
+        return ModelCall(str(call_id), tool, {})
     try:
-        return ModelCall(str(call_id), str(tool), _parsed(arguments))
+        return ModelCall(str(call_id), tool, _parsed(arguments))
     except InvalidInput:
-        return ModelCall(str(call_id), str(tool), storable(arguments), is_readable=False)
+        return ModelCall(str(call_id), tool, storable(arguments), is_readable=False)
 
 
 def _parsed(arguments: str) -> Any:

@@ -330,7 +330,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
 
 
 def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Extract model, tokens and cost that an answer reports, by the names of OpenTelemetry.
+    """Extract model, end, tokens and cost that an answer reports, by the names of OpenTelemetry.
 
     Example:
         >>> attributes_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}})
@@ -339,6 +339,8 @@ def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     if isinstance(answer.get("model"), str):
         attributes["gen_ai.response.model"] = answer["model"]
+    if isinstance(answer.get("finish_reason"), str):
+        attributes["gen_ai.response.finish_reason"] = answer["finish_reason"]
     usage = answer.get("usage")
     for name, attribute in _USAGE_ATTRIBUTES.items():
         if isinstance(usage, dict) and (figure := figure_of(usage.get(name))) is not None:

@@ -12,6 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
+from agent_eval.contracts.finish import STOPPED_SHORT, recorded_finish
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
@@ -33,7 +34,8 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     not repeat; `ts`, if present, is ISO 8601; a `call_id` names one open call within an attempt
     (providers reuse the id of an answered call for a later one). A trace without events is an error,
     because an agent that recorded nothing cannot pass; so is one in which the agent did nothing, and one that
-    ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered.
+    ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered; or
+    in a message that records that it was cut off or refused (`gen_ai.response.finish_reason`).
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -78,6 +80,13 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         if crash is not None:
             words = f"the run ended in an error (event {crash.idx}): {quoted(_error_of(crash), 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
+        if trace.final_event is not None:
+            finish, reason = recorded_finish(trace.final_event.attributes)
+            if finish in STOPPED_SHORT and failed_attempt(case) is None:
+                failure, words = STOPPED_SHORT[finish]
+                idx = trace.final_event.idx
+                words = f"{words} (event {idx}): it stopped for {quoted(reason)}"
+                return self.error(case, words, failure, refs=[idx])
         return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
 
 

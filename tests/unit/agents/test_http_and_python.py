@@ -18,8 +18,9 @@ import pytest
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, LocalAgent, ToolAnswer
 from agent_eval.agents.catalog import AGENTS, open_agent
 from agent_eval.agents.python import PythonAgent
-from agent_eval.contracts import AttemptLimits
+from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.judges import judge_case
 from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, told, write_agent_module
 
@@ -113,6 +114,15 @@ def test_http_agent_is_sent_what_a_command_is_given(server: JsonServer) -> None:
     assert server.requests[0]["case_id"] == "c1"
     assert server.requests[0]["expected_output"] is None
     assert server.headers[0]["X-Key"] == "hidden-key"
+
+
+@pytest.mark.parametrize(("reason", "outcome"), [("stop", "passed"), ("length", "error"), (["x"], "passed")])
+def test_an_agent_may_say_that_its_model_was_cut_off(server: JsonServer, reason: Any, outcome: str) -> None:
+    server.answers = [(200, {}, json.dumps({"assistant_output": "It is", "finish_reason": reason}).encode())]
+    task = make_task("hi")
+    result = open_agent(f"http:{server.url}", AgentOptions()).attempt(task, around(task))
+    (verdict,) = judge_case([], task.case, Trace(result.events))
+    assert verdict.outcome.value == outcome
 
 
 def test_http_agent_that_asks_to_wait(server: JsonServer) -> None:

@@ -169,3 +169,24 @@ def test_a_trace_that_ends_in_a_crash_is_an_error(events: list[dict[str, Any]]) 
 )
 def test_an_error_that_the_agent_answered_is_no_crash(events: list[dict[str, Any]]) -> None:
     assert judge("replay_contract", events).passed
+
+
+@pytest.mark.parametrize(
+    ("attributes", "failure"),
+    [
+        ({"gen_ai.response.finish_reason": "length"}, "output_limit"),
+        ({"gen_ai.response.finish_reasons": ["stop", "content_filter"]}, "agent_error"),
+        ({"stop_reason": "max_tokens"}, "output_limit"),
+        ({"finish_reason": "refusal"}, "agent_error"),
+    ],
+)
+def test_a_recorded_answer_that_was_cut_or_refused_is_an_error(
+    attributes: dict[str, Any], failure: str
+) -> None:
+    assert findings(judge("replay_contract", says("It is", attributes=attributes))) == ("error", failure)
+
+
+@pytest.mark.parametrize("reason", ["stop", "end_turn", "a word of another provider", None, 5])
+def test_a_recorded_answer_that_ended_is_judged(reason: Any) -> None:
+    attributes = {"gen_ai.response.finish_reason": reason}
+    assert judge("replay_contract", says("done", attributes=attributes)).passed

@@ -1,0 +1,279 @@
+"""Malformed answers of hosted models, through the real SDKs: no exception, and no pass of a cut answer."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.anthropic import AnthropicAgent
+from agent_eval.agents.base import Agent, AttemptResult
+from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.contracts import AttemptLimits, Case, Trace, canonical_json
+from agent_eval.judges import judge_case, load_judges
+from tests.extent import FULL
+from tests.unit.agents.json_server import JsonServer
+from tests.unit.agents.tasks import around, make_task
+
+ANSWERS = 3_000 if FULL else 150
+"""Mutated answers of each provider."""
+
+CUT_OR_REFUSED = {
+    "openai": ["length", "content_filter", "LENGTH", "content-filter", "max_tokens", "refusal"],
+    "anthropic": ["max_tokens", "refusal", "model_context_window_exceeded", "MAX_TOKENS", "content_filter"],
+}
+STRANGE: list[Any] = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1.5,
+        10**30,
+        1e308,
+        "",
+        " ",
+        "x" * 5_000,
+        "12",
+        "NaN",
+        "\u200b",
+        "\U0001f600",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        {"type": "text"},
+        {"text": 5},
+        [{"type": "text", "text": None}],
+        {"a": {"b": []}},
+    ),
+]
+TASK = {
+    "metadata": {"tools": [{"name": "lookup"}], "tool_responses": {"lookup": "shipped"}},
+    "limits": AttemptLimits(steps=4),
+    "policy": {"forbidden_tools": ["delete"]},
+}
+
+
+def openai_body(*, calls: bool, finish: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "It is shipped.", "refusal": None}
+    if calls:
+        function = {"name": "lookup", "arguments": json.dumps({"id": 7})}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "small-2026",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}},
+    }
+
+
+def anthropic_body(*, calls: bool, finish: str) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [{"type": "text", "text": "It is shipped."}]
+    if calls:
+        content.append({"type": "tool_use", "id": "toolu_1", "name": "lookup", "input": {"id": 7}})
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "small-2026",
+        "content": content,
+        "stop_reason": finish,
+        "usage": {"input_tokens": 9, "output_tokens": 3, "cache_read_input_tokens": 1},
+    }
+
+
+class Provider:
+    """A provider's agent, its server, and its answers.
+
+    `finish_at` is the path of the provider's word for why the model stopped.
+    """
+
+    def __init__(self, name: str, stack: ExitStack) -> None:
+        self.name = name
+        self.server = stack.enter_context(JsonServer())
+        origin = self.server.url.removesuffix("/agent")
+        self.agent: Agent
+        if name == "openai":
+            self.body, self.finish_at = openai_body, ("choices", 0, "finish_reason")
+            self.words = ("stop", "tool_calls")
+            self.agent = OpenAiCompatibleAgent("small", base_url=f"{origin}/v1", api_key="k")
+        else:
+            self.body, self.finish_at = anthropic_body, ("stop_reason",)
+            self.words = ("end_turn", "tool_use")
+            self.agent = AnthropicAgent("small", base_url=origin, api_key="k")
+        stack.enter_context(closing(self.agent))
+
+    def attempt(self, *bodies: Any) -> AttemptResult:
+        self.server.requests.clear()
+        self.server.answers = [(200, {}, json.dumps(body).encode()) for body in bodies]
+        task = make_task("Where is order 7?", **copy.deepcopy(TASK))
+        return self.agent.attempt(task, around(task))
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
+    with ExitStack() as stack:
+        yield Provider(request.param, stack)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value within a JSON value."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+def put(body: Any, path: tuple[Any, ...], value: Any) -> None:
+    for step in path[:-1]:
+        body = body[step]
+    body[path[-1]] = value
+
+
+def mutate(rng: random.Random, body: Any, keep: tuple[Any, ...]) -> None:
+    """Change a body in one to four places, other than `keep` and what holds it."""
+    for _ in range(rng.randint(1, 4)):
+        paths = [path for path in places(body) if keep[: len(path)] != path]
+        if not paths:
+            return
+        path = rng.choice(paths)
+        parent = body
+        for step in path[:-1]:
+            parent = parent[step]
+        how = rng.choice(["replace", "replace", "remove", "add", "repeat"])
+        if how == "remove":
+            del parent[path[-1]]
+        elif how == "replace":
+            parent[path[-1]] = copy.deepcopy(rng.choice(STRANGE))
+        elif isinstance(parent, dict):
+            parent[rng.choice(["refusals", "extra", "type", "error", "audio"])] = copy.deepcopy(
+                rng.choice(STRANGE)
+            )
+        else:
+            parent.append(copy.deepcopy(parent[path[-1]]))
+
+
+def passes(result: AttemptResult) -> bool:
+    """Whether a case with this attempt would pass, judged as a run of the agent judges it."""
+    failure = result.failure.value if result.failure else None
+    history = [{"attempt": 0, "failure": failure, "problem": result.problem}]
+    case = Case.model_validate(
+        {"case_id": "a", "policy": TASK["policy"], "metadata": {"attempt_history": history}}
+    )
+    verdicts = judge_case(load_judges(["policy"]), case, Trace(result.events))
+    return all(verdict.passed or verdict.outcome.value == "skipped" for verdict in verdicts)
+
+
+def test_mutated_answers_raise_nothing_and_can_be_written(provider: Provider) -> None:
+    rng = random.Random(20261122)
+    ended = 0
+    for _ in range(ANSWERS):
+        turns = rng.choice([(False,), (True, False)])
+        bodies = [provider.body(calls=calls, finish=provider.words[calls]) for calls in turns]
+        mutate(rng, bodies[0], ())
+        result = provider.attempt(*bodies)
+        canonical_json([event.to_json() for event in result.events])
+        ended += result.failure is None
+    assert 0 < ended < ANSWERS
+
+
+def test_mutated_answers_that_were_cut_or_refused_never_pass(provider: Provider) -> None:
+    rng = random.Random(8)
+    for _ in range(ANSWERS):
+        word = rng.choice(CUT_OR_REFUSED[provider.name])
+        body = provider.body(calls=rng.random() < 0.3, finish=word)
+        if rng.random() < 0.8:
+            mutate(rng, body, provider.finish_at)
+        assert not passes(provider.attempt(body)), body
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_cut_and_refused_answers_are_recorded_and_call_no_tool(provider: Provider, calls: bool) -> None:
+    for word in CUT_OR_REFUSED[provider.name]:
+        result = provider.attempt(provider.body(calls=calls, finish=word))
+        assert result.failure is not None
+        assert word in result.problem
+        assert result.output == "It is shipped."
+        assert [event.type for event in result.events if event.actor == "tool"] == []
+        assert not passes(result)
+
+
+@pytest.mark.parametrize("word", ["insufficient_system_resource", ["stop"], {"reason": "stop"}, 5])
+def test_an_unknown_reason_is_no_end(provider: Provider, word: Any) -> None:
+    result = provider.attempt(provider.body(calls=False, finish=word))
+    assert result.failure is not None
+    assert "unknown reason" in result.problem
+
+
+def test_proper_answers_pass(provider: Provider) -> None:
+    asked, answered = (provider.body(calls=calls, finish=provider.words[calls]) for calls in (True, False))
+    for bodies in ((answered,), (asked, answered)):
+        result = provider.attempt(*bodies)
+        assert (result.output, result.failure) == ("It is shipped.", None)
+        assert passes(result)
+    put(answered, provider.finish_at, None)
+    assert provider.attempt(answered).failure is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "I cannot help with that."},
+        {"content": "Well.", "refusal": "I cannot help with that."},
+        {"content": [{"type": "refusal", "refusal": "I cannot help with that."}]},
+    ],
+)
+def test_a_refusal_beside_the_reason_stop_is_one(message: dict[str, Any]) -> None:
+    with ExitStack() as stack:
+        body = openai_body(calls=False, finish="stop")
+        body["choices"][0]["message"] = {"role": "assistant", **message}
+        result = Provider("openai", stack).attempt(body)
+    assert result.failure is not None
+    assert "refused" in result.problem
+
+
+def test_text_in_parts_is_one_text() -> None:
+    with ExitStack() as stack:
+        body = openai_body(calls=False, finish="stop")
+        parts = [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}]
+        body["choices"][0]["message"]["content"] = parts
+        assert Provider("openai", stack).attempt(body).output == "It is shipped."
+
+
+def test_a_paused_turn_is_continued_and_its_texts_are_one_answer() -> None:
+    with ExitStack() as stack:
+        provider = Provider("anthropic", stack)
+        paused = anthropic_body(calls=False, finish="pause_turn")
+        paused["content"] = [{"type": "text", "text": "It has "}, {"type": "server_tool_use", "id": "s"}]
+        ended = anthropic_body(calls=False, finish="end_turn")
+        ended["content"] = [{"type": "text", "text": "shipped."}]
+        result = provider.attempt(paused, ended)
+        assert (result.output, result.failure) == ("It has shipped.", None)
+        assert Trace(result.events).final_output == "It has shipped."
+        assert len(provider.server.requests) == 2
+        assert provider.server.requests[1]["messages"][-1] == {
+            "role": "assistant",
+            "content": paused["content"],
+        }
+        assert [event.attributes["gen_ai.usage.input_tokens"] for event in result.events[1:]] == [10, 10]
+
+
+def test_a_model_that_only_pauses_comes_to_an_end() -> None:
+    with ExitStack() as stack:
+        provider = Provider("anthropic", stack)
+        provider.server.answers = [
+            (200, {}, json.dumps(anthropic_body(calls=False, finish="pause_turn")).encode())
+        ]
+        task = make_task("hi")
+        result = provider.agent.attempt(task, around(task))
+    assert result.failure is not None
+    assert result.problem == "paused more than 20 times"
