@@ -18,6 +18,7 @@ from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.reports.terminal import progress_text
 from agent_eval.suites.reader import SuiteSource
+from agent_eval.text.escape import clean
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -90,7 +91,7 @@ class ProgressLines:
     """
 
     def __init__(self, suite: str, say: Callable[[str], None]) -> None:
-        self._suite, self._say = suite, say
+        self._suite, self._say = clean(suite), say
         self._last = time.monotonic()
 
     def __call__(self, progress: RunProgress) -> None:

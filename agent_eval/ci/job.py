@@ -217,7 +217,7 @@ def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform
 
 def _report_wrong_settings(error: AgentEvalError, reporter: Reporter, redactor: Redactor) -> None:
     report = error_report(error, INPUT_BY_NAME["report-title"].default, CiRun())
-    reporter.fail(redactor.redact_text(_in_one_line(error)))
+    reporter.fail(clean(redactor.redact_text(_in_one_line(error))))
     reporter.write_summary(redactor.redact_text(report))
     reporter.write_outputs(outputs_of_error())
 

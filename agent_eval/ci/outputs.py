@@ -20,7 +20,7 @@ from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunLim
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.decision import gate_reasons
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
-from agent_eval.text.escape import fence, plain, prose
+from agent_eval.text.escape import clean, fence, plain, prose
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
@@ -178,7 +178,8 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
             lines.append(f"    baseline: {place}")
     lines += [f"  {note}" for note in evaluation.search.notes]
-    return [*lines, f"Evidence: {evaluation.archive}"]
+    # Each by itself, so that no name of a file can begin another line.
+    return [clean(line) for line in [*lines, f"Evidence: {evaluation.archive}"]]
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:

@@ -86,4 +86,4 @@ def init(out: Path, platforms: tuple[str, ...], force: bool, output_format: str)
     from agent_eval.demo.scaffold import scaffold
 
     files = [str(path) for path in scaffold(out, platforms=platforms, force=force)]
-    emit(output_format, {"written": files}, lambda _colour: "\n".join(f"Wrote {name}" for name in files))
+    emit(output_format, {"written": files}, lambda _colour: [f"Wrote {name}" for name in files])

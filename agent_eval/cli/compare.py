@@ -130,4 +130,4 @@ def markdown(
     material = read_report_material(comparison, decision=decision, replay=replay)
     text = render_markdown(material.comparison, material.decision, title=report_title, replay=material.replay)
     write_report(out, text)
-    emit(output_format, {"markdown_report": str(out)}, lambda _colour: f"Wrote {out}")
+    emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
     from agent_eval.engine.progress import RunProgress
 
 
-def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str]) -> None:
-    """Print a result.
+def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequence[str]]) -> None:
+    """Print a result. No other function prints on stdout, so no name in a result reaches a terminal raw.
 
     Args:
         output: The value of `--format`: `auto`, `text` or `json`.
         payload: The result as JSON-serialisable data.
-        text: Makes the prose. Called only if prose is wanted, with whether to use colour.
+        text: Makes the prose. Called only if prose is wanted, with whether to use colour. Returns lines, in
+            which no name can begin another line; or a text whose names are `text.escape.clean` already.
     """
     terminal = sys.stdout.isatty()
     if output == "json" or (output == "auto" and not terminal):
@@ -29,7 +31,25 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str]) -> N
 
         click.echo(json.dumps(payload, sort_keys=True))
     else:
-        click.echo(text(terminal and _colour_wanted()))
+        colour = terminal and _colour_wanted()
+        prose = text(colour)
+        lines = prose.split("\n") if isinstance(prose, str) else prose
+        click.echo("\n".join(_harmless(line, colour) for line in lines))
+
+
+_COLOURS = re.compile("(\x1b\\[(?:0|1|3[123])m)")
+
+
+def _harmless(line: str, colour: bool) -> str:
+    """Remove what a terminal would obey from a line, except for the colours of this program."""
+    from agent_eval.text.escape import clean
+
+    pieces = _COLOURS.split(line) if colour else [line]
+    harmless = [piece if number % 2 else clean(piece, limit=_LONGEST) for number, piece in enumerate(pieces)]
+    return "".join(harmless)
+
+
+_LONGEST = 100_000
 
 
 def _colour_wanted() -> bool:

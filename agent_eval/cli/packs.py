@@ -105,12 +105,12 @@ def migrate(suite: Path, target: Path, output_format: str) -> int:
     emit(
         output_format,
         migration.to_json(),
-        lambda _colour: f"Wrote {migration.target}\n{_validation_text(validation)}",
+        lambda _colour: [f"Wrote {migration.target}", *_validation_text(validation)],
     )
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
 
 
-def _validation_text(report: ValidationReport) -> str:
+def _validation_text(report: ValidationReport) -> list[str]:
     version = report.schema_version or "not stated"
     state = "valid" if report.passed else "not valid"
     lines = [f"{report.path} is {state}: {count(report.case_count, 'case')}, schema version {version}."]
@@ -121,7 +121,7 @@ def _validation_text(report: ValidationReport) -> str:
         lines.extend(_problem_text(kind, problem) for problem in problems)
         if number > len(problems):
             lines.append(f"  … and {count(number - len(problems), f'more {kind}')}")
-    return "\n".join(lines)
+    return lines
 
 
 def _problem_text(kind: str, problem: Problem) -> str:

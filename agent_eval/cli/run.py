@@ -62,7 +62,7 @@ def _report_empty(empty: EmptyShard, spec: RunSpec, output_format: str) -> int:
     """Print that a shard has no cases, which is no failure: other jobs of the matrix have them."""
     message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
     payload = {"pack": None, "empty_shard": spec.shard, "message": message}
-    emit(output_format, payload, lambda _colour: message)
+    emit(output_format, payload, lambda _colour: [message])
     return int(ExitCode.OK)
 
 
@@ -209,12 +209,13 @@ def _add_resume_hint(error: NotEvaluable, out: Path) -> None:
 def _resume_hint(out: Path, *, raise_cost: bool = False) -> str:
     """Name the journal and the command that runs the rest; an empty text if there is no journal."""
     from agent_eval.operations.resume import journal_path
+    from agent_eval.text.escape import clean
 
     journal = journal_path(out)
     if not journal.exists():
         return ""
     introduction = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
-    return f"What has finished is in {journal}. {introduction}\n  {_command()}"
+    return f"What has finished is in {clean(str(journal))}. {introduction}\n  {_command()}"
 
 
 def _command() -> str:

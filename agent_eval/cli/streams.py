@@ -41,16 +41,27 @@ def replace_unprintable() -> None:
 
 
 def print_error(text: str, *, nl: bool = True) -> None:
-    """Print on stderr. A full disk or a closed pipe there changes neither what is done nor the exit code.
+    """Print on stderr, without what a terminal would obey.
+
+    A full disk or a closed pipe there changes neither what is done nor the exit code.
 
     Args:
-        text: The text.
+        text: The text; a carriage return at its beginning goes back to the beginning of the line.
         nl: Whether to end the line.
     """
+    body = text.removeprefix("\r")
+    start = text[: len(text) - len(body)]
+    if not body.replace("\n", "").isprintable():
+        from agent_eval.text.escape import many_lines  # errors that need no cleaning are printed at once
+
+        body = many_lines(body, limit=_LONGEST)
     try:
-        click.echo(text, err=True, nl=nl)
+        click.echo(f"{start}{body}", err=True, nl=nl)
     except (OSError, ValueError):
         abandon(sys.stderr)
+
+
+_LONGEST = 1_000_000
 
 
 def abandon(stream: TextIO) -> None:

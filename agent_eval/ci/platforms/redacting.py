@@ -10,6 +10,7 @@ from agent_eval.ci.comment import Published
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.storage.redaction import Redactor
+from agent_eval.text.escape import clean
 
 
 class RedactingPlatform:
@@ -79,13 +80,19 @@ class RedactingPlatform:
         )
 
     def say(self, text: str) -> None:
-        """Print redacted prose."""
-        self._platform.say(self._redacted(text))
+        """Print redacted prose, without what a terminal would obey."""
+        self._platform.say(self._harmless(text, multiline=True))
 
     def warn(self, text: str) -> None:
-        """Print a redacted warning."""
-        self._platform.warn(self._redacted(text))
+        """Print a redacted warning, on one line."""
+        self._platform.warn(self._harmless(text))
 
     def fail(self, text: str) -> None:
-        """Print why the job fails, redacted."""
-        self._platform.fail(self._redacted(text))
+        """Print why the job fails, redacted and on one line."""
+        self._platform.fail(self._harmless(text))
+
+    def _harmless(self, text: str, *, multiline: bool = False) -> str:
+        return clean(self._redacted(text), limit=_LONGEST, multiline=multiline)
+
+
+_LONGEST = 10_000_000
