@@ -19,6 +19,7 @@ from agent_eval.ci.unjudged import why_unjudged
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
@@ -123,7 +124,7 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += _lost_datasets(search)
     packs = _score_all(job, targets) if agent is None else _run_all(job, targets)
     # The first suite reports what concerns no suite of this run.
-    missing = {targets[0].slug: _suites_gone(search, job.settings)}
+    missing = {targets[0].slug: _suites_gone(search)}
     suites = [
         _decide(job, target, packs[target.slug], search, missing.get(target.slug)) for target in targets
     ]
@@ -229,7 +230,7 @@ def _decide(
         )
     if comparison is not None and not comparison.overview.compared_cases:
         note = "Every case is new or changed since the baseline, so nothing could be compared."
-    decision = _with_own_rules(decision, comparison, settings, search, broken)
+    decision = _with_own_rules(decision, comparison, job, search, broken)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -283,31 +284,49 @@ def _without_secrets(comparison: Comparison | None, redactor: Redactor) -> Compa
 def _with_own_rules(
     decision: GateDecision,
     comparison: Comparison | None,
-    settings: Settings,
+    job: JobContext,
     search: Search,
     gone: RuleResult | None,
 ) -> GateDecision:
-    """Add the job's own rules, where they are broken, to what the thresholds decided."""
-    broken = [
-        rule
-        for rule in (gone, _cases_removed(comparison, settings), _baseline_missing(comparison, settings))
-        if rule is not None
-    ]
+    """Add the job's own rules, where they are broken, to what the policy or the thresholds decided."""
+    policy, settings = job.rules.policy, job.settings
     unknown = _baseline_unknown(comparison, search)
-    if not broken and unknown is None:
+    missing = None if unknown is not None else _baseline_missing(comparison, settings, policy)
+    # What is not compared fails a release and leaves any other change undecided.
+    lost = [gone] if gone is not None else []
+    fails = settings.on_case_removed == "fail" or policy.preset == "release"
+    failing = [*(lost if fails else []), _cases_removed(comparison, settings), missing]
+    broken = [rule for rule in failing if rule is not None]
+    undecided = [rule for rule in (unknown, _rules_loosened(decision, job)) if rule is not None]
+    undecided += [] if fails else lost
+    added = [*broken, *undecided]
+    if not added:
         return decision
     failed = bool(broken) or decision.gate_status is GateStatus.FAILED
-    added = [*broken, *([unknown] if unknown is not None else [])]
     status = GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE
     return decision.model_copy(
         update={
             "gate_status": status,
             "passed": False,
-            "blocks": True,
+            "blocks": decision.blocks or failed or unknown is not None or policy.blocks_on_inconclusive,
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
             "explanation": _explained(decision, status, " ".join(rule.message for rule in added)),
         }
+    )
+
+
+def _rules_loosened(decision: GateDecision, job: JobContext) -> RuleResult | None:
+    """Build the rule that a change does not lower the floor that it is held to; it decides only a pass."""
+    rules = job.rules
+    if not rules.loosened or decision.gate_status is not GateStatus.PASSED:
+        return None
+    return RuleResult(
+        rule="rules_of_the_base",
+        threshold=0,
+        value=len(rules.loosened),
+        passed=False,
+        message=f"This change loosens the rules that it is held to: {' '.join(rules.loosened)}",
     )
 
 
@@ -330,15 +349,16 @@ def _lost_datasets(search: Search) -> list[str]:
     ]
 
 
-def _suites_gone(search: Search, settings: Settings) -> RuleResult | None:
-    if settings.on_case_removed != "fail" or not search.gone:
+def _suites_gone(search: Search) -> RuleResult | None:
+    """Build the rule that every dataset of the baseline is still evaluated."""
+    if not search.gone:
         return None
     return RuleResult(
         rule="on_case_removed",
         threshold=0,
         value=sum(search.gone.values()),
         passed=False,
-        message="Suites of the baseline are gone, which `on-case-removed: fail` does not allow: "
+        message=f"Suites of the baseline are gone, so their cases are compared with nothing: "
         f"{_named(search.gone)}.",
     )
 
@@ -379,13 +399,18 @@ def _cases_removed(comparison: Comparison | None, settings: Settings) -> RuleRes
     )
 
 
-def _baseline_missing(comparison: Comparison | None, settings: Settings) -> RuleResult | None:
-    if not settings.require_baseline or (comparison is not None and comparison.overview.compared_cases):
+def _baseline_missing(
+    comparison: Comparison | None, settings: Settings, policy: GatePolicy
+) -> RuleResult | None:
+    is_release = policy.preset == "release"
+    compared_any = comparison is not None and comparison.overview.compared_cases
+    if compared_any or not (settings.require_baseline or is_release):
         return None
+    asks = "`require-baseline`" if settings.require_baseline else "preset `release`"
     return RuleResult(
         rule="require_baseline",
         threshold=1,
         value=0,
         passed=False,
-        message="There is no baseline to compare with, and `require-baseline` asks for one.",
+        message=f"There is no baseline to compare with, and {asks} asks for one.",
     )

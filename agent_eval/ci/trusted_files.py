@@ -38,6 +38,7 @@ class JudgingRules:
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: The waivers for the baseline that the settings name.
         changes: Differences of the rules from the base branch, as sentences.
+        loosened: Those that let more pass, and that a change may therefore not decide on by itself.
         from_base: Whether the base branch's rules hold, so that `changes` were not applied.
         warnings: What a user should know of how the rules were read.
     """
@@ -47,6 +48,7 @@ class JudgingRules:
     registry_path: Path
     waivers: list[Waiver]
     changes: list[str] = field(default_factory=list)
+    loosened: list[str] = field(default_factory=list)
     from_base: bool = False
     warnings: list[str] = field(default_factory=list)
 
@@ -67,6 +69,7 @@ class TrustedFiles:
         self._reachable = True
         self.from_fork = platform.run.from_fork
         self.changes: list[str] = []
+        self.loosened: list[str] = []
         self.warnings: list[str] = []
 
     def read(self, path: Path, *, registry: bool = False) -> bytes | None:
@@ -99,6 +102,8 @@ class TrustedFiles:
                 self.changes.append(f"`{name}` differs from the base branch.")
             return base
         self.changes += differences(where, base, head, registry=registry)
+        if not registry:
+            self.loosened += loosened(where, base, head)
         return head
 
     def _without_base(self, where: str, head: bytes | None) -> bytes | None:
@@ -162,6 +167,7 @@ def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:
         registry_path=settings.registry_path,
         waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
         changes=files.changes,
+        loosened=files.loosened,
         from_base=files.from_fork,
         warnings=files.warnings,
     )
@@ -219,6 +225,44 @@ def differences(name: str, base: bytes | None, head: bytes | None, *, registry: 
     opening = [f"{_code(name)} is new."] if base is None else []
     opening += [f"{_code(name)} was removed."] if head is None else []
     return [*opening, *(f"{_code(name)}: {sentence}" for sentence in _changed_values(before, after))]
+
+
+def loosened(name: str, base: bytes | None, head: bytes | None) -> list[str]:
+    """List what a change takes from the floor of coverage, the preset, or the proof of being deterministic.
+
+    Example:
+        >>> loosened("gate.json", b'{"preset": "release"}', b'{"preset": "pull-request"}')
+        ['`gate.json`: `preset` was `release` and is now `pull-request`.']
+
+    Args:
+        name: The file's name.
+        base: Its content on the base branch; None where the file does not exist.
+        head: Its content in the change; None where the file does not exist.
+    """
+    if base == head:
+        return []
+    try:
+        before, after = (_facts(name, data, registry=False) for data in (base, head))
+    except AgentEvalError:
+        return []
+    loose = {
+        key: value
+        for key, value in {**before, **after}.items()
+        if _lets_more_pass(key.rpartition(".")[2].replace("-", "_"), before.get(key), after.get(key))
+    }
+    sides = ({key: facts[key] for key in loose if key in facts} for facts in (before, after))
+    return [f"{_code(name)}: {sentence}" for sentence in _changed_values(*sides)]
+
+
+def _lets_more_pass(key: str, before: Any, after: Any) -> bool:
+    if key == "preset":
+        return bool(before == "release" != after)
+    if key == "deterministic":
+        return after is True and before is not True
+    if key == "min_coverage":
+        was, now = (1.0 if value is None else value for value in (before, after))
+        return isinstance(was, int | float) and isinstance(now, int | float) and now < was
+    return False
 
 
 def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:

@@ -201,8 +201,23 @@ def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: Fake
     runner.write_suite(*orders(), dataset_id="renamed")
     step = runner.pull_request(on_case_removed="fail")
     assert (step.code, step.outcome) == (1, "failed")
-    said = "Suites of the baseline are gone, which `on-case-removed: fail` does not allow: `shop` (4 cases)."
+    said = "Suites of the baseline are gone, so their cases are compared with nothing: `shop` (4 cases)."
     assert said in github.bodies(PULL)[0]
+    # Nor is it a pass otherwise, and under preset release it fails.
+    step = runner.pull_request(run_id=501)
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert said in github.bodies(PULL)[0]
+    assert runner.pull_request(run_id=502, min_pass_rate="0.5").outcome == "inconclusive"
+    assert runner.pull_request(run_id=503, preset="release").code == 1
+
+
+def test_first_run__is_no_release(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(preset="release", min_pass_rate="0.5")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert (
+        "There is no baseline to compare with, and preset `release` asks for one." in github.bodies(PULL)[0]
+    )
 
 
 def test_push_to_main__is_compared_with_the_run_before_it(runner: Runner, github: FakeGitHub) -> None:

@@ -45,15 +45,47 @@ def test_release__blocks_where_nobody_can_tell(runner: InProcess, regressed: Non
     assert runner.pull_request(**RELAXED, preset="release", fail_on="never").code == 0
 
 
-def test_unchanged__passes_in_every_preset_however_small_the_suite(runner: InProcess) -> None:
+def test_unchanged__passes_in_every_preset_however_small_the_suite(
+    runner: InProcess, github: FakeGitHub
+) -> None:
     runner.write_suite(*orders(1))
     runner.upload(runner.push(), 400)
     assert runner.pull_request(**RELAXED).outcome == "passed"
     # A release needs more than one case to rule a drop out, or an agent that does the same every time.
     assert runner.pull_request(run_id=501, **RELAXED, preset="release").outcome == "inconclusive"
     write(runner, "gate.yml", b"deterministic: true\n")
-    step = runner.pull_request(run_id=502, **RELAXED, preset="release", policy="gate.yml")
+    inputs = {**RELAXED, "preset": "release", "policy": "gate.yml"}
+    # A change does not say so of itself.
+    assert runner.pull_request(run_id=502, **inputs).outcome == "inconclusive"
+    github.files["gate.yml"] = b"deterministic: true\n"
+    step = runner.pull_request(run_id=503, **inputs)
     assert (step.code, step.outcome) == (0, "passed")
+
+
+@pytest.mark.parametrize(
+    ("base", "head"),
+    [
+        (b"preset: release\n", b"preset: pull-request\n"),
+        (b"thresholds: {min_coverage: 0.9}\n", b"thresholds: {min_coverage: 0.5}\n"),
+        (None, b"thresholds: {min_coverage: 0.5}\n"),
+        (b"{}\n", b"deterministic: true\n"),
+    ],
+)
+def test_policy__that_a_change_loosens_is_no_pass(
+    base: bytes | None, head: bytes, runner: InProcess, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    runner.upload(runner.push(), 400)
+    if base is not None:
+        github.files["gate.yml"] = base
+    write(runner, "gate.yml", head)
+    step = runner.pull_request(policy="gate.yml")
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "This change loosens the rules that it is held to: `gate.yml`:" in github.bodies(PULL)[0]
+    # The other way round it decides by what it brings.
+    github.files["gate.yml"], tighter = head, base or b"{}\n"
+    write(runner, "gate.yml", tighter)
+    assert "loosens" not in runner.pull_request(run_id=501, policy="gate.yml").summary
 
 
 def test_thresholds__are_added_to_the_policy(runner: InProcess, regressed: None) -> None:
@@ -179,6 +211,7 @@ def test_quarantine__is_counted_apart(runner: InProcess, github: FakeGitHub, reg
     write(runner, "gate.yml", held)
     assert runner.pull_request(policy="gate.yml").outcome == "inconclusive"
     write(runner, "gate.yml", b"thresholds: {min_coverage: 0.75}\n" + held)
+    github.files["gate.yml"] = b"thresholds: {min_coverage: 0.75}\n"
     step = runner.pull_request(run_id=501, policy="gate.yml")
     assert (step.code, step.outcome) == (0, "passed")
     assert step.outputs["regressed-cases"] == "0"
