@@ -111,6 +111,7 @@ OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "storage is down": (storage(status=503), "(HTTP 503)"),
     "storage limits requests": (storage(status=429, headers={"Retry-After": "3600"}), "for 60 minutes"),
     "storage lost it": (storage(status=404), "with HTTP 404"),
+    "storage says that it is gone": (storage(status=410), "with HTTP 410"),
     "storage does not know us": (storage(status=401), "with HTTP 401"),
     "storage cuts the body": (storage(cut=True), "IncompleteRead"),
     "storage is silent": (storage(silent=True), "no usable answer"),

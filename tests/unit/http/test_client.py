@@ -279,6 +279,23 @@ def test_redirect__within_the_origin_keeps_credentials(server: Server) -> None:
     assert server.seen[1][1:3] == ("/repositories/1", f"Bearer {SECRET}")
 
 
+def test_redirect__a_limit_of_another_host_is_none_of_the_services(
+    server: Server, serve: Callable[[], Server]
+) -> None:
+    storage, waits = serve(), Waits()
+    storage.script = [(429, {"Retry-After": "600"}, b"")]
+    server.script = [
+        (302, {"Location": f"{storage.url}/blob"}, b""),
+        (429, {"Retry-After": "1"}, b""),
+        (200, {}, b"{}"),
+    ]
+    session = session_to(server, waits)
+    with pytest.raises(RateLimited):
+        session.request("GET", "/zip")
+    assert session.request("GET", "/x").status == 200
+    assert waits == [1.0]
+
+
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
 def test_redirect__the_error_names_the_host_that_refused(
     server: Server, serve: Callable[[], Server], status: int
