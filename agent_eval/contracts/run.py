@@ -155,12 +155,10 @@ class Tally:
                 self._add_not_judged(verdict["evidence"], times)
 
     def _add_not_judged(self, evidence: Mapping[str, Any], times: int) -> None:
-        if evidence.get(ANSWER_NOT_CHECKED) is True:
-            self.answers_not_checked += times
-        fields = evidence.get(FIELDS_NOT_JUDGED)
-        for name in fields if isinstance(fields, list) else ():
-            if isinstance(name, str):
-                self.fields_not_judged[name] += times
+        is_unchecked, fields = not_judged_in(evidence)
+        self.answers_not_checked += times * is_unchecked
+        for name in fields:
+            self.fields_not_judged[name] += times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -215,6 +213,18 @@ class Tally:
         if any(trials == 1 for _, trials in self.trials):
             return []
         return weighted_pass_curve((*counts, cases) for counts, cases in sorted(self.trials.items()))
+
+
+def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
+    """Return what a verdict says was not judged: whether it is the answer, and which fields of the case.
+
+    Example:
+        >>> not_judged_in({"fields_not_judged": ["policy"]})
+        (False, ('policy',))
+    """
+    fields = evidence.get(FIELDS_NOT_JUDGED)
+    names = tuple(name for name in fields if isinstance(name, str)) if isinstance(fields, list) else ()
+    return evidence.get(ANSWER_NOT_CHECKED) is True, names
 
 
 def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:

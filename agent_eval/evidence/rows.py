@@ -23,6 +23,7 @@ from agent_eval.contracts import (
     case_policy,
     combine,
 )
+from agent_eval.contracts.run import not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import TrialResult
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
@@ -292,6 +293,8 @@ class ResultChecker:
                 if type(reference) is not int:
                     return "verdicts: evidence_refs: must be integers"
             key.append(_DECISIVE(verdict))
+            if verdict["evidence"]:
+                key.append(not_judged_in(verdict["evidence"]))
         if row.get("trials"):
             if problem := self._trials_problem(row):
                 return problem

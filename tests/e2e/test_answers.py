@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.program import Ended, agent_eval
 from tests.e2e.runner import Runner
 
@@ -80,6 +82,29 @@ def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
         "No judge of the run looks at policy of 1 case.",
     ]
     assert "fields_not_judged" not in summary(path)
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path: Path, layout: str) -> None:
+    path = write(tmp_path / "suite.json", output="Rome", expected="Paris")
+    suite = json.loads(path.read_text())
+    (case,) = suite["cases"]
+    trial = {"trace": case["trace"]}
+    more: list[dict[str, Any]] = [
+        {"expected_output": None},
+        {"must_not_call": ["pay"]},
+        {"metadata": {"canaries": ["XK"]}},
+        {"must_not_call": ["pay"], "trials": [trial, trial]},
+        {"trials": [trial]},
+        {},
+    ]
+    suite["cases"] = [{**case, **fields, "case_id": f"case-{n}"} for n, fields in enumerate(more)]
+    path.write_text(json.dumps(suite))
+    counted = summary(path, "--layout", layout)
+    assert counted["answers_not_checked"] == 5
+    assert counted["fields_not_judged"] == {"metadata.canaries": 1, "must_not_call": 2}
+    verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
+    assert verified.code == 0, verified
 
 
 def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Runner) -> None:
