@@ -3,6 +3,7 @@
 # make test-all  leaves nothing out, as make test does on CI (CI=true); needs what .ci/run installs.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
 # make lint  runs the checks without the tests; each has a target of its own below.
+# make mutation ROOM=gate  says which small changes to the source no test notices.
 # make coverage  runs the tests and measures what they reach; on CI make test does so.
 # make format  mends style, where a machine can.
 # make lock and make generated  write the locks, and the schemas, action.yml and references, anew.
@@ -24,7 +25,7 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles $(CHECKS)
+.PHONY: demo test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -108,6 +109,15 @@ $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
 	touch $@
 
+# Changes the source of a room in small ways and counts what no test notices; takes minutes to hours.
+mutation: $(VENV)/.mutation
+	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make mutation ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
+	$(BIN)/python -m tests.run_mutation $(ROOM)
+
+$(VENV)/.mutation: requirements/mutation.lock | venv
+	$(PIP) install --quiet --require-hashes -r requirements/mutation.lock
+	touch $@
+
 venv: $(VENV)/.installed
 
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
@@ -133,6 +143,8 @@ lock: venv
 		--constraint requirements/dev.lock --output-file requirements/json-schema-suite.lock -
 	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
 		--output-file requirements/oracles.lock pyproject.toml
+	$(PIP_COMPILE) $(UPGRADE) --extra mutation --constraint requirements/dev.lock \
+		--output-file requirements/mutation.lock pyproject.toml
 
 # JSON Schemas, action.yml, the reference of the command line and tables of the guides, from the code.
 schemas generated: venv

@@ -27,6 +27,7 @@ REQUIRED = {
     "dev.lock": PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"],
     "build.lock": PROJECT["build-system"]["requires"],
     "oracles.lock": PROJECT["project"]["optional-dependencies"]["oracles"],
+    "mutation.lock": PROJECT["project"]["optional-dependencies"]["mutation"],
 }
 
 
@@ -48,10 +49,11 @@ def test_the_image_and_the_developer_have_the_same_versions(lock):
     assert {name: developer.get(name) for name in pins(lock)} == pins(lock)
 
 
-def test_oracles_change_nothing_that_is_installed():
-    developer, oracles = pins("dev.lock"), pins("oracles.lock")
+@pytest.mark.parametrize("lock", ["oracles.lock", "mutation.lock"])
+def test_what_is_optional_changes_nothing_that_is_installed(lock):
+    developer, optional = pins("dev.lock"), pins(lock)
     assert {
-        name: version for name, version in oracles.items() if developer.get(name, version) != version
+        name: version for name, version in optional.items() if developer.get(name, version) != version
     } == {}
 
 
