@@ -2,8 +2,8 @@
 
     make mutation ROOM=gate      # writes .cache/mutation/gate/survivors.txt and prints the counts
 
-mutmut works on a copy, so that the tree stays as it is. Only the unit tests of the room run for a change, and of
-these only those that reach the changed function; a survivor may well be noticed by an end-to-end test.
+mutmut works on a copy, so that the tree stays as it is. Only the unit tests of the room run for a change, and
+of these only those that reach the changed function; an end-to-end test may well notice a survivor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
-KILLED, SURVIVED, UNTESTED = "killed", "survived", "no tests"
+SURVIVED, UNTESTED = "survived", "no tests"
 
 
 def configuration(room: str) -> str:
@@ -51,7 +51,7 @@ def copy_to(place: Path, room: str) -> None:
 
 
 def outcomes(place: Path, mutmut: Path) -> dict[str, str]:
-    """What became of each change: its name and `killed`, `survived`, `no tests`, `timeout` or `suspicious`."""
+    """The outcome of each change by its name: `killed`, `survived`, `no tests`, `timeout` or `suspicious`."""
     listed = subprocess.run(
         [mutmut, "results", "--all", "true"], cwd=place, capture_output=True, text=True, check=True
     ).stdout
@@ -72,7 +72,7 @@ def main(room: str) -> int:
     tested = sum(counts.values()) - counts[UNTESTED]
     survivors = sorted(name for name, outcome in found.items() if outcome == SURVIVED)
     (place / "survivors.txt").write_text("".join(f"{name}\n" for name in survivors))
-    share = 100 * counts[KILLED] / tested if tested else 0
+    share = 100 * (tested - counts[SURVIVED]) / tested if tested else 0
     print(f"{room}: {dict(counts)}; {share:.1f} % of the changes that tests reach are noticed.")
     print(f"Survivors: {place / 'survivors.txt'}. See one with: mutmut show NAME, there.")
     return 0
