@@ -10,9 +10,8 @@ from typing_extensions import override
 
 from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel, receive
-from agent_eval.agents.recorder import figure_of
-from agent_eval.errors import FailureKind
+from agent_eval.agents.hosted import HostedModel, receive, unreadable
+from agent_eval.agents.usage import figure_of
 
 MAX_TOKENS = 4096
 """Default maximum of tokens in one answer; the API requires a number."""
@@ -88,7 +87,7 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
         text = "".join(texts) or None
     except (KeyError, TypeError) as error:
         problem = f"gave no message: {type(error).__name__} at {error}"[:300]
-        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
+        return unreadable(body, problem)
     message = {"role": "assistant", "content": blocks}
     reason = body.get("stop_reason")
     return Reply(Turn(text, calls, message, _attributes(body), "" if reason is None else str(reason)))

@@ -162,6 +162,7 @@ class Reply(Generic[T]):
         asked_wait: Seconds that the service asked to wait (`Retry-After`).
         rate_limited: Whether the service refused because of too many requests (429); the scheduler then
             sends fewer requests at a time.
+        received: What came instead of an answer, for the case's artifacts.
 
     Example:
         >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
@@ -173,6 +174,7 @@ class Reply(Generic[T]):
     problem: str = ""
     asked_wait: float | None = None
     rate_limited: bool = False
+    received: bytes = b""
 
     def without_value(self) -> Reply[Any]:
         """Return the same failure, typed for another kind of answer."""

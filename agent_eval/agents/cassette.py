@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
-from agent_eval.agents.tools import call_key, canonical
+from agent_eval.agents.tools import call_key, canonical, unchanged
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from agent_eval.storage.json import dumps, read_json, within_64_bits
@@ -91,6 +91,7 @@ class Cassette:
         rows: The rows of the file.
         live: The live tools; not needed for `replay`.
         name: Name of the cassette in messages.
+        redacted: Replaces secrets in arguments, as they were replaced when the file was written.
 
     Example:
         >>> rows = [{"tool": "lookup", "arguments": {"id": 1}, "response": "shipped"}]
@@ -109,8 +110,9 @@ class Cassette:
         *,
         live: LiveTools | None = None,
         name: str = "cassette",
+        redacted: Callable[[Any], Any] = unchanged,
     ) -> None:
-        self.mode, self._live, self._name = mode, live, name
+        self.mode, self._live, self._name, self._redacted = mode, live, name, redacted
         self._lock = threading.Lock()
         self._rows_of_file: dict[Key, list[Row]] = {}
         self._new_recording = Recording()
@@ -131,12 +133,18 @@ class Cassette:
         if self.mode != "replay":
             assert self._live is not None
             return self._live.call(case_id, tool, arguments)
-        call = call_key(tool, arguments)
-        rows = self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
+        rows = self._rows_for(case_id, tool, arguments)
+        if rows is None:
+            arguments = self._redacted(arguments)
+            rows = self._rows_for(case_id, tool, arguments)
         if rows is None:
             raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._missing(case_id, tool, arguments))
         row = rows[min(repetition, len(rows) - 1)]
         return ToolAnswer(row.get("response"), row.get("error"), "cassette")
+
+    def _rows_for(self, case_id: str, tool: str, arguments: Any) -> list[Row] | None:
+        call = call_key(tool, arguments)
+        return self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
 
     def keep(self, rows: Iterable[Row]) -> None:
         """Record the answers of live tools in a finished trial. Any thread may call this."""
@@ -205,8 +213,20 @@ class CassetteTools(Tools):
         return self._rows
 
 
-def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cassette:
+def open_cassette(
+    path: Path,
+    mode: Mode,
+    live: LiveTools | None = None,
+    *,
+    redacted: Callable[[Any], Any] = unchanged,
+) -> Cassette:
     """Open the cassette in a file, or a new one that is to be written there.
+
+    Args:
+        path: The file.
+        mode: As for `Cassette`.
+        live: As for `Cassette`.
+        redacted: As for `Cassette`.
 
     Raises:
         UsageError: `replay` without a file, `record` over a file, or no live tools to record from.
@@ -228,7 +248,8 @@ def open_cassette(path: Path, mode: Mode, live: LiveTools | None = None) -> Cass
         return Cassette(mode, live=live, name=f"cassette {path.name}")
     if mode == "update" and not path.exists():
         return Cassette(mode, live=live, name=f"cassette {path.name}")
-    return Cassette(mode, read_cassette(read_json(path), path), live=live, name=f"cassette {path.name}")
+    rows = read_cassette(read_json(path), path)
+    return Cassette(mode, rows, live=live, name=f"cassette {path.name}", redacted=redacted)
 
 
 def read_cassette(value: Any, path: Path) -> list[Row]:

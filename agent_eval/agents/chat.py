@@ -143,9 +143,11 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
             recorder.begin_step()
             reply, seconds = _ask(model, name, task, surroundings, recorder, (messages, tools))
             if reply.value is None:
+                if reply.received:
+                    recorder.artifacts["answer.txt"] = reply.received
                 return recorder.result(None, reply.failure, reply.problem)
             turn = _continued(reply.value, paused)
-            _record(recorder, turn, seconds)
+            call_ids = _record(recorder, turn, seconds)
             recorder.count_step(turn.tokens)
             if turn.stopped_short is not None:
                 return recorder.result(turn.text, *turn.stopped_short)
@@ -158,7 +160,7 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
             if not turn.calls:
                 return _result(recorder, turn)
             paused.clear()
-            messages += [turn.message, *model.results(_call_tools(recorder, turn))]
+            messages += [turn.message, *model.results(_call_tools(recorder, turn, call_ids))]
     except (LimitReached, ToolFault) as problem:
         return recorder.result(None, problem.failure, problem.problem)
 
@@ -211,25 +213,35 @@ def _ask(
     return reply, seconds
 
 
-def _record(recorder: Recorder, turn: Turn, seconds: float) -> None:
-    """Record a turn's events. Only the first of them has time and tokens, so that they count once."""
+def _record(recorder: Recorder, turn: Turn, seconds: float) -> list[str]:
+    """Record a turn's events; return the ids of its calls in the evidence.
+
+    Only the first event has time and tokens, so that they count once.
+    """
     attributes: Mapping[str, Any] | None = turn.attributes
     latency: float | None = seconds
     if turn.text is not None or not turn.calls:
         recorder.record_message(turn.text, seconds=latency, attributes=attributes)
         attributes = latency = None
+    ids = []
     for call in turn.calls:
-        recorder.record_call(call.tool, call.arguments, call.call_id, seconds=latency, attributes=attributes)
+        wanted = call.call_id
+        ids.append(
+            recorder.record_call(call.tool, call.arguments, wanted, seconds=latency, attributes=attributes)
+        )
         attributes = latency = None
+    return ids
 
 
-def _call_tools(recorder: Recorder, turn: Turn) -> list[tuple[ModelCall, ToolAnswer]]:
+def _call_tools(
+    recorder: Recorder, turn: Turn, call_ids: Sequence[str]
+) -> list[tuple[ModelCall, ToolAnswer]]:
     answers = []
-    for call in turn.calls:
+    for call, call_id in zip(turn.calls, call_ids, strict=True):
         if call.is_readable:
-            answers.append((call, recorder.call_tool(call.tool, call.arguments, call.call_id)))
+            answers.append((call, recorder.call_tool(call.tool, call.arguments, call_id)))
         else:
-            answers.append((call, recorder.record_refusal(call.tool, call.call_id, NOT_JSON)))
+            answers.append((call, recorder.record_refusal(call.tool, call_id, NOT_JSON)))
     return answers
 
 

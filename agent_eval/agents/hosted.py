@@ -6,6 +6,7 @@ such; the SDKs check their time limits only between two reads.
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -41,6 +42,8 @@ _REFUSALS = {
 }
 """Statuses that no further request can change, with their remedies."""
 _BUSY = frozenset({408, 429, 529})
+_EXHAUSTED = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+"""Codes of a refusal that waiting does not change: the account has no credit left."""
 _RATE_LIMITED = frozenset({429, 529})
 """Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
 
@@ -219,10 +222,20 @@ def _parse(data: bytes) -> Reply[dict[str, Any]]:
     try:
         value = parse(data, source="the model's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
-        return Reply(failure=FailureKind.PARSE_ERROR, problem=f"gave no JSON: {error.message}")
+        problem = f"gave no JSON: {error.message}"
+        return Reply(failure=FailureKind.PARSE_ERROR, problem=problem, received=data)
     if not isinstance(value, dict):
-        return Reply(failure=FailureKind.TYPE_ERROR, problem="answered with something else than an object")
+        problem = "answered with something else than an object"
+        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=data)
     return Reply(value)
+
+
+def unreadable(body: Mapping[str, Any], problem: str) -> Reply[Any]:
+    """Make the reply for an object that is no answer, with what the provider itself says of it."""
+    words = _explanation(body)
+    problem = f"{problem}: {words}" if words else problem
+    received = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=received)
 
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
@@ -230,6 +243,8 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
     words = f"answered with HTTP {status}: {_message(error)}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
+    if status in _BUSY and _codes(error) & _EXHAUSTED:
+        raise NotEvaluable(f"the model {words}", remedy="Check the plan and the bill.", status=status)
     if status in _BUSY or status >= 500:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         wait = _retry_after_ms(headers)
@@ -241,7 +256,16 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
             asked_wait=wait,
             rate_limited=status in _RATE_LIMITED,
         )
-    return Reply(failure=FailureKind.AGENT_ERROR, problem=words)
+    received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
+    return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received)
+
+
+def _codes(error: Any) -> set[str]:
+    """Return what a refusal calls itself: its code and its type."""
+    body = error.body if isinstance(error.body, dict) else {}
+    details = body.get("error", body)
+    details = details if isinstance(details, dict) else {}
+    return {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
@@ -252,8 +276,11 @@ def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
 
 def _message(error: Any) -> str:
     """Return the service's explanation in one bounded line."""
-    body = error.body if isinstance(error.body, dict) else {}
+    return _explanation(error.body if isinstance(error.body, dict) else {}) or "no explanation"
+
+
+def _explanation(body: Mapping[str, Any]) -> str:
     details = body.get("error", body)
-    message = details.get("message") if isinstance(details, dict) else None
-    text = message if isinstance(message, str) else "no explanation"
+    message = details.get("message") if isinstance(details, dict) else details
+    text = message if isinstance(message, str) else ""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:300]

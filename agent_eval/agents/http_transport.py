@@ -9,7 +9,7 @@ from typing import Any
 from agent_eval.agents.base import Reply
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Session
-from agent_eval.http.errors import AnswerTooLarge, HttpError
+from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
 
 _ERRORS = tuple(range(400, 600))
@@ -64,6 +64,10 @@ class Address:
         except AnswerTooLarge:
             return Reply(
                 failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"
+            )
+        except RefusedRedirect as error:
+            return Reply(
+                failure=FailureKind.AGENT_ERROR, problem=f"answered with a redirect: {error.message}"
             )
         except HttpError as error:
             if seconds is not None and time.monotonic() - began >= seconds:

@@ -10,9 +10,10 @@ from typing_extensions import override
 
 from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel, receive
-from agent_eval.agents.recorder import figure_of, storable
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.agents.hosted import HostedModel, receive, unreadable
+from agent_eval.agents.recorder import storable
+from agent_eval.agents.usage import CACHE_READ, REASONING, figure_of
+from agent_eval.errors import InvalidInput
 from agent_eval.storage.json import Limits, parse
 
 
@@ -68,7 +69,7 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
         reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         problem = f"gave no chat completion: {type(error).__name__} at {error}"[:300]
-        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem)
+        return unreadable(body, problem)
     # The conversation repeats the model's message as it was; some endpoints require `content`, be it null.
     answer = {"role": "assistant", "content": message.get("content")}
     if calls:
@@ -121,13 +122,16 @@ def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str,
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}
+    written = usage.get("completion_tokens_details")
+    written = written if isinstance(written, Mapping) else {}
     attributes = {
         "gen_ai.response.id": body.get("id"),
         "gen_ai.response.model": body.get("model"),
         "gen_ai.response.finish_reason": choice.get("finish_reason"),
         "gen_ai.usage.input_tokens": figure_of(usage.get("prompt_tokens")),
         "gen_ai.usage.output_tokens": figure_of(usage.get("completion_tokens")),
-        "gen_ai.usage.cache_read.input_tokens": figure_of(details.get("cached_tokens")),
+        CACHE_READ: figure_of(details.get("cached_tokens")),
+        REASONING: figure_of(written.get("reasoning_tokens")),
     }
     return {
         name: value for name, value in attributes.items() if value and isinstance(value, str | int | float)

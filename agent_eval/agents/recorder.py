@@ -7,10 +7,12 @@ serve agents that answer in one piece: they parse the answer and record it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
+from agent_eval.agents.usage import attributes_of
 from agent_eval.contracts import Event, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
@@ -72,6 +74,7 @@ class Recorder:
         self._task, self._tools, self._clocks = task, surroundings.tools, surroundings.clocks
         self.events: list[Event] = []
         self.calls: list[dict[str, Any]] = []
+        self._call_ids: set[str] = set()
         self.retries = 0
         self.seconds = 0.0
         self.waited = 0.0
@@ -123,7 +126,10 @@ class Recorder:
         seconds: float | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> str:
-        """Record a tool call of the agent; return the call's id, which is generated if the agent set none.
+        """Record a tool call of the agent; return the call's id in the evidence.
+
+        It is generated if the agent set none, and made unique if the agent used it before: some models number
+        the calls of each answer from the beginning.
 
         Raises:
             LimitReached: The agent may not call any more tools.
@@ -131,7 +137,7 @@ class Recorder:
         limit = self._task.limits.tool_calls
         if limit is not None and len(self.calls) >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
-        call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
+        call_id = self._unique(call_id or f"call-{self._task.attempt}-{len(self.calls)}")
         self.calls.append({"tool": tool, "arguments": storable(arguments)})
         self.add(
             "agent",
@@ -143,6 +149,13 @@ class Recorder:
             attributes=dict(attributes or {}),
         )
         return call_id
+
+    def _unique(self, call_id: str) -> str:
+        unique, count = call_id, 2
+        while unique in self._call_ids:
+            unique, count = f"{call_id}-{count}", count + 1
+        self._call_ids.add(unique)
+        return unique
 
     def call_tool(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
         """Call a tool, record its result, and return it.
@@ -271,8 +284,23 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
     except InvalidInput as error:
-        raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}") from None
+        hint = "; there is text before the JSON: logs belong on stderr" if _ends_in_an_object(data) else ""
+        raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}{hint}") from None
     return check_answer(value)
+
+
+def _ends_in_an_object(data: bytes) -> bool:
+    """Tell whether an object begins at the start of a later line and goes on to the end of the data."""
+    for begin in re.finditer(rb"(?<=\n)[ \t]*\{", data[-_LARGEST_SEARCHED:]):
+        try:
+            value = parse(data[-_LARGEST_SEARCHED:][begin.start() :], source="answer")
+        except InvalidInput:
+            continue
+        return isinstance(value, dict)
+    return False
+
+
+_LARGEST_SEARCHED = 1 << 16
 
 
 def check_answer(value: Any) -> dict[str, Any]:
@@ -329,50 +357,6 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
     return recorder.result(output)
 
 
-def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Extract model, end, tokens and cost that an answer reports, by the names of OpenTelemetry.
-
-    Example:
-        >>> attributes_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}})
-        {'gen_ai.response.model': 'gpt-4o', 'gen_ai.usage.input_tokens': 12}
-    """
-    attributes: dict[str, Any] = {}
-    if isinstance(answer.get("model"), str):
-        attributes["gen_ai.response.model"] = answer["model"]
-    if isinstance(answer.get("finish_reason"), str):
-        attributes["gen_ai.response.finish_reason"] = answer["finish_reason"]
-    usage = answer.get("usage")
-    for name, attribute in _USAGE_ATTRIBUTES.items():
-        if isinstance(usage, dict) and (figure := figure_of(usage.get(name))) is not None:
-            attributes.setdefault(attribute, figure)
-    cost = figure_of(answer.get("cost_usd"))
-    if cost is not None:
-        attributes["cost_usd"] = cost
-    return attributes
-
-
-LARGEST_FIGURE = 2**53
-"""Largest count or cost that is believed: the largest integer that every reader of JSON preserves."""
-
-
-def figure_of(value: Any) -> int | float | None:
-    """Read a count or cost that an agent or model reports; None for anything else, which is unknown.
-
-    Some services report numbers as text.
-
-    Example:
-        >>> figure_of(12), figure_of("12"), figure_of("many"), figure_of(-1)
-        (12, 12, None, None)
-    """
-    if isinstance(value, str) and len(value) <= 32:
-        try:
-            value = int(value) if value.isdigit() else float(value)
-        except ValueError:
-            return None
-    is_figure = type(value) in (int, float) and 0 <= value <= LARGEST_FIGURE
-    return value if is_figure else None
-
-
 def plain(value: Any) -> Any:
     """Convert a value to plain JSON: other types become text, lone surrogates are replaced.
 
@@ -414,14 +398,6 @@ def sort_keys(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: sort_keys(value[key]) for key in sorted(value)}
     return [sort_keys(item) for item in value] if isinstance(value, list) else value
-
-
-_USAGE_ATTRIBUTES = {
-    "input_tokens": "gen_ai.usage.input_tokens",
-    "prompt_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens",
-    "completion_tokens": "gen_ai.usage.output_tokens",
-}
 
 
 def _type_name(value: Any) -> str:

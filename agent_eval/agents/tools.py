@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -42,6 +42,11 @@ _ROW_KEYS = frozenset({"tool", "arguments", "response", "responses", "error", "d
 CallKey = tuple[str, str]
 
 
+def unchanged(value: Any) -> Any:
+    """Return a value as it is."""
+    return value
+
+
 class CaseTools(Tools):
     """The tools of one attempt, answered from the case. Each attempt needs an object of its own.
 
@@ -49,6 +54,7 @@ class CaseTools(Tools):
         case: The case.
         strict: Whether a call without an answer fails the attempt (`--strict-side-effects`).
         beyond: Answers the calls that the case does not; without it they get the error `unknown_tool`.
+        redacted: Replaces secrets in arguments: the answers of a case from a pack are found by those.
 
     Raises:
         InvalidInput: The case's answers are malformed; names case and field.
@@ -59,17 +65,25 @@ class CaseTools(Tools):
         ('shipped', 'unknown_tool')
     """
 
-    def __init__(self, case: Case, *, strict: bool = False, beyond: Tools | None = None) -> None:
-        self._strict, self._beyond = strict, beyond
+    def __init__(
+        self,
+        case: Case,
+        *,
+        strict: bool = False,
+        beyond: Tools | None = None,
+        redacted: Callable[[Any], Any] = unchanged,
+    ) -> None:
+        self._strict, self._beyond, self._redacted = strict, beyond, redacted
         self._calls = _cassette(case)
         self._tools = _responses(case)
         self._position: dict[CallKey | str, int] = {}
 
     @override
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        key = call_key(tool, arguments)
-        if key in self._calls:
-            return self._next(key, self._calls[key])
+        for form in (arguments, self._redacted(arguments)) if self._calls else ():
+            key = call_key(tool, form)
+            if key in self._calls:
+                return self._next(key, self._calls[key])
         if tool in self._tools:
             return self._next(tool, self._tools[tool])
         if self._beyond is not None:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_eval.agents.base import Agent, AgentOptions, Tools
 from agent_eval.agents.cassette import Cassette, open_cassette
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.live_tools import open_tool_server
-from agent_eval.agents.tools import CaseTools
+from agent_eval.agents.tools import CaseTools, canonical
 from agent_eval.config.assembly import recorded_fields
 from agent_eval.config.spec import AgentSpec, Judging, Output, RunSpec
 from agent_eval.contracts import (
@@ -149,11 +150,12 @@ def run_agent(
             return _already_complete(finished, spec, agent_spec.trials)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
-            cassette = _cassette(agent_spec, options, is_resumed=not journal.is_empty)
+            redacted = _redaction(redactor)
+            cassette = _cassette(agent_spec, options, redacted, is_resumed=not journal.is_empty)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
-                tools=_tools(agent_spec, cassette),
+                tools=_tools(agent_spec, cassette, redacted),
                 max_repairs=agent_spec.max_repairs,
                 attempt_limits=spec.limits.attempt,
                 limits=spec.limits.trial,
@@ -358,7 +360,19 @@ def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: C
     )
 
 
-def _cassette(agent_spec: AgentSpec, options: AgentOptions, *, is_resumed: bool) -> Cassette | None:
+def _redaction(redactor: Redactor) -> Callable[[Any], Any]:
+    """Return the function that replaces secrets in the arguments of a call, as in files that are written."""
+
+    def redacted(arguments: Any) -> Any:
+        has_secret = redactor.finds(canonical(arguments).encode())
+        return redactor.redact_value(arguments) if has_secret else arguments
+
+    return redacted
+
+
+def _cassette(
+    agent_spec: AgentSpec, options: AgentOptions, redacted: Callable[[Any], Any], *, is_resumed: bool
+) -> Cassette | None:
     """Open the cassette of live tools; None if the run has none.
 
     A resumed run needs no cassette file: the journal has the calls of earlier trials.
@@ -371,15 +385,17 @@ def _cassette(agent_spec: AgentSpec, options: AgentOptions, *, is_resumed: bool)
     mode, path = agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
         return Cassette(mode, live=live)
-    return open_cassette(path, mode, live)
+    return open_cassette(path, mode, live, redacted=redacted)
 
 
-def _tools(agent_spec: AgentSpec, cassette: Cassette | None) -> Callable[[Case], Tools]:
+def _tools(
+    agent_spec: AgentSpec, cassette: Cassette | None, redacted: Callable[[Any], Any]
+) -> Callable[[Case], Tools]:
     """Return the function that makes the tools of an attempt."""
 
     def tools(case: Case) -> Tools:
         beyond = cassette.attempt(case.case_id) if cassette is not None else None
-        return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond)
+        return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond, redacted=redacted)
 
     return tools
 

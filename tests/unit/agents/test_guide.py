@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.catalog import AGENTS
-from agent_eval.agents.recorder import attributes_of, check_answer
+from agent_eval.agents.recorder import check_answer
 from agent_eval.agents.tools import CaseTools
+from agent_eval.agents.usage import attributes_of
 from agent_eval.contracts import Case
 from tests.unit.agents.tasks import make_task
 
