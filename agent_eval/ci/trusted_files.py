@@ -228,7 +228,7 @@ def differences(name: str, base: bytes | None, head: bytes | None, *, registry: 
 
 
 def loosened(name: str, base: bytes | None, head: bytes | None) -> list[str]:
-    """List what a change takes from the floor of coverage, the preset, or the proof of being deterministic.
+    """List what a change takes from the floor: coverage, preset, baseline, or that chance is ruled out.
 
     Example:
         >>> loosened("gate.json", b'{"preset": "release"}', b'{"preset": "pull-request"}')
@@ -259,6 +259,9 @@ def _lets_more_pass(key: str, before: Any, after: Any) -> bool:
         return bool(before == "release" != after)
     if key == "deterministic":
         return after is True and before is not True
+    if key == "baseline":
+        # Another baseline, or none, is another floor.
+        return bool(before != after)
     if key == "min_coverage":
         was, now = (1.0 if value is None else value for value in (before, after))
         return isinstance(was, int | float) and isinstance(now, int | float) and now < was

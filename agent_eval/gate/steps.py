@@ -40,7 +40,10 @@ def coverage(counted: Coverage | None, policy: GatePolicy, *, is_below_floor: bo
     status: Status = "passed"
     if is_below_floor or counted is None or counted.is_nothing:
         status = "failed" if policy.preset == "release" else "inconclusive"
-    return GateStep(name="coverage", status=status, message=f"{coverage_sentence(counted)}.")
+    message = coverage_sentence(counted)
+    if status != "passed" and counted is not None and not counted.losses:
+        message = "No case of the baseline is compared: every one is waived or in quarantine"
+    return GateStep(name="coverage", status=status, message=f"{message}.")
 
 
 def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:

@@ -76,6 +76,16 @@ def decided() -> dict[str, Any]:
     return dict(json.loads(found.read_text()))
 
 
+def policy_file(**policy: Any) -> tuple[str, str]:
+    """A policy by which no drop can hide behind chance, so that nothing but coverage stands in the way."""
+    Path("gate.json").write_text(json.dumps({"deterministic": True, **policy}))
+    return "--policy", "gate.json"
+
+
+def by(preset: str) -> tuple[str, str]:
+    return policy_file(preset=preset)
+
+
 def refuse_a_pass(preset: str, code: int, decision: dict[str, Any]) -> None:
     assert decision.get("gate_status") != "passed"
     assert not decision.get("passed")
@@ -112,11 +122,11 @@ SUITES: dict[str, Callable[[Cases], Cases]] = {
 def test_a_suite_that_asks_less(trick: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("now", SUITES[trick](cases(broken=BROKEN)))
-    code, said = in_ci(capsys, "--preset", preset)
+    code, said = in_ci(capsys, *by(preset))
     assert "Outcome: passed" not in said
     refuse_a_pass(preset, code, decided())
     assert compared("--allow-incompatible") == 0
-    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
     # Thresholds alone have the same floor.
     code, decision = gated(capsys, "--max-regressed-cases", "0", "--max-pass-rate-drop", "0")
     assert (code, decision["gate_status"]) == (1, "failed")
@@ -142,11 +152,11 @@ def test_judges_that_ask_less(
     flags = [word for judge in judges for word in ("--judge", judge)]
     judged("now", cases(broken=BROKEN, **rules), *flags, config=config)
     if way == "ci":
-        code, _ = in_ci(capsys, "--preset", preset, *flags, "--judge-config", "now-judges.json")
+        code, _ = in_ci(capsys, *by(preset), *flags, "--judge-config", "now-judges.json")
         refuse_a_pass(preset, code, decided())
         return
     assert compared() == 0
-    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
 def with_trials(suite: Cases, others: Cases) -> Cases:
@@ -161,10 +171,10 @@ def test_one_chosen_trial_of_four(preset: str, capsys: pytest.CaptureFixture[str
     judged("before", with_trials(cases(), cases()))
     # The agent fails three trials of four in the broken cases; the one that passes is kept.
     judged("now", cases())
-    code, _ = in_ci(capsys, "--preset", preset)
+    code, _ = in_ci(capsys, *by(preset))
     refuse_a_pass(preset, code, decided())
     assert compared() == 0
-    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
 @PRESETS
@@ -173,11 +183,11 @@ def test_a_policy_of_one_trial_that_passes(preset: str, way: str, capsys: pytest
     judged("before", with_trials(cases(), cases()))
     judged("now", with_trials(cases(), cases(broken=BROKEN)), "--case-policy", "any")
     if way == "ci":
-        code, _ = in_ci(capsys, "--preset", preset, "--case-policy", "any")
+        code, _ = in_ci(capsys, *by(preset), "--case-policy", "any")
         refuse_a_pass(preset, code, decided())
         return
     assert compared("--allow-incompatible") == 0
-    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
 @PRESETS
@@ -192,10 +202,10 @@ def test_a_baseline_that_errored_on_the_failing_cases(
     strict = {"cost_budget": {"max_output_tokens": 100, "hard": True}}
     judged("before", broken_before, *flags, config=strict)
     judged("now", cases(broken=7), *flags, config=strict)
-    code, _ = in_ci(capsys, "--preset", preset, *flags, "--judge-config", "now-judges.json")
+    code, _ = in_ci(capsys, *by(preset), *flags, "--judge-config", "now-judges.json")
     refuse_a_pass(preset, code, decided())
     assert compared() == 0
-    refuse_a_pass(preset, *gated(capsys, "--preset", preset))
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
 def regressed() -> None:
@@ -211,13 +221,8 @@ def test_a_waiver_of_a_whole_judge(preset: str, capsys: pytest.CaptureFixture[st
     waive = ("registry", "waiver-add", "--baseline-name", "main", "--judge-id", "regex")
     assert main([*promote]) == 0
     assert main([*waive, "--approved-by", "ada", "--reason", "noise"]) == 0
-    flags = ("--preset", preset, "--apply-waivers", "--baseline-name", "main")
+    flags = (*by(preset), "--apply-waivers", "--baseline-name", "main")
     refuse_a_pass(preset, *gated(capsys, *flags))
-
-
-def policy_file(**policy: Any) -> tuple[str, str]:
-    Path("gate.json").write_text(json.dumps(policy))
-    return "--policy", "gate.json"
 
 
 @PRESETS
@@ -279,14 +284,14 @@ def test_a_comparison_that_was_edited_by_hand(preset: str, capsys: pytest.Captur
     # Every figure and list of the run without a regression, with the digests of the broken one.
     forged["candidate"]["manifest_sha256"] = honest["candidate"]["manifest_sha256"]
     Path("forged.json").write_text(json.dumps(forged))
-    flags = ("--baseline", "before", "--candidate", "now", "--preset", preset)
+    flags = ("--baseline", "before", "--candidate", "now", *by(preset))
     capsys.readouterr()
     assert main(["gate", "--compare", "delta.json", *flags]) == 1
     capsys.readouterr()
     assert main(["gate", "--compare", "forged.json", *flags]) == 2
     assert "does not follow" in capsys.readouterr().err
     # Without the packs nothing is decided either.
-    assert main(["gate", "--compare", "forged.json", "--preset", preset]) == 2
+    assert main(["gate", "--compare", "forged.json", *by(preset)]) == 2
 
 
 @PRESETS
@@ -308,7 +313,7 @@ def test_an_unchanged_agent_passes_whatever_was_added(
     judged("before", cases(broken=BROKEN), "--judge", "cost_budget", config=lax)
     flags = ("--judge", "cost_budget", "--judge", "regex")
     judged("now", cases(broken=BROKEN), *flags, config={"cost_budget": {"max_output_tokens": 100}})
-    stable = policy_file(preset=preset, deterministic=True)
+    stable = by(preset)
     code, said = in_ci(capsys, *flags, "--judge-config", "now-judges.json", *stable)
     assert (code, decided()["gate_status"]) == (0, "passed"), said
 
@@ -320,7 +325,7 @@ def test_a_reviewed_waiver_lets_a_case_expect_something_else(
     """Nor is this: the answer to one case is meant to change, and a waiver names the case."""
     judged("before", cases())
     judged("now", eased(cases(broken=1))[:1] + cases()[1:])
-    stable = policy_file(preset=preset, deterministic=True)
+    stable = by(preset)
     assert main(["registry", "baseline-set", "--name", "main", "--run", "before"]) == 0
     code, _ = in_ci(capsys, *stable)
     assert decided()["gate_status"] == ("failed" if preset == "release" else "inconclusive")

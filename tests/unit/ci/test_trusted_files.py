@@ -69,6 +69,7 @@ def test_unchanged__passes_in_every_preset_however_small_the_suite(
         (b"thresholds: {min_coverage: 0.9}\n", b"thresholds: {min_coverage: 0.5}\n"),
         (None, b"thresholds: {min_coverage: 0.5}\n"),
         (b"{}\n", b"deterministic: true\n"),
+        (b"deterministic: false\n", b"deterministic: true\n"),
     ],
 )
 def test_policy__that_a_change_loosens_is_no_pass(
@@ -86,6 +87,17 @@ def test_policy__that_a_change_loosens_is_no_pass(
     github.files["gate.yml"], tighter = head, base or b"{}\n"
     write(runner, "gate.yml", tighter)
     assert "loosens" not in runner.pull_request(run_id=501, policy="gate.yml").summary
+
+
+def test_change__that_compares_itself_with_nothing_is_no_pass(runner: InProcess, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    runner.upload(runner.push(), 400)
+    write(runner, "agent-eval.yml", b"baseline: none\n")
+    step = runner.pull_request(min_pass_rate="0.5", **RELAXED)
+    assert step.outcome == "inconclusive"
+    assert "`agent-eval.yml`: `baseline` is now `none`." in github.bodies(PULL)[0]
+    github.files["agent-eval.yml"] = b"baseline: none\n"
+    assert runner.pull_request(run_id=501, min_pass_rate="0.5", **RELAXED).outcome == "passed"
 
 
 def test_thresholds__are_added_to_the_policy(runner: InProcess, regressed: None) -> None:

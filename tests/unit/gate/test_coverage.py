@@ -148,3 +148,12 @@ def test_a_sentence_names_the_largest_losses_first_and_counts_the_rest() -> None
         "in quarantine; 2 cases (changed-0, changed-1) ask something else now; 1 more"
     )
     assert coverage_sentence(Coverage(cases=0)) == "Nothing is compared: the baseline judged no case"
+
+
+def test_waivers_of_every_case_leave_nothing_to_pass() -> None:
+    found = comparison({"a": "passed"}, {"b": "passed"})
+    decision = gate(found, RELEASE, waivers=[waiver(case_id="a")])
+    assert decision.gate_status is GateStatus.FAILED
+    assert decision.steps[0].message.startswith("No case of the baseline is compared")
+    alone = decide(found, Thresholds(min_pass_rate=0.5), generated_at=NOW, waivers=[waiver(case_id="a")])
+    assert not alone.passed
