@@ -11,8 +11,16 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Reply, Surroundings, Task
-from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.base import (
+    Agent,
+    AgentOptions,
+    AttemptResult,
+    Reply,
+    Surroundings,
+    Task,
+    ToolFault,
+)
+from agent_eval.agents.recorder import LimitReached, Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json import dumps
@@ -28,7 +36,8 @@ class CommandAgent(Agent):
     """Runs a program for every attempt.
 
     The program reads `Task.payload` from standard input and writes its answer (see `recorder.read_answer`) to
-    standard output. Its standard error becomes an artifact of the case.
+    standard output. Its standard error becomes an artifact of the case. While it runs, it can call the
+    attempt's tools at the address in `AGENT_EVAL_TOOLS` (see `tool_address`).
 
     Args:
         argv: The program and its arguments; no shell is involved.
@@ -101,20 +110,30 @@ class CommandAgent(Agent):
         )
         stdin = dumps(task.payload())
 
-        def send() -> Reply[ChildResult]:
-            began = surroundings.clocks.monotonic()
-            result = run_child(argv, stdin=stdin, env=self._env, limits=limits, cwd=self._cwd)
-            recorder.seconds = surroundings.clocks.monotonic() - began
-            return Reply(result, result.failure, result.problem)
+        from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress  # a server, only for programs
 
-        reply, recorder.retries = surroundings.retry(send)
+        with ToolAddress(recorder) as tools:
+            env = {**self._env, TOOLS_VARIABLE: tools.url}
+
+            def send() -> Reply[ChildResult]:
+                began = surroundings.clocks.monotonic()
+                result = run_child(argv, stdin=stdin, env=env, limits=limits, cwd=self._cwd)
+                recorder.seconds = surroundings.clocks.monotonic() - began
+                return Reply(result, result.failure, result.problem)
+
+            reply, retries = surroundings.retry(send)
+        recorder.retries += retries
         assert reply.value is not None
-        return _record(recorder, reply.value)
+        return _record(recorder, reply.value, tools.failure)
 
 
-def _record(recorder: Recorder, result: ChildResult) -> AttemptResult:
+def _record(
+    recorder: Recorder, result: ChildResult, tool_failure: ToolFault | LimitReached | None
+) -> AttemptResult:
     if result.stderr:
         recorder.artifacts[STDERR] = result.stderr
+    if tool_failure is not None:
+        return recorder.result(None, tool_failure.failure, tool_failure.problem)
     if result.failure is not None:
         if result.stdout:
             recorder.artifacts["stdout.txt"] = result.stdout

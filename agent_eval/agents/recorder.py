@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
+from agent_eval.agents.own_events import has_result, problem_of_events, record_events, record_result
 from agent_eval.agents.usage import attributes_of
 from agent_eval.contracts import Event, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
@@ -86,7 +87,7 @@ class Recorder:
         """Append an event with the given actor, type and fields."""
         event = Event(
             idx=len(self.events),
-            ts=self._clocks.stamp(),
+            ts=fields.pop("ts", None) or self._clocks.stamp(),
             actor=actor,
             type=kind,
             attempt=self._task.attempt,
@@ -134,11 +135,9 @@ class Recorder:
         Raises:
             LimitReached: The agent may not call any more tools.
         """
-        limit = self._task.limits.tool_calls
-        if limit is not None and len(self.calls) >= limit:
-            raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
-        call_id = self._unique(call_id or f"call-{self._task.attempt}-{len(self.calls)}")
-        self.calls.append({"tool": tool, "arguments": storable(arguments)})
+        call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
+        self.count_call(tool, arguments)
+        call_id = self._unique(call_id)
         self.add(
             "agent",
             TOOL_CALL,
@@ -149,6 +148,17 @@ class Recorder:
             attributes=dict(attributes or {}),
         )
         return call_id
+
+    def count_call(self, tool: str, arguments: Any) -> None:
+        """Count a tool call.
+
+        Raises:
+            LimitReached: The agent may not call any more tools.
+        """
+        limit = self._task.limits.tool_calls
+        if limit is not None and len(self.calls) >= limit:
+            raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
+        self.calls.append({"tool": tool, "arguments": storable(arguments)})
 
     def _unique(self, call_id: str) -> str:
         unique, count = call_id, 2
@@ -321,14 +331,17 @@ def check_answer(value: Any) -> dict[str, Any]:
     for number, call in enumerate(calls or []):
         if not isinstance(call, dict) or not isinstance(call.get("tool", call.get("name")), str):
             raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave tool_calls[{number}] without a tool's name")
+    if value.get("events") is not None and (problem := problem_of_events(value["events"])):
+        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
     return value
 
 
 def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) -> AttemptResult:
     """Record an agent's answer: its tool calls with the tools' results, and its output.
 
-    An answer with neither fails the attempt, because an agent that does nothing breaks no rule and would
-    pass.
+    Results of tools that the agent ran itself, and events that it reports, are recorded as they were. An
+    answer without output and calls fails the attempt, because an agent that does nothing breaks no rule and
+    would pass.
 
     Args:
         recorder: Recorder of the attempt; has the user's message already.
@@ -341,10 +354,16 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
             arguments = call.get("arguments", call.get("input", {}))
             own_id = call.get("id", call.get("call_id"))
             call_id = recorder.record_call(tool, arguments, own_id if isinstance(own_id, str) else None)
-            recorder.call_tool(tool, arguments, call_id)
+            if has_result(call):
+                record_result(recorder, call, tool, call_id)
+            else:
+                recorder.call_tool(tool, arguments, call_id)
+        last_output = record_events(recorder, answer.get("events") or [])
     except (ToolFault, LimitReached) as problem:
         return recorder.result(None, problem.failure, problem.problem)
     output = answer.get("assistant_output", answer.get("output"))
+    if output is None and answer.get("error") is None and last_output is not None:
+        return recorder.result(last_output)
     error = answer.get("error")
     if error is None and output in (None, "") and not recorder.calls:
         return recorder.result(

@@ -161,6 +161,7 @@ def _print(result: RunLoopResult, output_format: str) -> None:
         "resumed_cases": progress.resumed,
         "damaged_records": progress.damaged,
         "retries": progress.retries,
+        "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,
     }

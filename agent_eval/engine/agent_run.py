@@ -23,7 +23,7 @@ from agent_eval.agents.tools import check_tools
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.journaled_suite import FinishedTrial, Slots, executed
+from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.scheduler import (
     AdaptiveLimit,
@@ -292,6 +292,7 @@ class _AgentRun:
                 self._use.add(record["cost_usd"])
                 outcome = record["result"]["outcome"]
                 self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
+                self._counter.add_unanswered(record.get(UNANSWERED, 0))
                 self._plan.keep_calls(record.get("calls", []))
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
@@ -395,6 +396,7 @@ class _AgentRun:
         """Count a trial whose record is on disk."""
         self._plan.keep_calls(done.calls)
         self._counter.add(done.outcome, done.cost_usd, done.retries)
+        self._counter.add_unanswered(done.unanswered)
         self._slots.put(done.number, offset, record_digest(done.line))
 
     def result(self) -> Execution:

@@ -14,6 +14,8 @@ from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.agents.own_events import unanswered_calls
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
 from agent_eval.engine.shard import written_result
@@ -31,6 +33,9 @@ from agent_eval.suites.select import Selection
 
 ARTIFACTS = "artifacts"
 """Key of a record in the journal: files of the trial, by name, in base64."""
+
+UNANSWERED = "unanswered"
+"""Key of a record in the journal: number of tool calls without an answer, if there are any."""
 
 MISSING = 2**64 - 1
 """Offset of a trial that has not finished."""
@@ -193,6 +198,7 @@ class FinishedTrial:
         retries: Number of requests that were sent again.
         calls: Calls of live tools, for a cassette; without secrets.
         line: Its record as `journal.encode` returns it; without secrets.
+        unanswered: Number of tool calls without an answer.
 
     Example:
         >>> line = encode({"position": 0, "trial": 0, "case_id": "refund"})
@@ -206,6 +212,7 @@ class FinishedTrial:
     retries: int
     calls: list[dict[str, Any]]
     line: bytes
+    unanswered: int = 0
 
 
 def finished_trial(
@@ -236,13 +243,16 @@ def finished_trial(
         record[ARTIFACTS] = _encoded_artifacts(outcome.artifacts, redactor)
     if calls:
         record["calls"] = calls
+    unanswered = unanswered_calls(outcome.recorded["trace"], TOOL_ANSWER_SOURCE)
+    if unanswered:
+        record[UNANSWERED] = unanswered
     line = encode(record)
     if redactor.finds(line):
         calls = redactor.redact_value(calls)
         record.update(redactor.redact_value(outcome.recorded))
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
-    return FinishedTrial(number, outcome.result.outcome.value, cost_usd, retries, calls, line)
+    return FinishedTrial(number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered)
 
 
 def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:

@@ -29,6 +29,7 @@ class RunProgress:
         unknown_cost: Finished trials whose cost is unknown.
         seconds: Time since this start.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
+        unanswered_calls: Tool calls that got no answer.
 
     Example:
         >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)
@@ -48,6 +49,7 @@ class RunProgress:
     unknown_cost: int = 0
     seconds: float = 0.0
     unit: str = "trials"
+    unanswered_calls: int = 0
 
     @property
     def failed(self) -> int:
@@ -98,6 +100,13 @@ class Counter:
                 cost_usd=before.cost_usd + (cost_usd or 0.0),
                 unknown_cost=before.unknown_cost + (cost_usd is None),
             )
+
+    def add_unanswered(self, calls: int) -> None:
+        """Count tool calls without an answer."""
+        if calls:
+            with self._lock:
+                before = self._progress
+                self._progress = replace(before, unanswered_calls=before.unanswered_calls + calls)
 
     def progress(self, *, in_flight: int = 0, seconds: float = 0.0) -> RunProgress:
         """Return the counts so far."""

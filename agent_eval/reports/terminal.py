@@ -115,7 +115,12 @@ def agent_run_text(summary: RunSummary, pack: str, progress: RunProgress, *, col
     *lines, evidence = run_text(summary, pack, colour=colour).splitlines()
     sentences = [*_kinds(summary), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
-    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence])
+    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *_unanswered(progress)])
+
+
+def _unanswered(progress: RunProgress) -> list[str]:
+    number = progress.unanswered_calls
+    return [f"{count(number, 'tool call')} got no answer."] if number else []
 
 
 def _kinds(summary: RunSummary) -> list[str]:
