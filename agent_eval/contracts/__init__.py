@@ -87,6 +87,7 @@ _MODULES = {
         "Suite",
         "SuiteHeader",
         "ToolContract",
+        "asked_digest",
         "definition_digest",
         "definition_of",
     ),

@@ -37,6 +37,12 @@ COMMON_METADATA_KEYS = frozenset({"model", "tools", "usage"})
 """Further keys that are read, but so common that a key like them may well be the author's own."""
 
 
+ASKED_METADATA = frozenset(
+    {"tools", "tool_responses", "tool_response_cassette", "model", "share_expected_output"}
+)
+"""Keys of a case's metadata that an agent meets beside the input: its tools, their answers, its model."""
+
+
 class ToolContract(Contract):
     """Arguments a tool must and must not be called with, and optionally their JSON Schema.
 
@@ -148,6 +154,21 @@ class Suite(SuiteHeader):
     """
 
     cases: list[Case] = Field(default_factory=list)
+
+
+def asked_digest(case: dict[str, Any]) -> str:
+    """Return the digest of what an agent meets in a case: the input, the tools, their answers, the model.
+
+    Two cases with the same digest may expect something else, and their trajectories can be judged by either
+    expectation.
+
+    Args:
+        case: The case as plain JSON, as read from the suite.
+    """
+    metadata = case.get("metadata") or {}
+    asked = {key: value for key, value in metadata.items() if key in ASKED_METADATA}
+    shared = [case.get("expected_output"), case.get("expected")] if asked.get("share_expected_output") else []
+    return digest([case.get("input"), asked, shared])
 
 
 def definition_digest(case: dict[str, Any]) -> str:

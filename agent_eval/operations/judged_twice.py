@@ -23,6 +23,7 @@ from agent_eval.contracts import (
     RunConfig,
     Trace,
     Verdict,
+    asked_digest,
     case_policy,
     case_result,
     definition_of,
@@ -167,7 +168,7 @@ class _Crossing:
     def _changed_case(self, case_id: str) -> None:
         """Judge a case that expects something else of the same input, if every judge can."""
         old_raw, new_raw = self.before.raw_trajectory(case_id), self.after.raw_trajectory(case_id)
-        if self.judges.plug_ins or digest(old_raw.get("input")) != digest(new_raw.get("input")):
+        if self.judges.plug_ins or asked_digest(old_raw) != asked_digest(new_raw):
             return
         todays, baselines = self.judges.every
         named = {judge.judge_id for judge in (*todays, *baselines)} | self.judges.gone | self.judges.apart

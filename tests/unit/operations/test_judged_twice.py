@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.base import SHARE_EXPECTED_OUTPUT
+from agent_eval.agents.tools import CASSETTE, RESPONSES
 from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.contracts import Comparison
 from agent_eval.evidence.reader import open_pack
@@ -78,9 +80,20 @@ def test_a_stricter_expectation_makes_no_unchanged_agent_worse_and_a_worse_agent
     assert said in comparison.behaviour.notices
 
 
-def test_another_input_is_another_case() -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"input": "Something else."},
+        {"metadata": {RESPONSES: {"lookup": "nothing that is hostile"}}},
+        {"metadata": {CASSETTE: {"lookup": ["nothing that is hostile"]}}},
+        {"metadata": {"model": "larger"}},
+        {"metadata": {"tools": []}},
+        {"metadata": {SHARE_EXPECTED_OUTPUT: True}},
+    ],
+)
+def test_another_input_is_another_case(fields: dict[str, Any]) -> None:
     judged("before", answer("a", "done", "done"))
-    judged("now", answer("a", "done", "done", input="Something else."))
+    judged("now", answer("a", "done", "done", **fields))
     comparison = found()
     assert (comparison.cases.compared, comparison.cases.changed) == (0, ["a"])
     assert losses(comparison) == [("changed", None, {"a": 1.0})]
