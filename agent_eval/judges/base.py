@@ -402,7 +402,8 @@ def _validate(
 def _explain(problem: Any, key: str) -> str:
     if problem["type"] == "extra_forbidden":
         return f"unknown key {quoted(key)}"
-    return f"{key or 'configuration'}: {clipped(problem['msg'], 160)}, not {quoted(problem['input'])}"
+    words = clipped(problem["msg"].removeprefix("Value error, "), 160)
+    return f"{key or 'configuration'}: {words}, not {quoted(problem['input'])}"
 
 
 def _remedy(problem: Any, model: type[BaseModel]) -> str:
