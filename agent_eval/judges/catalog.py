@@ -132,7 +132,7 @@ def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
     """Run every judge on a case and return their verdicts, `replay_contract` first.
 
-    `execution` judges a case whose attempt is recorded as failed even if it is not among the judges: whatever
+    An attempt that is recorded as failed is an error even if `execution` is not among the judges: whatever
     else is judged, an agent that crashed does not pass. A judge that raises, or that returns anything but its
     own verdict on this case, gets an error verdict (`judge_error`); the other verdicts are kept.
     The evidence of the first verdict lists the fields of the case that none of the judges looks at.
@@ -140,17 +140,26 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered = list(judges)
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
-    if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
-        from agent_eval.judges.builtin.execution import failed_attempt
-
-        if failed_attempt(case) is not None:
-            ordered.append(_always(EXECUTION))
     verdicts = [_verdict_of(judge, case, trace) for judge in ordered]
+    if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
+        verdicts[0] = _of_the_attempt(verdicts[0], case, trace)
     if not_judged := fields_not_judged(ordered, case):
         first = verdicts[0]
         evidence = {**first.evidence, FIELDS_NOT_JUDGED: not_judged[:EVIDENCE_LIMIT]}
         verdicts[0] = first.model_copy(update={"evidence": evidence})
     return verdicts
+
+
+def _of_the_attempt(first: Verdict, case: Case, trace: Trace) -> Verdict:
+    """Give the verdict of `replay_contract` the error of `execution`, where that finds one.
+
+    A verdict of its own would be of a judge that the run did not name, and on some cases only.
+    """
+    found = _always(EXECUTION).evaluate(case, trace)
+    if found.outcome is not Outcome.ERROR or first.outcome is Outcome.ERROR:
+        return first
+    names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")
+    return first.model_copy(update={name: getattr(found, name) for name in names})
 
 
 def validate_case(judges: Iterable[Judge], case: Case) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval
+from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.e2e.runner import Runner
 
 CONFIRMED = '{"booking": "TRN-4410"}'
@@ -105,6 +105,16 @@ def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path
     assert counted["fields_not_judged"] == {"metadata.canaries": 1, "must_not_call": 2}
     verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
     assert verified.code == 0, verified
+
+
+def test_a_crashed_attempt_is_an_error_whichever_judges_judge_it_again(tmp_path: Path) -> None:
+    pack = REPOSITORY / "tests" / "fixtures" / "packs" / "0.1.0" / "packs" / "agent"
+    again = ("--judge", "regex", "--out", "again", "--layout", "files")
+    assert agent_eval("rejudge", "--run", str(pack), *again, cwd=tmp_path).code == 0
+    assert agent_eval("pack", "verify", "--run", "again", cwd=tmp_path).code == 0
+    crash = json.loads((tmp_path / "again" / "cases" / "crash" / "verdicts.json").read_bytes())
+    assert crash["outcome"] == "error"
+    assert crash["verdicts"][0]["reason"] == "the agent exited with code 3: crashed on purpose"
 
 
 def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Runner) -> None:

@@ -81,7 +81,7 @@ TRICKS: dict[str, tuple[str, Callable[[list[Row]], object], str]] = {
         lambda rows: rows[0]["verdicts"][0].update(evidence_refs=[99]),
         "refers to an event",
     ),
-    "a judge added": (CONFIG, lambda rows: rows[0]["judges"].append("final_output"), "other judges"),
+    "a judge added": (CONFIG, lambda rows: rows[0]["judges"].append("loop_guard"), "other judges"),
     "a judge taken away": (CONFIG, lambda rows: rows[0]["judges"].remove("policy"), "other judges"),
     "a plug-in added": (CONFIG, lambda rows: rows[0]["judges"].append("strict:Judge"), "other judges"),
 }

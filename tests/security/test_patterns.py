@@ -14,6 +14,7 @@ import agent_eval.judges
 from agent_eval.judges.matching import json_schema as schemas
 from agent_eval.judges.matching import re2 as patterns
 from agent_eval.judges.matching import schema_keywords
+from agent_eval.judges.matching.decimals import last_number
 from agent_eval.judges.matching.schema_keywords import to_re2
 from tests.unit.judges.traces import asks, calls, judge, says, uses
 
@@ -25,6 +26,7 @@ OWN_PATTERNS_ONLY = {
     "base.py",
     "builtin/prompt_injection.py",
     "builtin/replay_contract.py",
+    "matching/decimals.py",
     "matching/schema_keywords.py",
 }
 """These use Python's engine, for patterns that are written in the module itself."""
@@ -165,6 +167,12 @@ def test_no_judge_gives_pythons_engine_a_pattern_that_is_not_its_own() -> None:
                 names = {one.id for one in ast.walk(node.args[0]) if isinstance(one, ast.Name)}
                 assert all(name.isupper() for name in names), f"{module}: {pattern}"
     assert uses_re == OWN_PATTERNS_ONLY
+
+
+@pytest.mark.parametrize("piece", ["a", "1", "1,", "-", "a:", "1\u00a0", "\u2014a", "'"])
+def test_the_last_number_of_hostile_text_is_read_in_linear_time(piece: str) -> None:
+    # Quadratic time would take hours: the test would not end.
+    last_number(piece * 2_000_000 + "x")
 
 
 def test_translating_a_pattern_of_nothing_but_openings_takes_one_pass() -> None:

@@ -66,7 +66,8 @@ def last_number(text: str) -> WrittenNumber | None:
     """
     joined = _DASH_AFTER_A_WORD.sub(" ", _SPACE_OF_THOUSANDS.sub("", text))
     for token in reversed(_find_tokens(joined)):
-        written = _LABEL.sub("", token).strip(_EDGES).rstrip(".,")
+        label = _LABEL.match(token)
+        written = token[label.end() if label else 0 :].strip(_EDGES).rstrip(".,")
         if _HAS_DIGIT(written) and not written[0].isalpha():
             return WrittenNumber(written, _read(written))
     return None

@@ -400,7 +400,9 @@ def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> Non
     case = make_case(says(), regex_patterns=["done"], metadata={"attempt_history": history})
     verdicts = judge_case(load_judges(["regex"]), case, Trace(case.trace))
     assert [(verdict.judge_id, verdict.outcome.value) for verdict in verdicts] == [
-        ("replay_contract", "passed"),
+        ("replay_contract", "error"),
         ("regex", "passed"),
-        ("execution", "error"),
     ]
+    assert verdicts[0].reason == "the agent did not end"
+    both = judge_case(load_judges(["regex", "execution"]), case, Trace(case.trace))
+    assert [verdict.outcome.value for verdict in both] == ["passed", "passed", "error"]
