@@ -142,7 +142,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     verdicts = [_verdict_of(judge, case, trace) for judge in ordered]
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
-        verdicts[0] = _of_the_attempt(verdicts[0], case, trace)
+        verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
     if not_judged := fields_not_judged(ordered, case):
         first = verdicts[0]
         evidence = {**first.evidence, FIELDS_NOT_JUDGED: not_judged[:EVIDENCE_LIMIT]}
@@ -150,16 +150,16 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     return verdicts
 
 
-def _of_the_attempt(first: Verdict, case: Case, trace: Trace) -> Verdict:
+def _with_attempt_error(first: Verdict, case: Case, trace: Trace) -> Verdict:
     """Give the verdict of `replay_contract` the error of `execution`, where that finds one.
 
     A verdict of its own would be of a judge that the run did not name, and on some cases only.
     """
-    found = _always(EXECUTION).evaluate(case, trace)
-    if found.outcome is not Outcome.ERROR or first.outcome is Outcome.ERROR:
+    execution = _always(EXECUTION).evaluate(case, trace)
+    if execution.outcome is not Outcome.ERROR or first.outcome is Outcome.ERROR:
         return first
     names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")
-    return first.model_copy(update={name: getattr(found, name) for name in names})
+    return first.model_copy(update={name: getattr(execution, name) for name in names})
 
 
 def validate_case(judges: Iterable[Judge], case: Case) -> None:
