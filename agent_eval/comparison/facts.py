@@ -198,6 +198,7 @@ class RunView:
             model=self.config.model,
             git_commit=self.config.git_commit,
             started_at=self.config.started_at,
+            damaged_records=self.config.execution_config.damaged_records or 0,
             summary=self.summary,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.coverage import Coverage
@@ -22,7 +22,10 @@ class Metric(Contract):
 
 
 class RunReference(Contract):
-    """Which run was compared, pinned by the digest of its manifest."""
+    """Which run was compared, pinned by the digest of its manifest.
+
+    `damaged_records`: how many records of finished trials were damaged before the run was resumed.
+    """
 
     run_id: StrictStr
     dataset_id: StrictStr
@@ -31,6 +34,7 @@ class RunReference(Contract):
     model: StrictStr = "unknown"
     git_commit: StrictStr | None = None
     started_at: StrictStr | None = None
+    damaged_records: StrictInt = Field(default=0, ge=0)
     summary: RunSummary
 
 

@@ -102,9 +102,10 @@ class ExecutionConfig(SparseContract):
         """Copy with the number of cases in which a secret was replaced."""
         return self.model_copy(update={"redacted_cases": count or None})
 
-    def of_whole_suite(self, redacted_cases: int = 0) -> ExecutionConfig:
-        """Copy for the run of which this is a shard."""
-        return self.model_copy(update={"shard": None, "redacted_cases": redacted_cases or None})
+    def of_whole_suite(self, redacted_cases: int = 0, damaged_records: int = 0) -> ExecutionConfig:
+        """Copy for the run of which this is a shard, with the counts of all shards."""
+        counts = {"redacted_cases": redacted_cases or None, "damaged_records": damaged_records or None}
+        return self.model_copy(update={"shard": None, **counts})
 
     def rejudged(self, origin: RejudgedFrom, case_policy: str | None) -> ExecutionConfig:
         """Copy for a pack with the same trajectories and new verdicts."""

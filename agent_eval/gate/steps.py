@@ -47,7 +47,10 @@ def coverage(counted: Coverage | None, policy: GatePolicy, *, is_below_floor: bo
 
 
 def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
-    """Fail where nothing could be judged, where too many cases newly cannot, or where cases were removed."""
+    """Fail where nothing could be judged, where too many cases newly cannot, or where cases were removed.
+
+    For a release, answers that were not checked and records that were damaged leave the decision open.
+    """
     summary = comparison.candidate.summary
     errors = new_error_cases(comparison, excuses)
     removed = comparison.cases.removed
@@ -65,6 +68,13 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
     elif summary.answers_not_checked and policy.preset == "release":
         status = "inconclusive"
         message = f"{unchecked_answers(summary.answers_not_checked)}, and that is no pass."
+    elif comparison.candidate.damaged_records and policy.preset == "release":
+        status = "inconclusive"
+        damaged = comparison.candidate.damaged_records
+        message = (
+            f"{count(damaged, 'record')} of done trials {verb(damaged, 'was', 'were')} damaged before the "
+            "run was resumed. The agent can have done that: run it again with --fresh."
+        )
     else:
         status = "passed"
         message = (

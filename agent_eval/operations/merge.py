@@ -180,8 +180,11 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
 def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
     """Make the configuration of the whole run."""
     first = parts[0].pack.config
-    redacted = sum(part.pack.config.execution_config.redacted_cases or 0 for part in parts)
-    execution = first.execution_config.of_whole_suite(redacted_cases=redacted)
+    executions = [part.pack.config.execution_config for part in parts]
+    execution = first.execution_config.of_whole_suite(
+        redacted_cases=sum(execution.redacted_cases or 0 for execution in executions),
+        damaged_records=sum(execution.damaged_records or 0 for execution in executions),
+    )
     started = min(part.pack.config.started_at for part in parts)
     return first.model_copy(
         update={"execution_config": execution, "started_at": started, "run_id": run_id or first.run_id}

@@ -101,7 +101,11 @@ def test_an_impossible_execution_is_refused_by_its_place(
 
 def test_a_run_of_a_whole_suite_names_no_shard_and_sums_what_was_redacted() -> None:
     part = ExecutionConfig(shard=SuiteShard.model_validate(SHARD), case_policy="any", redacted_cases=1)
-    assert part.of_whole_suite(redacted_cases=3).to_json() == {"case_policy": "any", "redacted_cases": 3}
+    assert part.of_whole_suite(redacted_cases=3, damaged_records=2).to_json() == {
+        "case_policy": "any",
+        "redacted_cases": 3,
+        "damaged_records": 2,
+    }
     assert part.of_whole_suite().to_json() == {"case_policy": "any"}
     assert part.with_redacted_cases(0).to_json() == {"case_policy": "any", "shard": SHARD}
 

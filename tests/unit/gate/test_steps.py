@@ -111,3 +111,17 @@ def test_a_waiver_covers_the_judge_that_it_names_alone() -> None:
     now = datetime.fromisoformat(NOW)
     assert excuse(found, one, now=now).cases == frozenset()
     assert excuse(found, both, now=now).cases == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "damaged", "status"),
+    [("release", 0, "passed"), ("release", 2, "inconclusive"), ("pull-request", 2, "passed")],
+)
+def test_a_release_is_not_decided_on_a_run_whose_records_were_damaged(
+    preset: Preset, damaged: int, status: str
+) -> None:
+    found = comparison({"a": "passed"}, {"a": "passed"})
+    run = found.candidate.model_copy(update={"damaged_records": damaged})
+    step = steps.integrity(found.model_copy(update={"candidate": run}), Excuses(), GatePolicy(preset=preset))
+    assert step.status == status
+    assert ("2 records of done trials were damaged" in step.message) == (status == "inconclusive")
