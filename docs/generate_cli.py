@@ -19,7 +19,8 @@ Generated from the commands; `agent-eval COMMAND --help` says the same. `python 
 program. `ci` has its own page: [the GitHub Action](../guides/github-action.md).
 
 Output is prose on a terminal and JSON when piped; `--format text|json` decides otherwise. `ci` and `demo`
-always speak prose. Errors go to stderr, as prose on a terminal and otherwise as one JSON object:
+always speak prose. Errors go to stderr, as prose on a terminal. Otherwise stderr ends in one line, which is a
+JSON object, also when a signal or a limit ended the command; progress and prose come before it:
 
 ```json
 {"error": {"code": "validation_error", "message": "…", "details": {"file": "…", "remedy": "…"}}}
@@ -31,7 +32,7 @@ always speak prose. Errors go to stderr, as prose on a terminal and otherwise as
 | 1 | the gate or check said no |
 | 2 | the request was wrong: usage or invalid input |
 | 3 | inconclusive, where the policy blocks on it |
-| 4 | it could not be evaluated: disk full, no permission, agent unreachable |
+| 4 | it could not be evaluated: disk full, no permission, agent unreachable, no memory, output that cannot be printed |
 | 130, 141, 143 | ended by Ctrl-C, by a closed pipe, by SIGTERM |
 
 | variable | meaning |

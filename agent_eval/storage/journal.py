@@ -118,7 +118,7 @@ class Journal:
             if any(not line.is_header for line in whole_lines(path)):
                 raise JournalExists(
                     f"{path} has the results of an unfinished run",
-                    remedy="Continue that run with --resume, or delete the file to start again.",
+                    remedy="Continue that run with --resume, or start over with --fresh.",
                     file=str(path),
                 )
             os.ftruncate(descriptor, 0)
