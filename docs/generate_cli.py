@@ -32,7 +32,7 @@ JSON object, also when a signal or a limit ended the command; progress and prose
 | 1 | the gate or check said no |
 | 2 | the request was wrong: usage or invalid input |
 | 3 | inconclusive, where the policy blocks on it |
-| 4 | it could not be evaluated: disk full, no permission, agent unreachable, no memory, output that cannot be printed |
+| 4 | it could not be evaluated: disk full, no permission, no memory, agent unreachable, closed output |
 | 130, 141, 143 | ended by Ctrl-C, by a closed pipe, by SIGTERM |
 
 | variable | meaning |
