@@ -131,10 +131,18 @@ def _until_done(place: Path, chance: random.Random) -> int:
         assert set(journalled(place)) >= set(done) or (place / "out" / "manifest.json").exists(), "lost"
 
 
-def paste(place: Path, said: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run the last line that a command said on stderr, in a shell, as a person would."""
-    command = said.decode().splitlines()[-1]
+def resume_command(err: bytes) -> str:
+    """The command that resumes: the last line of prose, before the error as JSON, which repeats it."""
+    *_, line, error = err.decode().splitlines()
+    command = line.strip()
     assert command.endswith(" --resume")
+    assert command in json.loads(error)["error"]["details"]["remedy"]
+    return command
+
+
+def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run the command that a stopped run printed, in a shell, as a person would."""
+    command = resume_command(err)
     return subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=place,
@@ -200,9 +208,9 @@ def stuck(place: Path) -> Path:
     return place
 
 
-def start_stuck(place: Path, out: str = "out") -> subprocess.Popen[bytes]:
+def start_stuck(place: Path, out: str = "out", *more: str) -> subprocess.Popen[bytes]:
     agent = f"{sys.executable} -S -E agent.py {place / 'marker'}"
-    return start(place, out, "--propose-command", agent, "--command-timeout-seconds", "3600")
+    return start(place, out, "--propose-command", agent, "--command-timeout-seconds", "3600", *more)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -246,13 +254,13 @@ def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Pa
     assert complete.returncode == 0
     before = tree(stuck / "out")
     (stuck / "suite.json").write_text(whole)
-    process = start_stuck(stuck)
+    process = start_stuck(stuck, "out", "--fresh")
     until_something_is_done(stuck)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"was left as it is" in err
-    assert err.endswith(b" --resume\n")
+    assert resume_command(err)
     assert tree(stuck / "out") == before
 
 
@@ -323,6 +331,9 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
     assert [(row["case_id"], row["response"]["case"]) for row in rows] == [(str(n), str(n)) for n in range(6)]
     assert {row["response"]["token"] for row in rows} == {"[redacted]"}
     assert Counter((place / "calls").read_text().split()) == {**dict.fromkeys("01245", 1), "3": 2}
-    refused = begin("--resume")
-    _, err = refused.communicate(timeout=60)
-    assert refused.returncode == (2 if mode == "record" else 0), "recorded over what is complete"
+    recorded, calls = (place / "tools.json").read_bytes(), (place / "calls").read_bytes()
+    again = begin("--resume")
+    again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert (place / "tools.json").read_bytes() == recorded, "recorded over what is complete"
+    assert (place / "calls").read_bytes() == calls, "run again though it was complete"
