@@ -510,6 +510,7 @@ def _send(
 def _serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
 
         def _handle(self) -> None:
             answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))

@@ -55,6 +55,7 @@ class FakeModel:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
 
             def do_POST(self) -> None:
                 with suppress(BrokenPipeError, ConnectionResetError):
