@@ -1,6 +1,6 @@
 """What scoring, comparing, sealing and starting cost, as multiples of work that nobody can avoid.
 
-    python benchmarks/score.py                  # everything, medians of five, writes results and README
+    python benchmarks/score.py --write          # everything, medians of five; writes results and README
     python benchmarks/score.py --repeat 3 --only run,compare
 
 The unit is the standard library's `json.dumps(json.loads(text))` of the same suite, timed again before
@@ -300,13 +300,14 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
 }
 
 
-def table(figures: list[Figure]) -> str:
-    rows = ["| measured | figure | at most |", "|---|---:|---:|"]
-    for figure in figures:
-        digits = 0 if figure.value >= 20 else 2
-        limit = "" if figure.limit is None else f"{figure.limit:g}"
-        rows.append(f"| {figure.name} | {figure.value:.{digits}f} {figure.measured_in} | {limit} |")
-    return "\n".join(rows) + "\n"
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| measured | figure | at most | date |", "|---|---:|---:|---|"]
+    for row in rows:
+        digits = 0 if row["value"] >= 20 else 2
+        limit = "" if row["limit"] is None else f"{row['limit']:g}"
+        figure = f"{row['value']:.{digits}f} {row['measured_in']}"
+        lines.append(f"| {row['name']} | {figure} | {limit} | {row['measured']['measured_at']} |")
+    return "\n".join(lines) + "\n"
 
 
 def machine() -> dict[str, Any]:
@@ -321,19 +322,18 @@ def machine() -> dict[str, Any]:
 
 
 def write_results(figures: list[Figure], repeat: int) -> None:
-    results = {
-        "machine": machine(),
-        "cases": CASES,
-        "repeat": repeat,
-        "figures": [vars(figure) | {"value": round(figure.value, 3)} for figure in figures],
-    }
-    (HERE / "results" / "score.json").write_text(json.dumps(results, indent=2) + "\n")
+    """Write the figures; those of parts that were not measured now stay as they were, with their date."""
+    path = HERE / "results" / "score.json"
+    on = {**machine(), "repeat": repeat}
+    now = [{**vars(figure), "value": round(figure.value, 3), "measured": on} for figure in figures]
+    before = {row["name"]: row for row in json.loads(path.read_text())["figures"]} if path.is_file() else {}
+    rows = list({**before, **{str(row["name"]): row for row in now}}.values())
+    path.write_text(json.dumps({"cases": CASES, "figures": rows}, indent=2) + "\n")
     readme = HERE / "README.md"
     begin, end = "<!-- table -->\n", "<!-- end of table -->"
-    before, rest = readme.read_text().split(begin)
-    after = rest.split(end)[1]
-    about = "Measured {measured_at}, {cores} cores, Python {python}, {system}.\n\n".format(**machine())
-    readme.write_text(before + begin + about + table(figures) + end + after)
+    head, rest = readme.read_text().split(begin)
+    about = "2 cores, Python 3.11, Linux x86_64; medians, each on the date in its row.\n\n"
+    readme.write_text(head + begin + about + table(rows) + end + rest.split(end)[1])
 
 
 def main() -> None:
@@ -342,6 +342,7 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--write", action="store_true", help="write results/score.json and the table")
     parser.add_argument("--directory", type=Path, help="where to work; a temporary directory otherwise")
     options = parser.parse_args()
     names = options.only.split(",")
@@ -353,8 +354,9 @@ def main() -> None:
         for name in names:
             found = PARTS[name](bench)
             figures += found
-            print(table(found), json.dumps([figure.details for figure in found]), flush=True)
-    if names == list(PARTS):
+            for figure in found:
+                print(f"{figure.name}: {figure.value:.2f} {figure.measured_in}", flush=True)
+    if options.write:
         write_results(figures, options.repeat)
 
 
