@@ -162,7 +162,7 @@ def _execution_rate(place: Path, suite: Path, parallel: int) -> tuple[float, lis
         began = time.perf_counter()
         execute(source, ExecutionPlan(trial=trial, parallel=parallel), journal)
         rate = source.case_count / (time.perf_counter() - began)
-        records = [record for _, record in journal.entries()]
+        records = [entry.record for entry in journal.entries()]
         journal.remove()
     return rate, records
 
