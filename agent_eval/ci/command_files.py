@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent_eval.errors import StorageError
 from agent_eval.storage.snapshot import FileSnapshot
 
 
@@ -35,15 +36,24 @@ def guarded(
         warn: Points out a sentence that a user should act on.
 
     Raises:
-        StorageError: A file was changed and cannot be written back.
+        StorageError: A file was changed and cannot be written back; the others were.
     """
     snapshots = {name: FileSnapshot.of(Path(environ[name])) for name in variables if environ.get(name)}
     try:
         yield
     finally:
-        changed = [name for name, snapshot in snapshots.items() if snapshot and snapshot.restore()]
+        changed, errors = [], []
+        for name, snapshot in snapshots.items():
+            try:
+                if snapshot is not None and snapshot.restore():
+                    changed.append(name)
+            except StorageError as error:
+                errors.append(error)
         if changed:
             warn(_sentence(changed))
+        # After the last of them: one that cannot be written must not keep the others as the agent left them.
+        if errors:
+            raise errors[0]
 
 
 def _sentence(variables: Sequence[str]) -> str:

@@ -36,8 +36,16 @@ class FileSnapshot:
 
     @classmethod
     def of(cls, path: Path) -> FileSnapshot | None:
-        """Remember a file; None where there is a link, a directory, a pipe or a device."""
-        return None if _is_special(path) else cls(path, _content(path), _state(path))
+        """Remember a file; None where there is a link, a directory, a pipe or a device.
+
+        Raises:
+            InvalidInput: It cannot be read, or is too large to be remembered.
+        """
+        if _is_special(path):
+            return None
+        state = _state(path)
+        content = None if state is None else read_bytes(path, max_bytes=LARGEST)
+        return cls(path, content, state)
 
     def restore(self) -> bool:
         """Write the content back, if the file differs. Returns whether it did.
@@ -48,7 +56,7 @@ class FileSnapshot:
         try:
             if _is_special(self.path):
                 _discard(self.path)
-            elif _content(self.path) == self.content:
+            elif self._is_unchanged():
                 return False
             if self.content is None:
                 self.path.unlink(missing_ok=True)
@@ -57,6 +65,15 @@ class FileSnapshot:
         except OSError as error:
             raise writing_failed(self.path, error) from error
         return True
+
+    def _is_unchanged(self) -> bool:
+        """Whether the file is as it was. What cannot be read now is not."""
+        if self.content is None:
+            return _state(self.path) is None
+        try:
+            return read_bytes(self.path, max_bytes=LARGEST) == self.content
+        except AgentEvalError:
+            return False
 
     def _write(self, content: bytes) -> None:
         """Replace the file, so that a descriptor which a process kept open writes to nothing."""
@@ -72,13 +89,6 @@ class FileSnapshot:
             with suppress(OSError):
                 os.chown(self.path, self.state.st_uid, self.state.st_gid)
                 self.path.chmod(stat.S_IMODE(self.state.st_mode))
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_bytes(path, max_bytes=LARGEST)
-    except AgentEvalError:
-        return None
 
 
 def _state(path: Path) -> os.stat_result | None:

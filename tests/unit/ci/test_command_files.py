@@ -11,6 +11,8 @@ import pytest
 
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.storage import snapshot
 
 BEFORE = b"of an earlier step\n"
 VARIABLE = "RUNNER_FILE"
@@ -72,6 +74,50 @@ def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[
         make(path)
     assert not os.path.lexists(path)
     assert len(warnings) == 1
+
+
+def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    path, warnings = tmp_path / "env", list[str]()
+    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+        path.write_bytes(b"PATH=/evil" * 10)
+    assert not path.exists()
+    assert len(warnings) == 1
+
+
+def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    path = tmp_path / "env"
+    path.write_bytes(b"x" * 11)
+    guard = guarded([VARIABLE], {VARIABLE: str(path)}, lambda _: None)
+    with pytest.raises(InvalidInput):
+        guard.__enter__()
+
+
+def test_one_that_cannot_be_restored_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for path in (first, second):
+        path.write_bytes(BEFORE)
+    restore = snapshot.FileSnapshot.restore
+
+    def fail(self: snapshot.FileSnapshot) -> bool:
+        if self.path == first:
+            raise StorageError("no")
+        return restore(self)
+
+    monkeypatch.setattr(snapshot.FileSnapshot, "restore", fail)
+    guard = guarded(["A", "B"], {"A": str(first), "B": str(second)}, lambda _: None)
+    guard.__enter__()
+    second.write_bytes(b"forged")
+    with pytest.raises(StorageError):
+        guard.__exit__(None, None, None)
+    assert second.read_bytes() == BEFORE
 
 
 def test_a_descriptor_that_a_process_keeps_writes_to_nothing(tmp_path: Path) -> None:
