@@ -61,14 +61,17 @@ def agent_eval(
         largest_file: Bytes beyond which the kernel refuses to let a file grow: a disk that is full.
         fresh: Start an interpreter of its own even where a fork would do: see `execute`.
     """
-    # What measures coverage could not write its file either, and would say so on stderr.
-    measured = largest_file is None
-    kept = {
-        name: value
-        for name, value in environment(environ).items()
-        if measured or not name.startswith("COVERAGE_")
-    }
+    kept = environment(environ) if largest_file is None else unmeasured(environment(environ))
     return execute(Command((*PROGRAM, *map(str, arguments)), str(cwd), kept, largest_file), fresh=fresh)
+
+
+def unmeasured(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which coverage is not measured.
+
+    For processes whose files the kernel limits: coverage could not write its own either, and would say so on
+    stderr.
+    """
+    return {name: value for name, value in environ.items() if not name.startswith("COVERAGE_")}
 
 
 _CLIENT = Path(__file__).with_name("fork_client.py")

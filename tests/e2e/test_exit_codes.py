@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, agent_eval, environment
+from tests.e2e.program import REPOSITORY, agent_eval, environment, unmeasured
 
 SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
 
@@ -29,10 +29,12 @@ def place(tmp_path: Path) -> Path:
 
 def shell(place: Path, redirection: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run the command in a shell, which closes or redirects its streams."""
+    environ = environment({"PYTHONPATH": str(REPOSITORY)})
     return subprocess.run(
         ["/bin/sh", "-c", f"{SHELL_NAME} {redirection}", "sh", *arguments],
         cwd=place,
-        env=environment({"PYTHONPATH": str(REPOSITORY)}),
+        # Only limits on files are set before a command.
+        env=unmeasured(environ) if "preexec_fn" in more else environ,
         capture_output=True,
         text=True,
         timeout=60,

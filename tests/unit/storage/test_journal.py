@@ -18,6 +18,7 @@ import pytest
 from agent_eval.errors import InvalidInput, StorageError
 from agent_eval.storage.journal import Journal, JournalExists, JournalInUse, JournalReader, RecordsChanged
 from agent_eval.storage.records import encode, header_lines, record_digest
+from tests.e2e.program import unmeasured
 
 HEADER = {"run": "r"}
 
@@ -241,8 +242,9 @@ def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     command = [sys.executable, "-c", code, str(tmp_path / "j")]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, preexec_fn=limit)
+    done = subprocess.run(
+        command, env=unmeasured(os.environ), capture_output=True, text=True, preexec_fn=limit
+    )
     assert done.stderr == ""
     assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
