@@ -112,7 +112,7 @@ $(VENV)/.oracles: requirements/oracles.lock | venv
 # Changes the source of a room in small ways and counts what no test notices; takes minutes to hours.
 mutation: $(VENV)/.mutation
 	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make mutation ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
-	$(BIN)/python -m tests.run_mutation $(ROOM)
+	$(BIN)/python -m tests.run_mutation $(ROOM) $(MUTATION)
 
 $(VENV)/.mutation: requirements/mutation.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/mutation.lock

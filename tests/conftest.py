@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.extent import FULL
 from tests.left_out import RECORDS, Recorder, skip_slow
@@ -17,6 +17,15 @@ from tests.left_out import RECORDS, Recorder, skip_slow
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
 settings.register_profile("full", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
+# A changed source fails at the first example or passes; which example is smallest does not matter.
+settings.register_profile(
+    "mutation",
+    deadline=None,
+    max_examples=10,
+    phases=[Phase.explicit, Phase.generate],
+    database=None,
+    derandomize=True,
+)
 settings.load_profile("full" if FULL else "quick")
 
 

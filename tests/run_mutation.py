@@ -1,28 +1,49 @@
 """Change the source of a room in small ways, and count which changes no test notices.
 
     make mutation ROOM=gate      # writes .cache/mutation/gate/survivors.txt and prints the counts
+    make mutation ROOM=gate MUTATION="--module decide --jobs 1"
+    make mutation ROOM=gate MUTATION=--again      # after new tests: only what survived
 
 mutmut works on a copy, so that the tree stays as it is. Only the unit tests of the room run for a change, and
-of these only those that reach the changed function; an end-to-end test may well notice a survivor.
+of these only those that reach the changed function; an end-to-end test may well notice a survivor. Lines that
+no unit test of the room runs are not changed: coverage counts those.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
+import io
 import json
+import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from difflib import unified_diff
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
+# A failing example is enough; making it small takes minutes for each change.
+ARGUMENTS.append("--hypothesis-profile=mutation")
 SURVIVED, UNTESTED = "survived", "no tests"
+
+LEFT_OUT = {
+    "gate": ["tests/unit/gate/test_simulation.py"],
+    "ci": ["tests/unit/ci/test_withheld.py"],
+}
+"""Test files that would run for nearly every change and take seconds each: they drive a whole job."""
+
+WORDS = re.compile(r"^\s*(remedy|message|description)=")
+"""Arguments that a person reads and no code."""
 
 
 def configuration(room: str) -> str:
     """The section of `pyproject.toml` that mutmut reads; JSON lists are TOML as well."""
-    tests = [f"tests/unit/{room}"]
     copied = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -31,8 +52,10 @@ def configuration(room: str) -> str:
         "source_paths": ["agent_eval"],
         "only_mutate": [f"agent_eval/{room}/*.py", f"agent_eval/{room}.py"],
         "also_copy": top,
-        "pytest_add_cli_args_test_selection": tests,
-        "pytest_add_cli_args": ARGUMENTS,
+        "pytest_add_cli_args_test_selection": [f"tests/unit/{room}"],
+        "pytest_add_cli_args": ARGUMENTS + [f"--ignore={path}" for path in LEFT_OUT.get(room, [])],
+        "mutate_only_covered_lines": True,
+        "timeout_multiplier": 4,
     }
     return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
 
@@ -59,24 +82,113 @@ def outcomes(place: Path, mutmut: Path) -> dict[str, str]:
     return {name: outcome for name, _, outcome in rows}
 
 
-def main(room: str) -> int:
-    """Run mutmut on a room, and print the counts; returns the exit code."""
-    place = ROOT / ".cache" / "mutation" / room
-    mutmut = Path(sys.executable).with_name("mutmut")
-    copy_to(place, room)
-    code = subprocess.run([mutmut, "run", "--max-children", "2"], cwd=place, check=False).returncode
-    if code:
-        return code
+def differences(place: Path, names: Iterable[str]) -> dict[str, str]:
+    """Find the lines that each change removes and adds, with their signs.
+
+    mutmut writes every variant of a function beside the original, called `x_name__mutmut_3`.
+    """
+    found = {}
+    by_module: dict[Path, list[str]] = defaultdict(list)
+    for name in names:
+        module, _, _ = name.rpartition(".")
+        by_module[place / "mutants" / f"{module.replace('.', '/')}.py"].append(name)
+    for path, changed in by_module.items():
+        variants = _functions(path.read_text())
+        for name in changed:
+            variant = name.rpartition(".")[2]
+            original = f"{variant.rpartition('__mutmut_')[0]}__mutmut_orig"
+            lines = unified_diff(variants[original][1:], variants[variant][1:], n=0, lineterm="")
+            found[name] = "".join(f"{line}\n" for line in list(lines)[2:] if not line.startswith("@@"))
+    return found
+
+
+def _functions(source: str) -> dict[str, list[str]]:
+    lines = source.splitlines()
+    return {
+        node.name: lines[node.lineno - 1 : node.end_lineno]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def changes_words_alone(change: str) -> bool:
+    """Tell whether a change is in a sentence alone: text with a space, or an argument that people read."""
+    lines = change.splitlines()
+    removed = [line[1:] for line in lines if line.startswith("-")]
+    added = [line[1:] for line in lines if line.startswith("+")]
+    if len(removed) != 1 or len(added) > 1:
+        return False
+    if WORDS.match(removed[0]):
+        return True
+    before, after = _tokens(removed[0]), _tokens(added[0] if added else "")
+    if not added:
+        return len(before) == 1 and " " in before[0][1].strip()
+    others = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
+    return len(before) == len(after) and all(
+        old[0] == new[0] == tokenize.STRING and " " in old[1].strip() for old, new in others
+    )
+
+
+def _tokens(line: str) -> list[tuple[int, str]]:
+    read = io.StringIO(line.strip() + "\n").readline
+    found: list[tuple[int, str]] = []
+    # A line of a longer statement leaves brackets open.
+    with suppress(tokenize.TokenError, IndentationError):
+        found.extend((token.type, token.string) for token in tokenize.generate_tokens(read))
+    return [(kind, text) for kind, text in found if text.strip() and text != ","]
+
+
+def report(room: str, place: Path, mutmut: Path) -> None:
+    """Print the counts of each module and write the survivors, those that change only words at the end."""
     found = outcomes(place, mutmut)
-    counts = Counter(found.values())
-    tested = sum(counts.values()) - counts[UNTESTED]
     survivors = sorted(name for name, outcome in found.items() if outcome == SURVIVED)
-    (place / "survivors.txt").write_text("".join(f"{name}\n" for name in survivors))
-    share = 100 * (tested - counts[SURVIVED]) / tested if tested else 0
-    print(f"{room}: {dict(counts)}; {share:.1f} % of the changes that tests reach are noticed.")
-    print(f"Survivors: {place / 'survivors.txt'}. See one with: mutmut show NAME, there.")
-    return 0
+    changes = differences(place, survivors)
+    words = {name for name, change in changes.items() if changes_words_alone(change)}
+    ordered = sorted(survivors, key=lambda name: (name in words, name))
+    (place / "survivors.txt").write_text("".join(f"{name}\n{changes[name]}\n" for name in ordered))
+    for module in sorted({_module(name) for name in found}):
+        print(
+            _row(module, {name: outcome for name, outcome in found.items() if _module(name) == module}, words)
+        )
+    print(_row(room, found, words))
+    print(f"Survivors: {place / 'survivors.txt'}.")
+
+
+def _module(name: str) -> str:
+    return name.split(".")[2]
+
+
+def _row(title: str, found: dict[str, str], words: set[str]) -> str:
+    counts = Counter(found.values())
+    tested = counts.total() - counts[UNTESTED] - counts["not checked"]
+    survived = counts[SURVIVED]
+    share = 100 * (tested - survived) / tested if tested else 0
+    in_words = len(words & found.keys())
+    return f"{title}: {dict(counts)}; {share:.1f} % noticed; {in_words} survivors change words alone"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run mutmut on a room, and print the counts; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="make mutation")
+    parser.add_argument("room")
+    parser.add_argument("--module", action="append", default=[], help="only this module; several times")
+    parser.add_argument("--again", action="store_true", help="only what survived, after new tests")
+    parser.add_argument("--jobs", default="2", help="processes at a time")
+    options = parser.parse_args(arguments)
+    place = ROOT / ".cache" / "mutation" / options.room
+    mutmut = Path(sys.executable).with_name("mutmut")
+    copy_to(place, options.room)
+    names = [f"agent_eval.{options.room}.{module}.*" for module in options.module]
+    if options.again:
+        found = outcomes(place, mutmut)
+        names = [name for name, outcome in found.items() if outcome in (SURVIVED, UNTESTED)]
+    code = subprocess.run(
+        [mutmut, "run", "--max-children", options.jobs, *names], cwd=place, check=False
+    ).returncode
+    if not code:
+        report(options.room, place, mutmut)
+    return code
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    raise SystemExit(main(sys.argv[1:]))
