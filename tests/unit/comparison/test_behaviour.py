@@ -4,12 +4,20 @@ from typing import Any
 
 import pytest
 
-from agent_eval.comparison.behaviour import ABSENT, PLACES, argument_diff, behaviour_change
+from agent_eval.comparison.behaviour import (
+    ABSENT,
+    DEPTH,
+    MIN_CASES,
+    PLACES,
+    STEPS_LIMIT,
+    argument_diff,
+    behaviour_change,
+)
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Case, Comparison, digest
 from tests.factories import make_event, make_index_row
-from tests.unit.comparison.views import index_row, view
+from tests.unit.comparison.views import index_row, passing, view
 
 
 def case_with(*calls: tuple[str, Any], output: Any = "done") -> dict[str, Any]:
@@ -255,3 +263,91 @@ def test_argument_differences_are_bounded() -> None:
     many = argument_diff({f"k{number:03}": "x" * 999 for number in range(99)}, {})
     assert len(many) == PLACES
     assert all(len(value[0]) == 200 for value in many.values())
+
+
+def test_arguments_are_compared_up_to_the_number_of_steps_that_are_listed() -> None:
+    rows = [case_with(*[("look", {"page": page})] * (STEPS_LIMIT + 1)) for page in (1, 2)]
+    listed = change(*rows).calls
+    assert [one.arguments for one in listed] == [{"$.page": (1, 2)}] * STEPS_LIMIT
+    # Beyond the limit digests decide, and those of 10 and 10.0 differ.
+    rows = [case_with(*[("pay", {"amount": ten})] * (STEPS_LIMIT + 1)) for ten in (10, 10.0)]
+    assert [(one.kind, one.count) for one in change(*rows).call_counts] == [("arguments", 1)]
+    # Calls with equal arguments do not use the limit up.
+    rows = [case_with(*[("tick", {})] * STEPS_LIMIT, ("look", {"page": page})) for page in (1, 2)]
+    assert [one.arguments for one in change(*rows).calls if one.kind != "same"] == [{"$.page": (1, 2)}]
+
+
+def test_lists_in_arguments_are_compared_place_by_place_down_to_a_depth() -> None:
+    deep: list[Any] = [1]
+    other: list[Any] = [2]
+    for _ in range(50):
+        deep, other = [deep], [other]
+    assert list(argument_diff(deep, other)) == ["$" + "[0]" * DEPTH]
+
+
+def test_what_differs_over_the_run_is_counted_and_its_models_named() -> None:
+    calls = {"calls": [["search", "x"]], "models": ["a"]}
+    found = over_the_run([{"models": ["a"]}] * 5, [calls, calls, *[{"models": ["a"]}] * 3]).behaviour
+    assert (found.cases_with_changed_calls, found.cases_with_changed_output) == (2, 0)
+    assert (found.baseline_models, found.candidate_models, found.model_changed) == (["a"], ["a"], False)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [(100.0, 110.0, True), (100.0, 109.0, False), (100.0, 89.0, True), (100.0, 91.0, False)],
+)
+def test_a_shift_is_said_from_a_tenth_of_the_total(before: float, now: float, said: bool) -> None:
+    found = over_the_run([{"input_tokens": before}] * MIN_CASES, [{"input_tokens": now}] * MIN_CASES)
+    assert bool(found.behaviour.notices) == said
+
+
+def shifted(*now: float) -> str:
+    """The sentence for five cases of 100 tokens each that took so many."""
+    found = over_the_run([{"input_tokens": 100}] * MIN_CASES, [{"input_tokens": one} for one in now])
+    [sentence] = found.behaviour.notices
+    return sentence
+
+
+def test_a_median_case_that_moved_little_or_the_other_way_says_that_few_cases_cause_the_shift() -> None:
+    few = "a few cases cause it, the median case moved by"
+    assert few not in shifted(105, 105, 105, 105, 900)
+    assert f"{few} +4%" in shifted(104, 104, 104, 104, 900)
+    assert f"{few} -20%" in shifted(80, 80, 80, 80, 900)
+    assert f"{few} +20%" in shifted(120, 120, 120, 0, 0)
+
+
+def test_trials_and_models_are_said_before_figures_and_judges_last() -> None:
+    before = view(
+        {f"c{number}": passing(f"c{number}", 2, 2) for number in range(5)},
+        index={f"c{number}": {"models": ["old"], "cost_usd": 1.0} for number in range(5)},
+        judges=["policy"],
+    )
+    now = view(
+        {f"c{number}": passing(f"c{number}", 3, 3, policy="any") for number in range(5)},
+        index={f"c{number}": {"models": ["new"], "cost_usd": 2.0} for number in range(5)},
+        judges=["policy", "regex"],
+    )
+    found = compare(before, now, changed="exclude", generated_at="now")
+    starts = [
+        "A case with several trials",
+        "5 cases have another number",
+        "The model",
+        "Cost",
+        "Regex judged",
+    ]
+    assert [
+        notice[: len(start)] for notice, start in zip(found.behaviour.notices, starts, strict=True)
+    ] == starts
+
+
+def test_a_model_of_one_run_alone_is_no_change() -> None:
+    traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o"]}})
+    unknown = view({"a": "passed"})
+    for before, now in [(traced, unknown), (unknown, traced)]:
+        found = compare(before, now, changed="refuse", generated_at="now").behaviour
+        assert (found.model_changed, found.baseline_models, found.candidate_models) == (False, [], [])
+
+
+def test_a_boolean_or_text_is_never_equal_to_a_number() -> None:
+    assert argument_diff({"a": 1}, {"a": "1"}) == {"$.a": (1, "1")}
+    assert argument_diff({"a": [1]}, {"a": 1}) == {"$.a": ("[1]", 1)}

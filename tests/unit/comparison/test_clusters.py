@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.clusters import COUNTED, RANKED, REST
+from agent_eval.comparison.clusters import COUNTED, RANKED, REST, hint
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.facts import normalise
 from agent_eval.contracts import Comparison
@@ -107,3 +107,30 @@ def test_where_it_could_not_be_judged_the_hint_is_about_that() -> None:
     verdict.verdicts[1].failure = FailureKind.TIMEOUT
     found = compare(view({"a": "passed"}), view({"a": verdict}), changed="refuse", generated_at="now")
     assert "time limit" in (found.triage.top_clusters[0].suggested_fix or "")
+
+
+def test_clusters_that_grew_alike_are_ranked_by_their_size_then_by_name() -> None:
+    found = clustered(
+        {"a": "", "b": "slow", "c": "", "d": "", "e": "old", "f": "old"},
+        {"a": "slow", "b": "slow", "c": "bad", "d": "wrong", "e": "old", "f": "old"},
+    )
+    ranked = found.failure_clusters.delta_ranked
+    assert [cluster.reason for cluster in ranked] == ["slow", "bad", "wrong", "old"]
+    # What did not grow is not what to look at first.
+    assert [cluster.reason for cluster in found.triage.top_clusters] == ["slow", "bad", "wrong"]
+    assert list(found.failure_clusters.candidate) == [
+        "policy: old",
+        "policy: slow",
+        "policy: bad",
+        "policy: wrong",
+    ]
+
+
+def test_what_no_longer_fails_is_not_looked_at() -> None:
+    assert clustered({"a": "wrong"}, {"a": ""}).triage.top_clusters == []
+
+
+def test_the_hint_is_that_of_the_judge_and_a_reason_that_says_it_needs_none() -> None:
+    [found] = clustered({"a": ""}, {"a": "wrong"}).failure_clusters.delta_ranked
+    assert (found.judge_id, found.suggested_fix) == ("policy", hint("policy", None))
+    assert hint("my_judge", None) is None

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.facts import RunView
+from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
+from agent_eval.comparison.facts import RunView, case_outcomes
 from agent_eval.contracts import Comparison, Coverage
-from tests.unit.comparison.views import passing, result, view
+from tests.unit.comparison.views import passing, result, tried, view
 
 BOTH = {"policy": "passed", "regex": "passed"}
 
@@ -115,3 +116,62 @@ def test_failures_apart_are_those_that_are_news() -> None:
 def test_a_baseline_that_judged_nothing_covers_nothing() -> None:
     run = view({"a": result("a", {"policy": "skipped"})})
     assert covered(run, run).is_nothing
+
+
+def test_what_is_left_of_a_case_after_its_judges_is_lost_to_missing_trials() -> None:
+    three = {**BOTH, "style": "passed"}
+    before, now = view({"a": tried("a", *[three] * 4)}), view({"a": tried("a", *[{"policy": "passed"}] * 2)})
+    found = covered(before, now)
+    assert losses(found) == [
+        ("judge-gone", "regex", {"a": pytest.approx(1 / 3)}),
+        ("judge-gone", "style", {"a": pytest.approx(1 / 3)}),
+        ("fewer-trials", None, {"a": pytest.approx(1 / 6)}),
+    ]
+    assert found.share == pytest.approx(1 / 6)
+
+
+def test_new_expectations_share_what_is_left_of_a_case_and_are_none_of_others() -> None:
+    before = view({"a": tried("a", *[BOTH] * 4), "b": BOTH})
+    now = view({"a": tried("a", *[BOTH] * 3), "b": BOTH})
+    facts = CoverageFacts(
+        before=case_outcomes(before),
+        now=case_outcomes(now),
+        changed=frozenset(),
+        new_expectations={"a": ["policy", "regex"]},
+    )
+    assert losses(coverage(facts, before, now, trials_differ=True)) == [
+        ("fewer-trials", None, {"a": 0.25}),
+        ("new-expectation", "policy", {"a": 0.375}),
+        ("new-expectation", "regex", {"a": 0.375}),
+    ]
+
+
+def by_today(before: str, today: str, now: str) -> list[str]:
+    runs = [view({"a": outcome}) for outcome in (before, today, now)]
+    was, is_today, is_now = (case_outcomes(run) for run in runs)
+    facts = CoverageFacts(before=was, now=is_now, changed=frozenset(), before_today=is_today)
+    return [loss.cause for loss in coverage(facts, runs[0], runs[2], trials_differ=False).losses]
+
+
+def test_a_baseline_that_today_can_be_judged_is_compared_and_one_that_cannot_is_not() -> None:
+    assert by_today("error", "passed", "failed") == []
+    assert by_today("passed", "error", "failed") == ["baseline-error"]
+    assert by_today("passed", "error", "passed") == []
+
+
+def test_a_judge_that_is_not_compared_has_its_new_failures_listed_in_compared_cases_too() -> None:
+    before = view({"a": BOTH, "b": {"policy": "error", "regex": "error"}, "c": BOTH})
+    now = view({case_id: {"policy": "error", "regex": "error"} for case_id in "abc"})
+
+    def apart(*judges: str, compared: str = "abc") -> dict[str, list[str]]:
+        facts = CoverageFacts(
+            before=case_outcomes(before),
+            now=case_outcomes(now),
+            changed=frozenset(),
+            apart=frozenset(judges),
+        )
+        return failures_apart(facts, list(compared))
+
+    assert apart() == {}
+    assert apart("regex") == {"regex": ["a", "c"]}
+    assert apart("regex", compared="ab") == {"policy": ["c"], "regex": ["a", "c"]}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.facts import case_outcome
+from agent_eval.comparison.facts import case_outcome, case_outcomes, cut
 from agent_eval.contracts import REPLAY_CONTRACT, Outcome, Verdict, case_result
+from agent_eval.errors import InvalidInput
 from agent_eval.evidence.rows import ResultChecker
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.json import dumps, parse
+from tests.unit.comparison.views import view
 
 JUDGES = (REPLAY_CONTRACT, "policy", "regex", "cost_budget", "tool_abuse")
 SAID = st.tuples(st.sampled_from(list(Outcome)), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
@@ -51,3 +55,66 @@ def test_a_stored_result_is_accepted_and_compared_as_what_its_verdicts_amount_to
     )
     assert case.judges == {judge_id: outcome for judge_id, (outcome, _, _) in said.items()}
     assert case.failing == any(outcome in ("failed", "error") for outcome, _, _ in said.values())
+
+
+def test_a_contradiction_is_reported_with_what_is_stated_and_what_follows() -> None:
+    edited = view({"a": "failed", "b": "passed"})
+    edited.results["a"]["outcome"] = "passed"
+    with pytest.raises(InvalidInput) as refused:
+        case_outcomes(edited)
+    assert refused.value.details.items() >= {
+        ("case_id", "a"),
+        ("field", "outcome"),
+        ("stated", "passed"),
+        ("recomputed", "failed"),
+    }
+
+
+def test_a_summary_that_was_edited_is_reported_with_what_is_stated_and_what_follows() -> None:
+    honest = view({"a": "failed", "b": "passed"})
+    edited = replace(honest, summary=honest.summary.model_copy(update={"hard_fail_rate": 0.25}))
+    with pytest.raises(InvalidInput) as refused:
+        case_outcomes(edited)
+    assert refused.value.details.items() >= {
+        ("field", "hard_fail_rate"),
+        ("stated", 0.25),
+        ("recomputed", 0.5),
+    }
+
+
+def test_an_index_that_lacks_a_case_is_reported_with_the_first_that_differs() -> None:
+    whole = view({"a": "passed", "b": "passed", "c": "passed"})
+    with pytest.raises(InvalidInput) as refused:
+        case_outcomes(replace(whole, index={"c": whole.index["c"]}))
+    assert refused.value.details["case_id"] == "a"
+
+
+def test_a_judge_with_several_verdicts_counts_by_its_first_failure_else_by_its_last() -> None:
+    def outcome(*said: str) -> str:
+        return case_outcome(tuple(("regex", one, True) for one in said)).judges["regex"]
+
+    assert outcome("failed", "passed") == "failed"
+    assert outcome("error", "passed") == "error"
+    assert outcome("passed", "failed") == "failed"
+    assert outcome("passed", "inconclusive") == "inconclusive"
+
+
+def test_the_reference_of_a_run_carries_what_decisions_need_of_it() -> None:
+    run = view(
+        {"a": "passed"},
+        agent_version="2.1",
+        model="gpt-4o",
+        git_commit="c" * 40,
+        execution_config={"damaged_records": 3},
+    )
+    reference = run.reference()
+    assert (reference.run_id, reference.dataset_id, reference.manifest_sha256) == ("run-1", "shop", "0" * 64)
+    assert (reference.agent_version, reference.model, reference.git_commit) == ("2.1", "gpt-4o", "c" * 40)
+    assert (reference.started_at, reference.damaged_records) == ("2026-01-01T00:00:00+00:00", 3)
+    assert reference.summary == run.summary
+    assert view({"a": "passed"}).reference().damaged_records == 0
+
+
+def test_a_text_is_cut_to_its_limit_with_an_ellipsis() -> None:
+    assert cut("abcd", 4) == "abcd"
+    assert cut("abcde", 4) == "abc…"

@@ -1,0 +1,196 @@
+"""Conditions for comparing two runs: which hold, which stop a comparison, and what is said of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.comparison.compatibility import (
+    EXAMPLES,
+    Changed,
+    changed_judges,
+    check,
+    judge_ids,
+    partition,
+    select,
+)
+from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.contracts import CaseSets, CompatibilityCheck
+from agent_eval.errors import IncompatibleRuns
+from tests.unit.comparison.views import passing, view
+
+
+def checks(before: RunView, now: RunView, changed: Changed = "refuse") -> dict[str, CompatibilityCheck]:
+    found = check(before, now, partition(before, now), changed)
+    assert found.failures == [one for one in found.checks if not one.passed]
+    assert found.passed == all(one.passed for one in found.checks if one.enforced)
+    return {one.name: one for one in found.checks}
+
+
+def test_runs_of_the_same_suite_hold_every_condition() -> None:
+    run = view({"a": "passed"})
+    assert {name: (one.passed, one.message) for name, one in checks(run, run).items()} == {
+        "dataset_id_match": (True, "same dataset"),
+        "case_id_set_match": (True, "same cases"),
+        "case_definition_match": (True, "same definition of every common case"),
+        "judges_match": (True, "same judges"),
+        "judge_config_match": (True, "same configuration of judges"),
+    }
+
+
+def test_another_dataset_is_named_with_both_ids_and_always_enforced() -> None:
+    found = checks(view({"a": "passed"}), view({"a": "passed"}, dataset_id="bank"), "exclude")
+    condition = found["dataset_id_match"]
+    assert (condition.passed, condition.enforced) == (False, True)
+    assert condition.details == {"baseline_dataset_id": "shop", "candidate_dataset_id": "bank"}
+
+
+@pytest.mark.parametrize(("changed", "enforced"), [("refuse", True), ("include", True), ("exclude", False)])
+def test_other_cases_and_definitions_are_enforced_unless_they_are_left_out(
+    changed: Changed, enforced: bool
+) -> None:
+    before = view({"a": "passed", "gone": "passed", "lost": "passed"})
+    now = view({"a": "passed", "new": "passed"}, index={"a": {"definition_digest": "other"}})
+    found = checks(before, now, changed)
+    cases, definitions = found["case_id_set_match"], found["case_definition_match"]
+    assert (cases.passed, cases.enforced) == (False, enforced)
+    assert cases.message == "1 case is only in the candidate, 2 only in the baseline"
+    assert cases.details == {
+        "missing_in_baseline": ["new"],
+        "missing_in_baseline_count": 1,
+        "missing_in_candidate": ["gone", "lost"],
+        "missing_in_candidate_count": 2,
+    }
+    assert (definitions.passed, definitions.enforced) == (False, enforced)
+    assert definitions.message == "1 case is defined differently"
+    assert definitions.details == {"changed": ["a"], "changed_count": 1}
+
+
+def test_cases_on_one_side_alone_make_other_cases() -> None:
+    one, two = view({"a": "passed"}), view({"a": "passed", "b": "passed"})
+    assert not checks(one, two)["case_id_set_match"].passed
+    assert not checks(two, one)["case_id_set_match"].passed
+
+
+def test_examples_are_bounded_and_counts_are_not() -> None:
+    names = [f"c{number:02}" for number in range(EXAMPLES + 5)]
+    before = view(dict.fromkeys([*names, "kept"], "passed"))
+    found = checks(before, view({"kept": "passed"}))["case_id_set_match"].details
+    assert (found["missing_in_candidate"], found["missing_in_candidate_count"]) == (names[:EXAMPLES], 25)
+    found = checks(view({"kept": "passed"}), before)["case_id_set_match"].details
+    assert (found["missing_in_baseline"], found["missing_in_baseline_count"]) == (names[:EXAMPLES], 25)
+    edited = view(dict.fromkeys(names, "passed"), index={name: {"definition_digest": "x"} for name in names})
+    found = checks(view(dict.fromkeys(names, "passed")), edited)["case_definition_match"].details
+    assert (found["changed"], found["changed_count"]) == (names[:EXAMPLES], 25)
+
+
+def test_other_judges_are_said_and_never_enforced() -> None:
+    before = view({"a": "passed"}, judges=["policy", "regex", "lean"])
+    now = view({"a": "passed"}, judges=["policy", "command"], judge_configs={"policy": {"hard": False}})
+    found = checks(before, now)
+    judges, configs = found["judges_match"], found["judge_config_match"]
+    assert (judges.passed, judges.enforced) == (False, False)
+    assert judges.message == "lean, regex judged only the baseline; command judged only the candidate"
+    assert judges.details == {"only_in_baseline": ["lean", "regex"], "only_in_candidate": ["command"]}
+    assert (configs.passed, configs.enforced) == (False, False)
+    assert (configs.message, configs.details) == ("policy configured differently", {"changed": ["policy"]})
+
+
+@pytest.mark.parametrize(("changed", "enforced"), [("refuse", True), ("exclude", False)])
+def test_another_case_policy_stops_a_strict_comparison(changed: Changed, enforced: bool) -> None:
+    before, now = view({"a": passing("a", 3, 4)}), view({"a": passing("a", 3, 4, policy="any")})
+    condition = checks(before, now, changed)["case_policy_match"]
+    assert (condition.passed, condition.enforced) == (False, enforced)
+    assert condition.message == ("a case with several trials passed by case policy all and passes by any now")
+    assert condition.details == {"baseline_case_policies": ["all"], "candidate_case_policies": ["any"]}
+
+
+def test_the_same_case_policy_or_none_on_one_side_is_no_difference() -> None:
+    four, single = view({"a": passing("a", 4, 4)}), view({"a": "passed"})
+    for before, now in [(four, four), (four, single), (single, four)]:
+        condition = checks(before, now)["case_policy_match"]
+        assert (condition.passed, condition.message) == (True, "same case policy")
+
+
+def test_another_number_of_trials_is_said_with_both_and_never_enforced() -> None:
+    before = view({"a": passing("a", 4, 4), "b": passing("b", 3, 3), "c": "passed"})
+    now = view({"a": passing("a", 2, 2), "b": passing("b", 2, 2), "c": passing("c", 2, 2)})
+    condition = checks(before, now)["trial_count_match"]
+    assert (condition.passed, condition.enforced) == (False, False)
+    assert condition.message.startswith(
+        "3 cases have another number of trials (1 to 4 in the baseline, 2 now)"
+    )
+    assert condition.details == {"baseline_trials": "1 to 4", "candidate_trials": "2", "changed_count": 3}
+    same = checks(before, before)["trial_count_match"]
+    assert (same.passed, same.message) == (True, "same number of trials")
+
+
+def test_runs_of_single_trials_have_no_condition_on_trials() -> None:
+    run = view({"a": "passed"})
+    assert "trial_count_match" not in checks(run, run)
+    # Only cases of both runs count: what is new has nothing to differ from.
+    grown = view({"a": "passed", "new": passing("new", 2, 2)})
+    assert "trial_count_match" not in checks(run, grown)
+
+
+def selected(before: RunView, now: RunView, changed: Changed, **options: Any) -> tuple[list[str], CaseSets]:
+    parts = partition(before, now)
+    return select(check(before, now, parts, changed), parts, case_outcomes(before), changed, **options)
+
+
+def edited() -> tuple[RunView, RunView]:
+    other = {case_id: {"definition_digest": "other"} for case_id in ("b", "c")}
+    return view(dict.fromkeys("abcd", "passed")), view(dict.fromkeys("abcd", "passed"), index=other)
+
+
+def test_a_changed_case_is_compared_where_both_runs_were_judged_alike() -> None:
+    compared, sets = selected(*edited(), "exclude", judged_twice=["b"])
+    assert compared == ["a", "b", "d"]
+    assert (sets.compared, sets.changed, sets.judged_twice) == (3, ["c"], ["b"])
+
+
+def test_included_cases_are_all_compared_but_for_those_in_quarantine() -> None:
+    compared, sets = selected(*edited(), "include", quarantined=frozenset({"d", "unknown"}))
+    assert compared == ["a", "b", "c"]
+    assert (sets.changed, sets.quarantined) == (["b", "c"], ["d"])
+
+
+def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
+    before = view({"a": "passed", "gone": "passed"}, judges=["policy"])
+    now = view({"a": "passed"}, judges=["regex"], dataset_id="bank")
+    with pytest.raises(IncompatibleRuns) as refused:
+        selected(before, now, "refuse")
+    assert refused.value.message == (
+        "baseline and candidate cannot be compared: the datasets differ; "
+        "0 cases are only in the candidate, 1 only in the baseline"
+    )
+    assert [one["name"] for one in refused.value.details["checks"]] == [
+        "dataset_id_match",
+        "case_id_set_match",
+    ]
+    assert refused.value.details["checks"][0] == {
+        "name": "dataset_id_match",
+        "message": "the datasets differ",
+        "baseline_dataset_id": "shop",
+        "candidate_dataset_id": "bank",
+    }
+
+
+def test_a_judge_whose_configuration_differs_changed_only_where_both_runs_have_it() -> None:
+    configs = {"regex": {"hard": True}, "lean": {"hard": True}}
+    said = {"regex": "passed", "lean": "passed"}
+    before = view({"a": said}, judges=["regex", "lean"], judge_configs=configs)
+    now = view({"a": said}, judges=["regex"])
+    assert changed_judges(before, now) == {"regex"}
+    assert changed_judges(now, before) == {"regex"}
+    assert changed_judges(before, before) == frozenset()
+
+
+def test_a_name_that_no_verdict_carries_means_every_id_that_no_run_names() -> None:
+    named = ["policy", "mine:Regex"]
+    seen = (["policy", "replay_contract", "execution"], ["mine", "policy"])
+    assert judge_ids(["mine:Regex"], named, *seen) == {"mine"}
+    assert judge_ids(["policy"], named, *seen) == {"policy"}
+    assert judge_ids(["policy", "mine:Regex"], named, *seen) == {"policy", "mine"}
+    assert judge_ids([], named, *seen) == frozenset()
