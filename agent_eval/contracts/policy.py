@@ -85,10 +85,8 @@ class GatePolicy(Contract):
 
     @property
     def blocks_on_inconclusive(self) -> bool:
-        """Whether an inconclusive decision stops the release."""
-        if self.on_inconclusive is not None:
-            return self.on_inconclusive == "block"
-        return self.preset == "release"
+        """Whether an inconclusive decision stops the change. It always stops a release."""
+        return self.preset == "release" or self.on_inconclusive == "block"
 
 
 _MARGINS: dict[Preset, float] = {"pull-request": 0.05, "release": 0.02}

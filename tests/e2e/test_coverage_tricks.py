@@ -261,6 +261,20 @@ def test_a_policy_that_allows_anything(
 
 
 @PRESETS
+@pytest.mark.parametrize("where", ["the policy", "a flag"])
+def test_a_policy_that_only_warns(preset: str, where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", cases())
+    judged("now", cases(broken=1))
+    assert compared() == 0
+    stated = {"preset": preset} if where == "the policy" else {}
+    flags = (*policy_file(on_inconclusive="warn", **stated), *(("--preset", preset) if not stated else ()))
+    code, decision = gated(capsys, *flags)
+    assert (code, decision["gate_status"]) == (3 if preset == "release" else 0, "inconclusive")
+    code, _ = in_ci(capsys, *flags)
+    assert (code, decided()["gate_status"]) == (3 if preset == "release" else 0, "inconclusive")
+
+
+@PRESETS
 def test_a_misspelt_judge_with_zero_tolerance(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("now", cases())
