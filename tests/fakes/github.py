@@ -99,6 +99,7 @@ class FakeGitHub:
         self.storage_faults: list[Fault] = []
         self.permissions = set(ALL_PERMISSIONS)
         self.viewer: str | None = BOT
+        self.viewer_limited = False
         self.runs: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
@@ -314,6 +315,10 @@ class FakeGitHub:
     def _graphql(self, value: Any) -> Reply:
         if value != {"query": VALID_QUERY}:
             self.violations.append(f"GraphQL request of an unknown shape: {value!r}")
+        if self.viewer_limited:
+            # As GitHub answers: the status is that of a success.
+            limit = {"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}
+            return Reply(200, {"errors": [limit]})
         if self.viewer is None:
             return Reply(200, {"errors": [{"message": "Resource not accessible by integration"}]})
         return Reply(200, {"data": {"viewer": {"login": self.viewer}}})

@@ -174,6 +174,19 @@ def test_author__is_the_usual_bot_where_graphql_fails(github: FakeGitHub) -> Non
     assert say(github, "new").action == "updated"
 
 
+@pytest.mark.parametrize("form", ["status", "error"])
+def test_author__that_a_limit_withholds_is_not_taken_for_the_usual_bot(github: FakeGitHub, form: str) -> None:
+    """Or a second comment would be written beside the one under the token's own login."""
+    if form == "status":
+        github.fail("POST", "/graphql", 403, headers={"Retry-After": "600"}, message="secondary rate limit")
+    else:
+        github.viewer_limited = True
+    published = say(github, "new")
+    assert published.action == "refused"
+    assert "limits requests" in published.warning
+    assert github.count("POST", "/comments$") == 0
+
+
 def test_author__can_be_given(github: FakeGitHub) -> None:
     github.viewer = None
     github.add_comment(PULL, f"{Marker('default', NEW, 1, 1)}\nold", author="Acme-Bot")

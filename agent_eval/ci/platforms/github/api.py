@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from agent_eval.ci.platforms.rest import Params, RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Session
+from agent_eval.http.errors import RateLimited
 
 API_VERSION = "2022-11-28"
 PAGE = 100
@@ -211,17 +213,37 @@ class GitHubApi:
         self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
 
     def viewer(self) -> str | None:
-        """Ask for the login of the token; None where GitHub does not answer."""
+        """Ask for the login of the token; None where GitHub does not say it.
+
+        Raises:
+            RateLimited: GitHub limits requests: what it would say is not known.
+        """
         try:
             answer = self._api.session.request(
                 "POST", self._graphql_url, json={"query": _VIEWER}, repeatable=True
             )
             value = self._api.decode(answer, "/graphql")
+        except RateLimited:
+            raise
         except RemoteError:
             return None
+        if _is_limited(value):
+            raise RateLimited(
+                "GitHub limits requests to its GraphQL API and does not say until when.",
+                remedy="Run the job again later, or name the login in `comment-author`.",
+                method="POST",
+                url=self._graphql_url,
+            )
         for key in ("data", "viewer", "login"):
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, str) and value else None
+
+
+def _is_limited(answer: Any) -> bool:
+    """Tell whether an answer of GraphQL, with the status of a success, says that requests are limited."""
+    errors = answer.get("errors") if isinstance(answer, dict) else None
+    rows = errors if isinstance(errors, list) else []
+    return any(isinstance(row, dict) and row.get("type") == "RATE_LIMITED" for row in rows)
 
 
 def _refuse_missing_rows(rows: Sequence[BaseModel], total: int, path: str) -> None:
