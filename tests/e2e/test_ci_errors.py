@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.e2e.program import tree
-from tests.e2e.runner import BASE_SHA, PULL, Runner, orders
+from tests.e2e.runner import BASE_SHA, PULL, Runner, orders, unzipped
 from tests.fakes.github import REPOSITORY_ID, FakeGitHub
 
 
@@ -246,12 +246,29 @@ def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner
     assert any("outputs" in line for line in step.annotations)
 
 
-def test_no_token__scores_and_says_what_is_missing(runner: Runner, github: FakeGitHub) -> None:
+@pytest.mark.parametrize(
+    "inputs", [{}, {"preset": "release"}, {"min_pass_rate": "0.5"}, {"fail_on": "never"}]
+)
+def test_no_token__is_an_error_unless_no_baseline_is_wanted(
+    runner: Runner, github: FakeGitHub, inputs: dict[str, str]
+) -> None:
     runner.write_suite(*orders())
-    step = runner.pull_request(github_token="")
-    assert (step.code, step.outcome) == (0, "no-baseline")
-    assert any("github-token" in line for line in step.annotations)
+    step = runner.pull_request(github_token="", **inputs)
+    assert (step.code, step.outcome) == (4, "error")
+    assert any("Set `github-token`" in line for line in step.annotations)
+    [outcome] = [line for line in step.log.splitlines() if line.startswith("Outcome: ")]
+    cause = "Outcome: error. The baseline could not be read. Without a token earlier runs cannot be read"
+    assert outcome.startswith(cause)
     assert github.requests == []
+    # The evidence is there all the same.
+    assert unzipped(step.archive)
+
+
+def test_no_token__is_none_where_no_baseline_is_wanted(runner: Runner) -> None:
+    runner.write_suite(*orders())
+    inputs = {"github_token": "", "baseline": "none", "comment": "never"}
+    step = runner.push(**inputs)
+    assert (step.code, step.outcome) == (0, "no-baseline")
 
 
 def test_outside_ci__the_comment_is_printed(runner: Runner, github: FakeGitHub) -> None:

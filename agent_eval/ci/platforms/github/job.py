@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.candidates import Candidate, NoHistory
+from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Comment, Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
@@ -111,9 +111,16 @@ class GitHub(GitHubStep):
         )
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Yield earlier workflow runs, as `GitHubHistory` finds them."""
+        """Yield earlier workflow runs, as `GitHubHistory` finds them.
+
+        Raises:
+            RemoteError: There is no token: whether there is a baseline is not known.
+        """
         if self._api is None:
-            raise NoHistory("Without a token (`github-token`) earlier runs cannot be read.")
+            raise RemoteError(
+                "Without a token earlier runs cannot be read: whether there is a baseline is not known.",
+                remedy="Set `github-token`; or, to evaluate without a baseline, `baseline: none`.",
+            )
         history = GitHubHistory(
             api=self._api,
             event=self.event,
