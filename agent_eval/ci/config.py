@@ -266,10 +266,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
-    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
-    unset = {row.goes_to: "" if row.kind in _WORDS else None for row in PLATFORM_INPUTS}
-    stated = {place: value for place, value in parsed.items() if value is not None}
-    fields = assemble({**unset, **stated}, _PARTS)
+    fields = _assembled(values)
     if complete and not fields.get("suite"):
         raise UsageError(
             "No suite is given.",
@@ -284,6 +281,33 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
         )
     agent = fields.pop("agent")
     return Settings(**fields, agent=_agent(agent, values) if complete else None)
+
+
+def values_by_input(values: Mapping[str, StatedValue]) -> dict[str, Any]:
+    """Read the value of every input, by its name; the default where none is given, None where there is none.
+
+    Args:
+        values: From `gather`.
+
+    Raises:
+        UsageError: A value cannot be read.
+    """
+    fields = _assembled(values)
+    return {row.name: _value_at(fields, row.goes_to) for row in INPUTS}
+
+
+def _assembled(values: Mapping[str, StatedValue]) -> dict[str, Any]:
+    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
+    unset = {row.goes_to: "" if row.kind in _WORDS else None for row in PLATFORM_INPUTS}
+    stated = {place: value for place, value in parsed.items() if value is not None}
+    return assemble({**unset, **stated}, _PARTS)
+
+
+def _value_at(fields: Mapping[str, Any], place: str) -> Any:
+    value: Any = fields
+    for name in place.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return value
 
 
 def _agent(agent: AgentSpec, values: Mapping[str, StatedValue]) -> AgentSpec | None:

@@ -19,7 +19,6 @@ from agent_eval.ci.unjudged import why_unjudged
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
@@ -289,26 +288,26 @@ def _with_own_rules(
     gone: RuleResult | None,
 ) -> GateDecision:
     """Add the job's own rules, where they are broken, to what the policy or the thresholds decided."""
-    policy, settings = job.rules.policy, job.settings
+    rules, settings = job.rules, job.settings
     unknown = _baseline_unknown(comparison, search)
-    missing = None if unknown is not None else _baseline_missing(comparison, settings, policy)
+    missing = None if unknown is not None else _baseline_missing(comparison, job)
     # What is not compared fails a release and leaves any other change undecided.
     lost = [gone] if gone is not None else []
-    fails = settings.on_case_removed == "fail" or policy.preset == "release"
+    fails = settings.on_case_removed == "fail" or rules.is_release
     failing = [*(lost if fails else []), _cases_removed(comparison, settings), missing]
     broken = [rule for rule in failing if rule is not None]
     undecided = [rule for rule in (unknown, _rules_loosened(decision, job)) if rule is not None]
     undecided += [] if fails else lost
     added = [*broken, *undecided]
     if not added:
-        return decision
+        return decision.model_copy(update={"blocks": decision.blocks or _blocks_as_base(decision, job)})
     failed = bool(broken) or decision.gate_status is GateStatus.FAILED
     status = GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE
     return decision.model_copy(
         update={
             "gate_status": status,
             "passed": False,
-            "blocks": decision.blocks or failed or unknown is not None or policy.blocks_on_inconclusive,
+            "blocks": decision.blocks or failed or unknown is not None or rules.blocks_on_inconclusive,
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
             "explanation": _explained(decision, status, " ".join(rule.message for rule in added)),
@@ -316,10 +315,15 @@ def _with_own_rules(
     )
 
 
+def _blocks_as_base(decision: GateDecision, job: JobContext) -> bool:
+    """Tell whether the base branch's policy blocks where the decision is open, whatever the change's says."""
+    return decision.gate_status is GateStatus.INCONCLUSIVE and job.rules.blocks_on_inconclusive
+
+
 def _rules_loosened(decision: GateDecision, job: JobContext) -> RuleResult | None:
-    """Build the rule that a change does not lower the floor that it is held to; it decides only a pass."""
+    """Build the rule that a change does not loosen what it is held to; what failed anyway needs no more."""
     rules = job.rules
-    if not rules.loosened or decision.gate_status is not GateStatus.PASSED:
+    if not rules.loosened or decision.gate_status is GateStatus.FAILED:
         return None
     return RuleResult(
         rule="rules_of_the_base",
@@ -399,14 +403,12 @@ def _cases_removed(comparison: Comparison | None, settings: Settings) -> RuleRes
     )
 
 
-def _baseline_missing(
-    comparison: Comparison | None, settings: Settings, policy: GatePolicy
-) -> RuleResult | None:
-    is_release = policy.preset == "release"
+def _baseline_missing(comparison: Comparison | None, job: JobContext) -> RuleResult | None:
+    is_required = job.settings.require_baseline
     compared_any = comparison is not None and comparison.overview.compared_cases
-    if compared_any or not (settings.require_baseline or is_release):
+    if compared_any or not (is_required or job.rules.is_release):
         return None
-    asks = "`require-baseline`" if settings.require_baseline else "preset `release`"
+    asks = "`require-baseline`" if is_required else "preset `release`"
     return RuleResult(
         rule="require_baseline",
         threshold=1,

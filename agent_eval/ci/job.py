@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
-from agent_eval.ci.config import Settings, gather, gather_for_comment, misspelt, settings_from
+from agent_eval.ci.config import (
+    Settings,
+    gather,
+    gather_for_comment,
+    misspelt,
+    settings_from,
+    values_by_input,
+)
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -32,7 +39,7 @@ from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import TrustedFiles, judging_rules, refuse_fork_with_secrets
+from agent_eval.ci.trusted_files import TrustedFiles, Versions, judging_rules, refuse_fork_with_secrets
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import GateStatus
@@ -95,7 +102,7 @@ def run_job(
         lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
     )
     try:
-        settings, platform, files = _settle(sources)
+        settings, platform, files, versions = _settle(sources)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
@@ -122,7 +129,7 @@ def run_job(
                 platform=platform,
                 environ=environ,
                 redactor=redactor,
-                rules=judging_rules(settings, files),
+                rules=judging_rules(settings, files, versions, now=clock.now(environ)),
                 clock=partial(clock.now, environ),
             )
         )
@@ -133,7 +140,7 @@ def run_job(
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles]:
+def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles, Versions]:
     """Read the settings, with `agent-eval.yml` in the version that counts.
 
     The file may not say where a token goes, so the platform can be asked for that version before it is read.
@@ -142,8 +149,28 @@ def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles]:
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
     files = TrustedFiles(platform)
     content = files.read(file) if file is not None else None
-    settings = settings_from(gather(flags, environ, file if content is not None else None, content=content))
-    return settings, sources.make_platform(settings), files
+    gathered = gather(flags, environ, file if content is not None else None, content=content)
+    settings = settings_from(gathered)
+    versions = Versions(values_by_input(gathered), _values_of_base(sources, files))
+    if versions.base is not None and settings.fail_on == "never":
+        settings = replace(settings, fail_on=versions.base["fail-on"])
+        if settings.fail_on != "never":
+            files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
+    return settings, sources.make_platform(settings), files, versions
+
+
+def _values_of_base(sources: _Sources, files: TrustedFiles) -> Mapping[str, Any] | None:
+    """Read the settings with the base branch's `agent-eval.yml`; None where that is not known, or counts."""
+    if not files.has_base:
+        return None
+    file = sources.config_file
+    try:
+        content = files.base(file) if file is not None else None
+        name = file if content is not None else None
+        return values_by_input(gather(sources.flags, sources.environ, name, content=content))
+    except AgentEvalError as error:
+        files.not_seen(error)
+        return None
 
 
 def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:

@@ -2,22 +2,27 @@
 
 A change from a fork is judged by the base branch's files. The repository's own branches are judged by their
 own, so that an intended change and its acceptance are reviewed in one step; what differs from the base branch
-is listed at the top of the comment.
+is listed at the top of the comment, and where it lets more pass (`ci.loosening`), the gate is not passed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from agent_eval.ci.config import Settings
+from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
 from agent_eval.ci.platforms.base import Platform
+from agent_eval.config.rules import RULES
+from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
+from agent_eval.gate.decide import merge_thresholds
 from agent_eval.operations.gate import parse_policy_file, parse_settings
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import read_bytes
@@ -34,6 +39,7 @@ class JudgingRules:
 
     Args:
         policy: Of the gate.
+        base_policy: The base branch's, where it is known and the change has another one.
         registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: The waivers for the baseline that the settings name.
@@ -51,6 +57,21 @@ class JudgingRules:
     loosened: list[str] = field(default_factory=list)
     from_base: bool = False
     warnings: list[str] = field(default_factory=list)
+    base_policy: GatePolicy | None = None
+
+    @property
+    def is_release(self) -> bool:
+        """Whether the change is held to the preset `release`, by its own policy or by the base branch's."""
+        return any(policy.preset == "release" for policy in self._policies)
+
+    @property
+    def blocks_on_inconclusive(self) -> bool:
+        """Whether an inconclusive decision stops the change, by either policy."""
+        return any(policy.blocks_on_inconclusive for policy in self._policies)
+
+    @property
+    def _policies(self) -> list[GatePolicy]:
+        return [self.policy, *([self.base_policy] if self.base_policy is not None else [])]
 
 
 class TrustedFiles:
@@ -67,10 +88,16 @@ class TrustedFiles:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._reachable = True
+        self._of_base: dict[str, bytes | None] = {}
         self.from_fork = platform.run.from_fork
         self.changes: list[str] = []
         self.loosened: list[str] = []
         self.warnings: list[str] = []
+
+    @property
+    def has_base(self) -> bool:
+        """Whether the change is one of the repository's own, onto a commit that is known and can be read."""
+        return self._reachable and not self.from_fork and self._platform.run.base_sha is not None
 
     def read(self, path: Path, *, registry: bool = False) -> bytes | None:
         """Read the version that counts; None where there is no such file.
@@ -86,14 +113,11 @@ class TrustedFiles:
         if self._platform.run.base_sha is None:
             return self._without_base(where, head)
         try:
-            base = self._platform.base_file(where)
+            base = self.base(path)
         except RemoteError as error:
             if self.from_fork:
                 raise
-            self._reachable = False
-            self.warnings.append(
-                f"Whether this change alters how it is judged could not be seen: {error.message}"
-            )
+            self.not_seen(error)
             return head
         if self.from_fork:
             # A fork's file may hold anything, so only the fact that it differs is reported.
@@ -102,9 +126,29 @@ class TrustedFiles:
                 self.changes.append(f"`{name}` differs from the base branch.")
             return base
         self.changes += differences(where, base, head, registry=registry)
-        if not registry:
-            self.loosened += loosened(where, base, head)
         return head
+
+    def base(self, path: Path) -> bytes | None:
+        """Read the base branch's version; that of a file outside the checkout is the file itself.
+
+        Raises:
+            RemoteError: It cannot be read, or is no regular file.
+            InvalidInput: A file outside the checkout is too large, or no file.
+        """
+        where = self._place(path)
+        if where is None:
+            return self._head(path)
+        if where not in self._of_base:
+            self._of_base[where] = self._platform.base_file(where)
+        return self._of_base[where]
+
+    def not_seen(self, error: AgentEvalError) -> None:
+        """Say that the rules of the base branch cannot be read: what they are cannot be shown to hold."""
+        if self._reachable:
+            self._reachable = False
+            seen = f"Whether this change alters how it is judged could not be seen: {error.message}"
+            self.warnings.append(seen)
+            self.loosened.append(f"{seen} {error.remedy}".strip())
 
     def _without_base(self, where: str, head: bytes | None) -> bytes | None:
         """Return the checkout's version; a fork's own does not count, even where the base is not known."""
@@ -149,8 +193,16 @@ def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
     )
 
 
-def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:
+def judging_rules(
+    settings: Settings, files: TrustedFiles, versions: Versions, *, now: datetime
+) -> JudgingRules:
     """Read policy, waivers and named baselines in the version that counts.
+
+    Args:
+        settings: Of the job.
+        files: Reads both versions.
+        versions: The values of the settings, with either version of `agent-eval.yml`.
+        now: The time of the decision; a waiver that is over excuses nothing.
 
     Raises:
         InvalidInput: Policy or registry cannot be read, or there is no such policy.
@@ -161,16 +213,77 @@ def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
     if settings.judging.judge_config is not None:
         files.watch(settings.judging.judge_config)
-    return JudgingRules(
+    rules = JudgingRules(
         policy=policy,
         registry=registry,
         registry_path=settings.registry_path,
-        waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
+        waivers=_waivers_for(registry, settings.baseline_name),
         changes=files.changes,
         loosened=files.loosened,
         from_base=files.from_fork,
         warnings=files.warnings,
     )
+    if versions.base is None:
+        return rules
+    try:
+        return _held_to_base(rules, versions.head, versions.base, files, now)
+    except AgentEvalError as error:
+        files.not_seen(error)
+        return rules
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The values of a job's settings by input name, with the change's and the base branch's `agent-eval.yml`.
+
+    Example:
+        `Versions(head=values_by_input(gathered))` has no base: nothing is compared.
+
+    Args:
+        head: With the version that counts.
+        base: With the base branch's; None where that is not known, or counts.
+    """
+
+    head: Mapping[str, Any]
+    base: Mapping[str, Any] | None = None
+
+
+def _held_to_base(
+    rules: JudgingRules,
+    head: Mapping[str, Any],
+    base: Mapping[str, Any],
+    files: TrustedFiles,
+    now: datetime,
+) -> JudgingRules:
+    """Add what the change loosens, and the base branch's policy."""
+    registry_path: Path = base["registry-path"]
+    data = files.base(registry_path)
+    registry = parse_registry(data, str(registry_path)) if data is not None else Registry()
+    policy = _with_inputs(_policy_of_base(base["policy"], files), base)
+    loosened = [
+        *loosened_options(base, head),
+        *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
+        *unreviewed_waivers(_waivers_for(registry, base["baseline-name"]), rules.waivers, now=now),
+    ]
+    return replace(rules, loosened=[*rules.loosened, *loosened], base_policy=policy)
+
+
+def _waivers_for(registry: Registry, baseline_name: str) -> list[Waiver]:
+    return [waiver for waiver in registry.waivers if waiver.baseline_name == baseline_name]
+
+
+def _policy_of_base(path: Path | None, files: TrustedFiles) -> GatePolicy:
+    data = files.base(path) if path is not None else None
+    return parse_policy_file(data, str(path)) if data is not None else GatePolicy()
+
+
+def _with_inputs(policy: GatePolicy, values: Mapping[str, Any]) -> GatePolicy:
+    """Copy a policy with what the inputs of the job state in place of its own."""
+    limits = Thresholds(**{rule.field: values[rule.option] for rule in RULES})
+    policy = policy.overridden(
+        preset=values["preset"], max_baseline_error_rate=values["max-baseline-error-rate"]
+    )
+    return policy.model_copy(update={"thresholds": merge_thresholds(policy.thresholds, limits)})
 
 
 def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
@@ -225,47 +338,6 @@ def differences(name: str, base: bytes | None, head: bytes | None, *, registry: 
     opening = [f"{_code(name)} is new."] if base is None else []
     opening += [f"{_code(name)} was removed."] if head is None else []
     return [*opening, *(f"{_code(name)}: {sentence}" for sentence in _changed_values(before, after))]
-
-
-def loosened(name: str, base: bytes | None, head: bytes | None) -> list[str]:
-    """List what a change takes from the floor: coverage, preset, baseline, or that chance is ruled out.
-
-    Example:
-        >>> loosened("gate.json", b'{"preset": "release"}', b'{"preset": "pull-request"}')
-        ['`gate.json`: `preset` was `release` and is now `pull-request`.']
-
-    Args:
-        name: The file's name.
-        base: Its content on the base branch; None where the file does not exist.
-        head: Its content in the change; None where the file does not exist.
-    """
-    if base == head:
-        return []
-    try:
-        before, after = (_facts(name, data, registry=False) for data in (base, head))
-    except AgentEvalError:
-        return []
-    loose = {
-        key: value
-        for key, value in {**before, **after}.items()
-        if _lets_more_pass(key.rpartition(".")[2].replace("-", "_"), before.get(key), after.get(key))
-    }
-    sides = ({key: facts[key] for key in loose if key in facts} for facts in (before, after))
-    return [f"{_code(name)}: {sentence}" for sentence in _changed_values(*sides)]
-
-
-def _lets_more_pass(key: str, before: Any, after: Any) -> bool:
-    if key == "preset":
-        return bool(before == "release" != after)
-    if key == "deterministic":
-        return after is True and before is not True
-    if key == "baseline":
-        # Another baseline, or none, is another floor.
-        return bool(before != after)
-    if key == "min_coverage":
-        was, now = (1.0 if value is None else value for value in (before, after))
-        return isinstance(was, int | float) and isinstance(now, int | float) and now < was
-    return False
 
 
 def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:

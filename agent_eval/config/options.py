@@ -39,6 +39,14 @@ The last four have several values, one a line in the CI job and one for each tim
 `lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables; `headers`,
 lines of `NAME=VARIABLE`."""
 
+Loosens = Literal["higher", "lower", "on", "off", "earlier", "later", "other", "fewer", "compared", "nothing"]
+"""What change of a value lets more pass: a `higher` or `lower` number (without one there is no limit), a
+switch turned `on` or `off`, an `earlier` or `later` one of the choices, any `other` value, `fewer` entries of
+a list.
+
+`compared`: the comparison with the baseline sees it, or what follows from it is held against the base
+branch's. `nothing`: no change of it lets more pass."""
+
 LISTED: frozenset[Kind] = frozenset({"lines", "list", "variables", "headers"})
 """Kinds with several values."""
 
@@ -123,6 +131,8 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
         in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may not
             say where a token goes, nor which secrets the agent gets and where they are sent, nor whether a
             fork's code may run beside them.
+        loosens: What change of it lets more pass, for each option of the CI job: a change that comes with the
+            code under test may only tighten. Empty for an option that the job does not have.
     """
 
     name: str
@@ -140,6 +150,7 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     required: bool = False
     action_default: str = ""
     in_file: bool = True
+    loosens: Loosens | Literal[""] = ""
 
     @property
     def documentation(self) -> str:

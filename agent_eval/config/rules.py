@@ -7,6 +7,8 @@ because `agent-eval COMMAND --help` imports this.
 
 from typing import Literal, NamedTuple
 
+from agent_eval.config.options import Loosens
+
 Unit = Literal["share", "points", "cases", "coverage"]
 """`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, `cases`, or
 `coverage`, the share of what the baseline judged."""
@@ -79,6 +81,11 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
     def title(self) -> str:
         """Its name in a table, with the kind of limit."""
         return f"{self.label}, {self.bound}"
+
+    @property
+    def loosens(self) -> Loosens:
+        """What change of its limit lets more pass."""
+        return "lower" if self.bound == "at least" else "higher"
 
     @property
     def limits(self) -> str:
@@ -176,6 +183,25 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 """Every rule, in the order of `Thresholds`."""
+
+POLICY: dict[str, Loosens] = {
+    "schema_version": "nothing",
+    "preset": "earlier",
+    "margin": "higher",
+    "on_inconclusive": "earlier",
+    "alpha": "lower",
+    "confidence": "lower",
+    "power": "nothing",
+    "zero_tolerance": "fewer",
+    "deterministic": "on",
+    "max_new_error_cases": "higher",
+    "max_baseline_error_rate": "higher",
+    "on_case_removed": "earlier",
+    "thresholds": "compared",
+    "quarantine": "compared",
+}
+"""Every key of a policy file, and what change of it lets more pass. Of `thresholds` each rule says it, and
+the cases in `quarantine` are held against those of the base branch one by one."""
 
 _BY_FIELD = {rule.field: rule for rule in RULES}
 

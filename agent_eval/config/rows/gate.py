@@ -14,6 +14,7 @@ THRESHOLDS: tuple[Option, ...] = tuple(
         rule.help,
         goes_to=f"thresholds.{rule.field}",
         commands=_DECIDES,
+        loosens="compared",
     )
     for rule in RULES
 )
@@ -29,6 +30,7 @@ GATE: tuple[Option, ...] = (
         "`pull-request`. Thresholds are added to it.",
         goes_to="preset",
         commands=_DECIDES,
+        loosens="compared",
         choices=("pull-request", "release"),
     ),
     Option(
@@ -38,6 +40,7 @@ GATE: tuple[Option, ...] = (
         "thresholds. For a change from a fork the base branch's version counts.",
         goes_to="policy",
         commands=_DECIDES,
+        loosens="compared",
         metavar="FILE",
     ),
     Option(
@@ -47,6 +50,7 @@ GATE: tuple[Option, ...] = (
         "none. Default: what `policy` says, else 0.2.",
         goes_to="max_baseline_error_rate",
         commands=_DECIDES,
+        loosens="compared",
     ),
     Option(
         "registry-path",
@@ -55,6 +59,7 @@ GATE: tuple[Option, ...] = (
         "from a fork the base branch's version counts.",
         goes_to="registry_path",
         commands=("ci",),
+        loosens="compared",
         default=REGISTRY,
         metavar="FILE",
     ),
@@ -64,6 +69,7 @@ GATE: tuple[Option, ...] = (
         "Whose waivers in the registry apply.",
         goes_to="baseline_name",
         commands=("ci",),
+        loosens="compared",
         default="main",
     ),
     Option(
@@ -72,6 +78,7 @@ GATE: tuple[Option, ...] = (
         "Fail the job when there is no baseline to compare with.",
         goes_to="require_baseline",
         commands=("ci",),
+        loosens="off",
         default="false",
     ),
     Option(
@@ -81,6 +88,7 @@ GATE: tuple[Option, ...] = (
         "`fail` fails the job.",
         goes_to="on_case_removed",
         commands=("ci",),
+        loosens="earlier",
         default="warn",
         choices=("warn", "fail"),
     ),
@@ -91,6 +99,7 @@ GATE: tuple[Option, ...] = (
         "fails the job either way.",
         goes_to="fail_on",
         commands=("ci",),
+        loosens="later",
         default="gate",
         choices=("gate", "never"),
     ),

@@ -12,6 +12,7 @@ JOB: tuple[Option, ...] = (
         "path of an evidence pack or archive, or the name of a baseline in the registry.",
         goes_to="baseline",
         commands=("ci",),
+        loosens="other",
         default="auto",
     ),
     Option(
@@ -21,6 +22,7 @@ JOB: tuple[Option, ...] = (
         "its own.",
         goes_to="baseline_artifact",
         commands=("ci",),
+        loosens="other",
         default="agent-eval-evidence",
     ),
     Option(
@@ -30,6 +32,7 @@ JOB: tuple[Option, ...] = (
         "repository's default branch.",
         goes_to="baseline_branch",
         commands=("ci",),
+        loosens="other",
     ),
     Option(
         "baseline-run-id",
@@ -37,6 +40,7 @@ JOB: tuple[Option, ...] = (
         "Take the baseline from exactly this run.",
         goes_to="baseline_run_id",
         commands=("ci",),
+        loosens="other",
     ),
     Option(
         "allow-fork-with-secrets",
@@ -45,6 +49,7 @@ JOB: tuple[Option, ...] = (
         "jobs that a person approves one by one.",
         goes_to="allow_fork_with_secrets",
         commands=("ci",),
+        loosens="on",
         default="false",
         in_file=False,
     ),
@@ -55,6 +60,7 @@ JOB: tuple[Option, ...] = (
         "left there is replaced, anything else is not touched.",
         goes_to="out",
         commands=("ci",),
+        loosens="nothing",
         default="agent-eval-out",
     ),
     Option(
@@ -63,6 +69,7 @@ JOB: tuple[Option, ...] = (
         "Heading of the comment and the report.",
         goes_to="report_title",
         commands=("ci",),
+        loosens="nothing",
         default="Agent evaluation",
     ),
     Option(
@@ -71,6 +78,7 @@ JOB: tuple[Option, ...] = (
         "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",
         goes_to="comment",
         commands=("ci",),
+        loosens="later",
         default="auto",
         choices=("auto", "never"),
     ),
@@ -81,6 +89,7 @@ JOB: tuple[Option, ...] = (
         "digits, dots, hyphens and underscores, at most 64.",
         goes_to="comment_id",
         commands=("ci",),
+        loosens="nothing",
         default="default",
     ),
 )

@@ -13,6 +13,7 @@ INPUTS: tuple[Option, ...] = (
         "Token for the baseline artifact and the comment.",
         goes_to="platform.github_token",
         commands=(CI,),
+        loosens="nothing",
         action_default="${{ github.token }}",
         in_file=False,
     ),
@@ -22,6 +23,7 @@ INPUTS: tuple[Option, ...] = (
         "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
         goes_to="platform.github_api_url",
         commands=(CI,),
+        loosens="other",
         in_file=False,
     ),
     Option(
@@ -30,6 +32,7 @@ INPUTS: tuple[Option, ...] = (
         "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
         goes_to="platform.baseline_workflow",
         commands=(CI,),
+        loosens="other",
     ),
     Option(
         "comment-author",
@@ -38,6 +41,7 @@ INPUTS: tuple[Option, ...] = (
         "asked from GitHub, else `github-actions[bot]`.",
         goes_to="platform.comment_author",
         commands=(CI,),
+        loosens="nothing",
     ),
 )
 

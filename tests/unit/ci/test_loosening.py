@@ -1,0 +1,255 @@
+"""Whether a change loosens what it is held to: each direction of the tables, and what a job makes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agent_eval.ci.config import gather, values_by_input
+from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
+from agent_eval.config.options import Option
+from agent_eval.config.rules import POLICY, RULES, Rule
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.decide import parse_policy
+from tests.e2e.runner import PULL, orders
+from tests.fakes.github import FakeGitHub
+from tests.unit.ci.conftest import InProcess
+from tests.unit.ci.registries import NAME, registry, waiver
+
+NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
+RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
+IN_FILE = [row for row in INPUTS if row.in_file and row.loosens not in ("compared", "nothing")]
+
+
+def write(runner: InProcess, name: str, data: bytes) -> None:
+    path = runner.workspace / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def pair(row: Option) -> tuple[str, str]:
+    """A strict value of an option, and one that lets more pass."""
+    if row.loosens in ("higher", "lower"):
+        small, large = ("0.2", "0.4") if row.kind == "share" else ("2", "4")
+        return (small, large) if row.loosens == "higher" else (large, small)
+    if row.loosens in ("on", "off"):
+        return ("false", "true") if row.loosens == "on" else ("true", "false")
+    if row.loosens in ("earlier", "later"):
+        first, last = row.choices[0], row.choices[-1]
+        return (last, first) if row.loosens == "earlier" else (first, last)
+    return ("1", "2") if row.kind == "integer" else ("one", "two")
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in IN_FILE])
+def test_an_option_is_loosened_in_its_direction_only(row: Option) -> None:
+    strict, loose = ({"agent": "recorded", row.name: value} for value in pair(row))
+    before, after = (values_by_input(gather(given, {}, None)) for given in (strict, loose))
+    [said] = loosened_options(before, after)
+    assert said.startswith(f"`{row.name}` was `")
+    assert loosened_options(before, before) == []
+    assert len(loosened_options(after, before)) == (row.loosens == "other")
+
+
+LOOSER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "preset": ({"preset": "release"}, {"preset": "pull-request"}),
+    "margin": ({}, {"margin": 0.25}),
+    "on_inconclusive": ({"on_inconclusive": "block"}, {}),
+    "alpha": ({}, {"alpha": 0.001}),
+    "confidence": ({}, {"confidence": 0.8}),
+    "zero_tolerance": ({}, {"zero_tolerance": ["tool_abuse"]}),
+    "deterministic": ({}, {"deterministic": True}),
+    "max_new_error_cases": ({}, {"max_new_error_cases": 9}),
+    "max_baseline_error_rate": ({}, {"max_baseline_error_rate": 0.9}),
+    "on_case_removed": ({"on_case_removed": "fail"}, {}),
+    "quarantine": (
+        {},
+        {"quarantine": [{"case_id": "a", "reason": "r", "expires_at": "2026-02-01T00:00:00Z"}]},
+    ),
+}
+"""By key of the policy: what it is held to, and what lets more pass."""
+
+
+def policy(values: dict[str, Any]) -> GatePolicy:
+    return parse_policy(values, source="gate.yml")
+
+
+def test_every_key_of_a_policy_that_can_be_loosened_is_tried() -> None:
+    loosening = {key for key, loosens in POLICY.items() if loosens != "nothing"}
+    assert LOOSER.keys() == loosening - {"thresholds"}
+
+
+@pytest.mark.parametrize("key", LOOSER)
+def test_a_policy_is_loosened_in_the_direction_of_each_key_only(key: str) -> None:
+    strict, loose = map(policy, LOOSER[key])
+    assert f"`{key}` " in " ".join(loosened_policy(strict, loose, now=NOW))
+    assert loosened_policy(loose, strict, now=NOW) == []
+    assert loosened_policy(loose, loose, now=NOW) == []
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.field) for rule in RULES])
+def test_a_threshold_is_loosened_in_the_direction_of_its_rule_or_by_being_gone(rule: Rule) -> None:
+    small, large = (0, 3) if rule.unit == "cases" else (0.2, 0.9)
+    limits = (small, large) if rule.loosens == "higher" else (large, small)
+    strict, loose = (policy({"thresholds": {rule.field: limit}}) for limit in limits)
+    [said] = loosened_policy(strict, loose, now=NOW)
+    assert said.startswith(f"`{rule.field}` was ")
+    assert loosened_policy(loose, strict, now=NOW) == []
+    # Where it is gone its default holds; most rules have none.
+    assert len(loosened_policy(strict, GatePolicy(), now=NOW)) == (rule.default is None)
+
+
+def test_coverage_that_a_change_states_is_held_against_the_default() -> None:
+    half = policy({"thresholds": {"min_coverage": 0.5}})
+    assert loosened_policy(GatePolicy(), half, now=NOW) == ["`min_coverage` was `1.0` and is now `0.5`."]
+    assert loosened_policy(half, GatePolicy(), now=NOW) == []
+
+
+def test_a_quarantine_may_end_earlier_and_not_later() -> None:
+    def until(day: str) -> GatePolicy:
+        entry = {"case_id": "a", "reason": "r", "expires_at": f"{day}T00:00:00Z"}
+        return policy({"quarantine": [entry]})
+
+    assert loosened_policy(until("2026-02-02"), until("2026-02-01"), now=NOW) == []
+    assert loosened_policy(until("2026-02-01"), until("2026-02-02"), now=NOW) == [
+        "`quarantine` of case `a` until `2026-02-02T00:00:00Z` is not on the base branch, so it is not "
+        "reviewed."
+    ]
+    # One that is over excuses nothing.
+    assert loosened_policy(GatePolicy(), until("2026-01-14"), now=NOW) == []
+
+
+def made(**fields: Any) -> Waiver:
+    return Waiver.model_validate({**waiver("a"), "expires_at": "2026-02-01T00:00:00+00:00", **fields})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"case_id": "b"},
+        {"judge_id": "policy", "case_id": None},
+        {"expires_at": "2026-02-02T00:00:00+00:00"},
+        {"baseline_name": "other"},
+        {"waiver_id": "w-2"},
+    ],
+)
+def test_a_waiver_is_reviewed_only_as_it_is_on_the_base_branch(changed: dict[str, Any]) -> None:
+    assert unreviewed_waivers([made()], [made()], now=NOW) == []
+    [said] = unreviewed_waivers([made()], [made(**changed)], now=NOW)
+    assert said.endswith("is not on the base branch, so it is not reviewed.")
+
+
+def test_a_waiver_may_end_earlier_or_be_revoked_and_not_come_back() -> None:
+    shorter = made(expires_at="2026-01-20T00:00:00+00:00")
+    revoked = made(revoked_at="2026-01-10T00:00:00+00:00", revoked_by="lead")
+    over = made(expires_at="2026-01-13T00:00:00+00:00")
+    assert unreviewed_waivers([made()], [shorter], now=NOW) == []
+    assert unreviewed_waivers([], [revoked, over], now=NOW) == []
+    assert len(unreviewed_waivers([revoked], [made()], now=NOW)) == 1
+
+
+@pytest.fixture
+def unchanged(runner: InProcess) -> None:
+    """Run 400 on main left evidence, and the agent does the same since."""
+    runner.write_suite(*orders())
+    runner.upload(runner.push(), 400)
+
+
+LATER = (NOW + timedelta(days=30)).isoformat()
+TRICKS: dict[str, dict[str, bytes]] = {
+    "the policy's margin is the largest": {"gate.yml": b"margin: 0.25\n"},
+    "no judge has zero tolerance": {"gate.yml": b"zero_tolerance: []\n"},
+    "errors are allowed": {"gate.yml": b"max_new_error_cases: 40\n"},
+    "a threshold is gone": {"gate.yml": b"{}\n"},
+    "the policy is another file": {"agent-eval.yml": b"policy: own.yml\n", "own.yml": b"margin: 0.2\n"},
+    "a baseline full of errors will do": {"agent-eval.yml": b"max-baseline-error-rate: 1\n"},
+    "the gate only reports": {"agent-eval.yml": b"fail-on: never\n"},
+    "there is no comment": {"agent-eval.yml": b"comment: never\n"},
+    "another branch is the baseline": {"agent-eval.yml": b"baseline-branch: topic\n"},
+    "no baseline is wanted": {"agent-eval.yml": b"baseline: none\n"},
+    "a waiver comes with the change": {NAME: registry(waiver("order-2", expires_at=LATER))},
+    "waivers are those of another name": {
+        "agent-eval.yml": b"baseline-name: other\n",
+        NAME: registry(waiver("order-2", baseline_name="other", expires_at=LATER)),
+    },
+    "a case goes into quarantine": {
+        "gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\nquarantine:\n"
+        b"  - {case_id: order-2, reason: flaky, expires_at: 2027-01-31T00:00:00Z}\n"
+    },
+}
+"""Files that a change brings, beside those of the base branch."""
+
+BASE = {"gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\n", NAME: registry()}
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_change_that_loosens_its_own_rules_never_passes(
+    trick: str, preset: str, runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    stable = BASE["gate.yml"] + b"deterministic: true\n"
+    github.files.update(BASE | {"gate.yml": stable, "agent-eval.yml": b"policy: gate.yml\n"})
+    for name, data in {**github.files, **TRICKS[trick]}.items():
+        own = b"policy: gate.yml\n" if name == "agent-eval.yml" and b"policy" not in data else b""
+        rest = b"deterministic: true\n" if name.endswith("gate.yml") and b"determ" not in data else b""
+        write(runner, name, own + (data if data != b"{}\n" else b"") + rest)
+    step = runner.pull_request(preset=preset, **RELAXED)
+    if preset == "release" and trick in ("a case goes into quarantine", "no baseline is wanted"):
+        # A release fails where less than everything is compared.
+        assert (step.code, step.outcome) == (1, "failed")
+        return
+    assert (step.code, step.outcome) == ({"pull-request": 0, "release": 3}[preset], "inconclusive")
+    assert "This change loosens the rules that it is held to: " in step.summary
+
+
+def test_the_gate_says_no_although_the_change_says_that_it_only_reports(
+    runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    runner.write_suite(*orders(bad=(2,)))
+    write(runner, "agent-eval.yml", b"fail-on: never\n")
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "`fail-on: never` comes with this change, so it does not hold." in github.bodies(PULL)[0]
+    # Where the base branch says so, it is the repository's own choice.
+    github.files["agent-eval.yml"] = b"fail-on: never\n"
+    assert runner.pull_request(run_id=501).code == 0
+
+
+def test_a_release_that_a_change_makes_a_pull_request_is_blocked_as_a_release(
+    runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    github.files["gate.yml"] = b"preset: release\n"
+    write(runner, "gate.yml", b"preset: pull-request\n")
+    step = runner.pull_request(policy="gate.yml", **RELAXED)
+    assert (step.code, step.outcome) == (3, "inconclusive")
+
+
+@pytest.mark.parametrize("problem", ["outage", "a directory"])
+def test_rules_that_cannot_be_read_on_the_base_branch_leave_the_gate_open(
+    problem: str, runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    if problem == "outage":
+        github.fail("GET", "/contents/", 503, times=1000)
+    else:
+        github.files["agent-eval.yml"] = b"#" * ((1 << 20) + 1)
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "could not be seen" in github.bodies(PULL)[0]
+    assert runner.pull_request(run_id=501, preset="release").code == 3
+
+
+def test_a_waiver_of_the_base_branch_excuses_what_it_names(
+    runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    runner.write_suite(*orders(bad=(2,)))
+    write(runner, NAME, registry(waiver("order-2", expires_at=LATER)))
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "waiver `w-order-2`" in step.summary
+    assert "is not on the base branch, so it is not reviewed." in github.bodies(PULL)[0]
+    github.files[NAME] = registry(waiver("order-2", expires_at=LATER))
+    step = runner.pull_request(run_id=501)
+    assert (step.code, step.outcome) == (0, "passed")
