@@ -155,7 +155,10 @@ def _is_reviewed(waiver: Waiver, known: Waiver | None) -> bool:
     """Tell whether the base branch's waiver of the same id excuses as much, for as long."""
     if known is None:
         return False
-    scopes = [(one.baseline_name, one.case_id, one.judge_id, one.regression_key) for one in (waiver, known)]
+    scopes = [
+        (excuse.baseline_name, excuse.case_id, excuse.judge_id, excuse.regression_key)
+        for excuse in (waiver, known)
+    ]
     return scopes[0] == scopes[1] and _ends_by(waiver.ends_at, known.ends_at)
 
 
