@@ -8,7 +8,6 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
-from agent_eval.contracts import Trace
 
 
 class RecordedAgent(Agent):
@@ -37,7 +36,7 @@ class RecordedAgent(Agent):
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        trace = Trace(task.case.trace)
+        trace = task.case.recorded
         calls = [
             {"tool": call.tool, "arguments": call.arguments} for call in trace.calls if call.call is not None
         ]

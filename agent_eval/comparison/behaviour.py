@@ -106,7 +106,7 @@ def behaviour_change(
         now: The case's row of the index in the candidate.
         cases: Both cases with their traces, for outputs and differing arguments; None to leave those out.
     """
-    traces = None if cases is None else (Trace(cases[0].trace), Trace(cases[1].trace))
+    traces = None if cases is None else (cases[0].recorded, cases[1].recorded)
     calls, coarse = _call_changes(before, now, traces) if calls_differ(before, now) else ([], False)
     output_changed = output_differs(before, now)
     return BehaviourChange(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.base import *  # noqa: F403
     from agent_eval.contracts.comparison import *  # noqa: F403
     from agent_eval.contracts.coverage import *  # noqa: F403
+    from agent_eval.contracts.event import *  # noqa: F403
     from agent_eval.contracts.execution import *  # noqa: F403
     from agent_eval.contracts.gate import *  # noqa: F403
     from agent_eval.contracts.limits import *  # noqa: F403
@@ -82,6 +83,8 @@ _MODULES = {
     "suite": (
         "RECORDED_METADATA",
         "Case",
+        "CaseTurn",
+        "ExpectedToolCall",
         "Policy",
         "RecordedTrial",
         "Suite",
@@ -91,7 +94,8 @@ _MODULES = {
         "definition_digest",
         "definition_of",
     ),
-    "trace": ("Event", "ToolCall", "Trace", "pair_calls"),
+    "event": ("ContentPart", "Event", "TokenUsage"),
+    "trace": ("ToolCall", "Trace", "TraceTurn", "pair_calls"),
     "trials": ("CasePolicy", "case_policy", "trials_result"),
     "verdict": (
         "REPLAY_CONTRACT",

@@ -18,6 +18,8 @@ class Finish(StrEnum):
     """At the limit of its tokens, so that its end is missing."""
     REFUSED = "refused"
     """By the model's refusal, or a filter of the provider."""
+    BLOCKED = "blocked"
+    """By a guardrail or a moderation, which kept the question or the answer back."""
     PAUSED = "paused"
     """In the middle: the provider expects the conversation to be sent again, and goes on."""
     UNKNOWN = "unknown"
@@ -65,8 +67,8 @@ def finish_of(reason: object) -> Finish:
     return _FINISHES.get(reason.strip().casefold().replace("-", "_"), Finish.UNKNOWN)
 
 
-def recorded_finish(attributes: Mapping[str, Any]) -> tuple[Finish, str]:
-    """Return how the answer of a recorded event ended, with the provider's word.
+def recorded_finish(attributes: Mapping[str, Any]) -> tuple[Finish, str] | None:
+    """Return how an answer stopped short by the attributes of its event, with the provider's word.
 
     An event of several answers, as OpenTelemetry has them in a list, is cut or refused if one of them is.
     """
@@ -76,11 +78,12 @@ def recorded_finish(attributes: Mapping[str, Any]) -> tuple[Finish, str]:
             finish = finish_of(reason)
             if finish in STOPPED_SHORT:
                 return finish, str(reason)
-    return Finish.ENDED, ""
+    return None
 
 
 STOPPED_SHORT = {
     Finish.CUT: (FailureKind.OUTPUT_LIMIT, "the answer was cut off"),
     Finish.REFUSED: (FailureKind.AGENT_ERROR, "the answer was refused"),
+    Finish.BLOCKED: (FailureKind.AGENT_ERROR, "the answer was blocked"),
 }
 """Kind of failure, and words, of answers that are never a pass."""

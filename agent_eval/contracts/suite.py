@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, StrictBool, StrictStr
+from pydantic import (
+    AliasChoices,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from agent_eval.contracts.base import Contract, digest
-from agent_eval.contracts.trace import Event
+from agent_eval.contracts.trace import Event, Trace
 
 NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
 """Fields of a case that record what an agent did, not what was asked of it."""
@@ -79,10 +89,47 @@ class RecordedTrial(Contract):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
+class ExpectedToolCall(Contract):
+    """A tool call that a case expects in one of its turns.
+
+    Without `arguments` any arguments are right; `{}` expects none. The other fields say how arguments are
+    compared, as in `metadata.trajectory_match`.
+
+    Example:
+        >>> ExpectedToolCall(tool="refund", arguments={"amount": 5}).match is None
+        True
+    """
+
+    tool: StrictStr = Field(min_length=1)
+    arguments: dict[str, Any] | None = None
+    match: Literal["exact", "partial"] | None = None
+    tolerance: StrictInt | StrictFloat | None = None
+    ignore: list[StrictStr] = Field(default_factory=list)
+    patterns: dict[str, StrictStr] = Field(default_factory=dict)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+
+
+class CaseTurn(Contract):
+    """One turn of a case with several: what the user says, and what is expected of the agent until the next.
+
+    `expected_tool_calls: []` expects no calls; null, as `expected_output: null`, expects nothing.
+
+    Example:
+        >>> CaseTurn(input="And the shipping?", expected_output="It is free.").expected_tool_calls is None
+        True
+    """
+
+    input: Any
+    expected_output: Any = None
+    expected_tool_calls: list[ExpectedToolCall] | None = None
+
+
 class Case(Contract):
     """One task for the agent, what is expected of it and, for recorded runs, its trace.
 
-    `trace` is the first trial, number 0; `trials` holds the further ones, where there are any.
+    `trace` is the first trial, number 0; `trials` holds the further ones, where there are any. `turns` are
+    the inputs of a conversation, sent one after the other instead of `input`. `final_output_tool` names the
+    tool whose arguments are the agent's answer, if that is no message.
 
     Example:
         >>> case = Case(case_id="refund", input="Refund order 7.", regex_patterns=["refunded"])
@@ -102,6 +149,26 @@ class Case(Contract):
     json_schema: dict[str, Any] | StrictBool | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     trials: list[RecordedTrial] = Field(default_factory=list)
+    turns: list[CaseTurn] = Field(default_factory=list)
+    final_output_tool: StrictStr | None = Field(default=None, min_length=1)
+
+    @field_validator("turns")
+    @classmethod
+    def _instead_of_input(cls, turns: list[CaseTurn], info: ValidationInfo) -> list[CaseTurn]:
+        own = info.data.get("input")
+        if turns and own is not None and own != turns[0].input:
+            raise PydanticCustomError("input_and_turns", "a case with turns has no input beside theirs")
+        return turns
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What the user says, in order: the inputs of the turns, or the one input of a case without turns."""
+        return [turn.input for turn in self.turns] or [self.input]
+
+    @property
+    def recorded(self) -> Trace:
+        """The trace of the case, read as the case says."""
+        return Trace(self.trace, self.final_output_tool)
 
     @property
     def trial_count(self) -> int:
@@ -157,7 +224,7 @@ class Suite(SuiteHeader):
 
 
 def asked_digest(case: dict[str, Any]) -> str:
-    """Return the digest of what an agent meets in a case: the input, the tools, their answers, the model.
+    """Return the digest of what an agent meets in a case: the inputs, the tools, their answers, the model.
 
     Two cases with the same digest may expect something else, and their trajectories can be judged by either
     expectation.
@@ -167,8 +234,13 @@ def asked_digest(case: dict[str, Any]) -> str:
     """
     metadata = case.get("metadata") or {}
     asked = {key: value for key, value in metadata.items() if key in ASKED_METADATA}
-    shared = [case.get("expected_output"), case.get("expected")] if asked.get("share_expected_output") else []
-    return digest([case.get("input"), asked, shared])
+    turns = case.get("turns") or []
+    shared = []
+    if asked.get("share_expected_output"):
+        of_turns = [turn["expected_output"] for turn in turns if "expected_output" in turn]
+        shared = [case.get("expected_output"), case.get("expected"), *of_turns]
+    inputs = [[turn.get("input") for turn in turns]] if turns else []
+    return digest([case.get("input"), asked, shared, *inputs])
 
 
 def definition_digest(case: dict[str, Any]) -> str:

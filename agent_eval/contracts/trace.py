@@ -3,82 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import Field, StrictFloat, StrictInt, StrictStr
+from agent_eval.contracts.event import (
+    AGENT_ACTORS,
+    MESSAGE,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Event,
+    is_blank,
+)
 
-from agent_eval.contracts.base import Contract
-
-AGENT_ACTORS = frozenset({"agent", "assistant"})
-"""Actors that are the agent under test; both words are in use."""
-
-TOOL_CALL = "tool_call"
-TOOL_RESULT = "tool_result"
-MESSAGE = "message"
-
-# A bool is an int to Python; a trace that says `"idx": true` is broken, not event number one.
-_Number = StrictInt | StrictFloat
-
-
-class Event(Contract):
-    """One step of a trace.
-
-    Units: `ts` is ISO 8601, null when unknown; `latency_ms` is milliseconds. `type` is an open
-    vocabulary; `message`, `tool_call` and `tool_result` mean the same everywhere. A tool call carries
-    its arguments in `input`, its result carries them in `output`; `call_id` ties the two together.
-
-    Example:
-        >>> Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7}).is_agent
-        True
-    """
-
-    idx: StrictInt
-    ts: StrictStr | None = None
-    actor: StrictStr
-    type: StrictStr
-    input: Any = None
-    output: Any = None
-    tool: StrictStr | None = None
-    call_id: StrictStr | None = None
-    error: Any = None
-    latency_ms: _Number | None = None
-    trace_id: StrictStr | None = None
-    span_id: StrictStr | None = None
-    parent_span_id: StrictStr | None = None
-    attributes: dict[str, Any] = Field(default_factory=dict)
-    attempt: StrictInt | None = None
-
-    @property
-    def is_agent(self) -> bool:
-        """Whether the agent under test produced this event."""
-        return self.actor in AGENT_ACTORS
-
-    @property
-    def content(self) -> Any:
-        """The event's output; the input of a message without one, because user messages have theirs there."""
-        return self.input if self.output is None and self.type == MESSAGE else self.output
-
-    @property
-    def is_act(self) -> bool:
-        """Whether the agent did something here: it called a tool, or wrote something that can be seen."""
-        if self.type == TOOL_CALL:
-            return True
-        return self.is_agent and self.type != TOOL_RESULT and not is_blank(self.content)
-
-
-def is_blank(value: Any) -> bool:
-    """Tell whether a value is null, or a text in which nothing can be seen.
-
-    Example:
-        >>> is_blank(" \\n\\u200b"), is_blank("."), is_blank([])
-        (True, False, False)
-    """
-    if isinstance(value, str):
-        return not any(char.isprintable() and not char.isspace() for char in value)
-    return value is None
+__all__ = [
+    "AGENT_ACTORS",
+    "MESSAGE",
+    "TOOL_CALL",
+    "TOOL_RESULT",
+    "Event",
+    "ToolCall",
+    "Trace",
+    "TraceTurn",
+    "is_blank",
+    "pair_calls",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +70,24 @@ class ToolCall:
 
 
 class Trace(Sequence[Event]):
-    """The events of one trial, with what judges read from them: calls and final output.
+    """The events of one trial, with what judges read from them: calls, turns and final output.
 
     Args:
         events: The events in recorded order.
+        final_output_tool: Name of the tool whose arguments are the agent's answer, if the agent answers by a
+            call; its messages are no answer then. `Case.recorded` passes on the one that the case names.
 
     Example:
         >>> Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")]).final_output
         'Refunded.'
+        >>> answer = Event(idx=0, actor="agent", type="tool_call", tool="submit", input={"total": 7})
+        >>> Trace([answer], final_output_tool="submit").final_output
+        {'total': 7}
     """
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], final_output_tool: str | None = None) -> None:
         self.events = list(events)
+        self.final_output_tool = final_output_tool
 
     def __len__(self) -> int:
         return len(self.events)
@@ -149,26 +106,98 @@ class Trace(Sequence[Event]):
 
     @cached_property
     def final_event(self) -> Event | None:
-        """The event that `final_output` is taken from; None when the agent wrote no message."""
+        """The event of the agent's answer; None when the agent gave none.
+
+        The agent's last message, or the last call of `final_output_tool` that was not answered by an error.
+        The event of an answer that was not recorded or was cut off before its first word has no content.
+        """
+        if self.final_output_tool is not None:
+            return self._final_call(self.final_output_tool)
         for event in reversed(self.events):
-            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.content is not None:
+            if event.is_answer:
                 return event
+        return None
+
+    def _final_call(self, tool: str) -> Event | None:
+        for pair in reversed(self.calls):
+            if pair.call is not None and pair.tool == tool and pair.error is None:
+                return pair.call
         return None
 
     @property
     def final_output(self) -> Any:
-        """The output of the agent's last message; None when it wrote none.
+        """The content of the agent's last message; None when it wrote none.
 
-        Never a tool's result, a tool call or the case's expected output. A message may carry its text in
-        `output` or, as user messages do, in `input`.
+        Never a tool's result, a reasoning, the record of a model call or the case's expected output; and a
+        tool call's arguments only for `final_output_tool`. A message may carry its text in `output` or, as
+        user messages do, in `input`.
         """
         event = self.final_event
-        return None if event is None else event.content
+        if event is None:
+            return None
+        return event.input if event.type == TOOL_CALL else event.content
 
     @cached_property
     def has_act(self) -> bool:
         """Whether the agent did anything at all: it used a tool, or wrote something that can be seen."""
         return any(event.is_act or event.type == TOOL_RESULT for event in reversed(self.events))
+
+    @cached_property
+    def turns(self) -> list[TraceTurn]:
+        """The trace divided by the user's messages, in order.
+
+        An event belongs to the turn that its `turn` names. Where no event names one, every message of the
+        user begins a turn, and messages that follow each other begin only one. Events before the first
+        message of a user are in no turn; a trace without any such message is one turn.
+        """
+        numbered = any(event.turn is not None for event in self.events)
+        of_turn: dict[int, list[Event]] = {}
+        for number, event in _numbered(self.events) if numbered else _counted(self.events):
+            of_turn.setdefault(number, []).append(event)
+        if not numbered and of_turn.keys() == {0}:
+            of_turn = {1: of_turn[0]}
+        return [
+            TraceTurn(number, Trace(events, self.final_output_tool))
+            for number, events in sorted(of_turn.items())
+            if number > 0
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTurn:
+    """A user's message and what followed until the next.
+
+    Attributes:
+        number: Number of the turn, from 1.
+        trace: Its events, with the indices that they have in the whole trace.
+
+    Example:
+        >>> events = [Event(idx=0, actor="user", type="message", input="Hi"),
+        ...           Event(idx=1, actor="agent", type="message", output="Hello!")]
+        >>> [(turn.number, turn.trace.final_output) for turn in Trace(events).turns]
+        [(1, 'Hello!')]
+    """
+
+    number: int
+    trace: Trace
+
+
+def _numbered(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
+    """Yield each event with the number of its turn: its own, or that of the event before it."""
+    number = 0
+    for event in events:
+        number = number if event.turn is None else event.turn
+        yield number, event
+
+
+def _counted(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
+    """Yield each event with the number of its turn, counted by the user's messages."""
+    number, before = 0, False
+    for event in events:
+        begins = event.type == MESSAGE and event.role == USER
+        number += begins and not before
+        before = begins
+        yield number, event
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:

@@ -115,13 +115,13 @@ def _score_case(
     writer: ShardWriter,
     job: ScoringJob,
 ) -> None:
-    trace = Trace(case.trace)
+    trace = case.recorded
     # Before the judges run: a plug-in judge may change the case, and the evidence has the case as read.
     written = written_case(raw_case, case, job.redactor)
-    rows = [index_row(written.raw, written.case, Trace(written.case.trace) if written.changed else trace)]
+    rows = [index_row(written.raw, written.case, written.case.recorded if written.changed else trace)]
     for number in range(1, written.case.trial_count):
         case_of_trial = written.case.of_trial(number)
-        rows.append(index_row(written.raw, case_of_trial, Trace(case_of_trial.trace)))
+        rows.append(index_row(written.raw, case_of_trial, case_of_trial.recorded))
     judged, judged_line = _encodable(
         raw_case.result or judge_trials(judges, case, trace, job.plan.case_policy)
     )
@@ -147,7 +147,7 @@ def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: Case
     results = [judge(judges, case, trace)]
     for number in range(1, case.trial_count):
         case_of_trial = case.of_trial(number)
-        results.append(judge(judges, case_of_trial, Trace(case_of_trial.trace)))
+        results.append(judge(judges, case_of_trial, case_of_trial.recorded))
     return trials_result(results, policy)
 
 

@@ -35,7 +35,7 @@ from agent_eval.contracts import (
     canonical_json,
     definition_of,
 )
-from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
 from agent_eval.errors import AgentEvalError, FailureKind
@@ -72,7 +72,7 @@ class TrialUse:
             seconds: Time that the agent took.
         """
         self.seconds += seconds
-        self.steps += sum(event.is_agent and event.type != TOOL_RESULT for event in trace.events)
+        self.steps += sum(event.type == TOOL_CALL or event.is_message for event in trace.events)
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
         if any(not _NO_USE.issuperset(event.attributes) for event in trace.events):
             used = spent(case, trace, published_price)
@@ -347,6 +347,10 @@ def event_json(event: Event) -> dict[str, Any]:
     fields = {name: value for name, value in event.__dict__.items() if value is not None}
     if not event.attributes:
         fields.pop("attributes", None)
+    if event.usage is not None:
+        fields["usage"] = event.usage.to_json()
+    if event.parts is not None:
+        fields["parts"] = [part.to_json() for part in event.parts]
     return {**fields, **(event.model_extra or {})}
 
 
@@ -375,7 +379,7 @@ def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan
     """Judge an attempt. Judges see the case as the evidence will have it."""
     metadata = {**case.metadata, **_loop_metadata(history, plan)}
     recorded_case = case.model_copy(update={"metadata": metadata, "trace": events})
-    return judge(plan.judges, recorded_case, Trace(events))
+    return judge(plan.judges, recorded_case, recorded_case.recorded)
 
 
 def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, Any]:
@@ -411,7 +415,8 @@ def _shareable_history(history: list[dict[str, Any]], case: Case, plan: TrialPla
     """Remove reasons that quote the expected output from the history that the agent gets."""
     if plan.share_expected_output or case.metadata.get(SHARE_EXPECTED_OUTPUT) is True:
         return history
-    secrets = _forms(case.expected_output)
+    expected = [case.expected_output, *(turn.expected_output for turn in case.turns)]
+    secrets = [form for value in expected for form in _forms(value)]
     return [
         {**entry, "verdicts": [_without(verdict, secrets) for verdict in entry["verdicts"]]}
         for entry in history

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.contracts import Case, Trace
+from agent_eval.contracts import Case
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.reader import Pack
@@ -107,7 +107,7 @@ def _problems(
     for number, trial in enumerate(trials):
         yield from _verdict_problems(trial["verdicts"], case.of_trial(number), judges)
     deciding = case.of_trial(result["trial"])
-    expected: Mapping[str, Any] = index_row(raw, deciding, Trace(deciding.trace))
+    expected: Mapping[str, Any] = index_row(raw, deciding, deciding.recorded)
     for field, value in expected.items():
         if row.get(field) != value:
             yield f"its {field} in the index does not follow from its trajectory"

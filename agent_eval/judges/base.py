@@ -18,15 +18,15 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts.finish import STOPPED_SHORT
 from agent_eval.contracts.trace import is_blank
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 
 
 @runtime_checkable
@@ -177,6 +177,34 @@ class BaseJudge(Judge, Generic[ConfigT]):
             return None
         return self.error(case, NOTHING_DONE if trace.events else NO_EVENTS, FailureKind.MISSING_OUTPUT)
 
+    def no_output(
+        self, case: Case, trace: Trace, words: str, *, evidence: Mapping[str, Any] | None = None
+    ) -> Verdict:
+        """Build the verdict of a trace without a final output: never a pass.
+
+        An error that says why there is none, if the trace does; inconclusive if the agent gave one that is
+        not recorded.
+
+        Args:
+            case: The case.
+            trace: A trace whose `final_output` is null or blank.
+            words: What is missing, such as `there is no final output to compare`.
+            evidence: Evidence of the verdict.
+        """
+        event = trace.final_event
+        if event is None:
+            return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
+        refs = [event.idx]
+        if event.content_recorded is False:
+            words = f"{words}: the agent gave one, but it is not recorded{at_events(refs)}"
+            return self.inconclusive(case, words, refs=refs, evidence=evidence)
+        if event.stop is not None:
+            finish, reason = event.stop
+            failure, why = STOPPED_SHORT[finish]
+            words = f"{words}: {why} for {quoted(reason)}{at_events(refs)}"
+            return self.error(case, words, failure, refs=refs, evidence=evidence)
+        return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
+
     def inconclusive(
         self,
         case: Case,
@@ -296,135 +324,12 @@ def fields_not_judged(judges: Iterable[Judge], case: Case) -> list[str]:
         expected.append("policy")
     expected += case.model_extra or ()
     expected += [f"metadata.{name}" for name in _RULES_IN_METADATA if case.metadata.get(name) is not None]
+    for name in ("expected_output", "expected_tool_calls") if case.turns else ():
+        if any(getattr(turn, name) is not None for turn in case.turns):
+            expected.append(f"turns.{name}")
     for judge in judges if expected else ():
         reads = getattr(judge, "reads", None)
         if reads is None:
             return []
         expected = [name for name in expected if name not in reads]
     return sorted(expected)
-
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
-    """Validate the configuration of a judge; nothing or null means all defaults.
-
-    Raises:
-        InvalidInput: Names the judge and the key; for an unknown key also the nearest known one.
-    """
-    field = f"judge_configs.{name}"
-    if raw is not None and not isinstance(raw, dict):
-        raise _not_an_object(f"the configuration of judge {quoted(name)}", config_class, field=field)
-    return _validate(config_class, raw or {}, subject=f"judge {quoted(name)}", field=field)
-
-
-def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
-    """Validate the expectation in one member of a case's metadata; None if the case has no such member.
-
-    Raises:
-        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
-    """
-    raw = case.metadata.get(member)
-    if raw is None:
-        return None
-    field = f"metadata.{member}"
-    subject = f"case {quoted(case.case_id)}: {field}"
-    if not isinstance(raw, dict):
-        raise _not_an_object(subject, model, field=field, case_id=case.case_id)
-    return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
-
-
-def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
-    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null.
-
-    Raises:
-        InvalidInput: Anything but a list of texts, or a blank text in it; names case and field.
-    """
-    value = case.metadata.get(member)
-    if value is None:
-        return default
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise InvalidInput(
-            f"case {quoted(case.case_id)}: metadata.{member} must be a list of texts, not {quoted(value)}",
-            remedy='Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
-            case_id=case.case_id,
-            field=f"metadata.{member}",
-        )
-    for position, text in enumerate(value):
-        if is_blank(text):
-            raise blank_entry(case, f"metadata.{member}[{position}]")
-    return value
-
-
-def blank_entry(case: Case, field: str) -> InvalidInput:
-    """Build the error that refuses an entry of a case's list in which nothing is written.
-
-    Args:
-        case: The case.
-        field: Place of the entry in the case, such as `policy.forbidden_tools[0]`.
-    """
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {field} has no visible character, so it can hold or forbid nothing",
-        remedy="Write what is meant, or remove the entry.",
-        case_id=case.case_id,
-        field=field,
-    )
-
-
-def _not_an_object(
-    subject: str, model: type[BaseModel], *, field: str, case_id: str | None = None
-) -> InvalidInput:
-    return InvalidInput(
-        f"{subject} is not an object",
-        remedy=f"Write an object with some of: {', '.join(model.model_fields)}.",
-        case_id=case_id,
-        field=field,
-    )
-
-
-def _validate(
-    model: type[ModelT], raw: dict[str, Any], *, subject: str, field: str, case_id: str | None = None
-) -> ModelT:
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        raise InvalidInput(
-            f"{subject}: {_explain(problem, key)}",
-            remedy=_remedy(problem, model),
-            case_id=case_id,
-            field=f"{field}.{key}" if key else field,
-        ) from None
-
-
-def _explain(problem: Any, key: str) -> str:
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {quoted(key)}"
-    words = clipped(problem["msg"].removeprefix("Value error, "), 160)
-    return f"{key or 'configuration'}: {words}, not {quoted(problem['input'])}"
-
-
-def _remedy(problem: Any, model: type[BaseModel]) -> str:
-    if problem["type"] != "extra_forbidden":
-        return "Correct the value; docs/guides/judges.md lists every key with its unit and default."
-    known = sorted(set(_field_names(model)))
-    near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{hint}Known keys: {', '.join(model.model_fields)}."
-
-
-def _field_names(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the names of a model's fields and of the fields of models nested in it."""
-    for name, field in model.model_fields.items():
-        yield name
-        for nested in _models_in(field.annotation):
-            yield from _field_names(nested)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)

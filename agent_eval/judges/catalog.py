@@ -23,8 +23,8 @@ from agent_eval.judges.base import (
     clipped,
     fields_not_judged,
     quoted,
-    read_config,
 )
+from agent_eval.judges.reading import read_config
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",

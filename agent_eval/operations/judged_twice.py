@@ -21,7 +21,6 @@ from agent_eval.contracts import (
     Case,
     CaseResultRow,
     RunConfig,
-    Trace,
     Verdict,
     asked_digest,
     case_policy,
@@ -226,5 +225,5 @@ class _Rejudging:
         if self._case is None:
             return []
         case = self._case.of_trial(number)
-        verdicts = judge_case(self._judges, case, Trace(case.trace))
+        verdicts = judge_case(self._judges, case, case.recorded)
         return [verdict for verdict in verdicts if verdict.judge_id in self._ids]

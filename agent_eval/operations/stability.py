@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome, Trace
+from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome
 from agent_eval.contracts.trials import StabilityReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
@@ -199,7 +199,7 @@ def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
 
 def _judge(judges: Sequence[Judge], case: Case, runs: int) -> list[CaseResult]:
     trials = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
-    return [judge(judges, trial, Trace(trial.trace)) for trial in trials]
+    return [judge(judges, trial, trial.recorded) for trial in trials]
 
 
 def _outcome(row: CaseResultRow) -> TrialOutcome:

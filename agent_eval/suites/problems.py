@@ -168,6 +168,8 @@ def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[
         return f"{field} is missing", f"Add {field}."
     if len(location) < len(detail["loc"]):
         return _explain_union(field, location, detail["input"])
+    if detail["type"] == "input_and_turns":
+        return str(detail["msg"]), "Leave out the case's input, or give it as the first turn's."
     expectation = _EXPECTATIONS.get(detail["type"])
     if expectation is None:
         return f"{field}: {detail['msg']}, not {short_json(detail['input'])}", f"Correct {field}."

@@ -13,7 +13,16 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from agent_eval.contracts import Case, Event, Policy, RecordedTrial, SuiteHeader, ToolContract
+from agent_eval.contracts import (
+    Case,
+    CaseTurn,
+    Event,
+    ExpectedToolCall,
+    Policy,
+    RecordedTrial,
+    SuiteHeader,
+    ToolContract,
+)
 from agent_eval.contracts.suite import METADATA_KEYS
 from agent_eval.suites.migrate import CASE_NAMES, TOOL_CONTRACT_NAMES
 from agent_eval.suites.problems import json_path
@@ -39,7 +48,7 @@ class _Level:
     cutoff: float = 0.8
 
 
-_RULES = ("expected_output", "json_schema", "regex_patterns", "tool_contracts")
+_RULES = ("expected_output", "final_output_tool", "json_schema", "regex_patterns", "tool_contracts", "turns")
 _HEADER = _Level(frozenset(SuiteHeader.model_fields) | {"cases"})
 _HEADER_METADATA = _Level(frozenset({"schema_version"}), cutoff=0.85)
 _CASE = _Level(
@@ -67,6 +76,15 @@ _CONTRACT = _Level(frozenset(ToolContract.model_fields), TOOL_CONTRACT_NAMES, is
 # Recorders list the tools that a model was offered beside its messages.
 _EVENT = _Level(frozenset(Event.model_fields), not_ours=frozenset({"tools"}))
 _TRIAL = _Level(frozenset(RecordedTrial.model_fields))
+_TURN = _Level(
+    frozenset(CaseTurn.model_fields),
+    elsewhere={
+        **dict.fromkeys(("calls", "expected_calls", "tool_calls"), "expected_tool_calls"),
+        "expected": "expected_output",
+        "user": "input",
+    },
+)
+_EXPECTED_CALL = _Level(frozenset(ExpectedToolCall.model_fields), is_closed=True)
 
 
 def misspelt_in_header(raw: Mapping[str, Any]) -> Iterator[Finding]:
@@ -87,6 +105,10 @@ def misspelt_in_case(raw: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _findings(raw.get("policy") or {}, _POLICY, ("policy",))
     for tool, contract in (raw.get("tool_contracts") or {}).items():
         yield from _findings(contract, _CONTRACT, ("tool_contracts", tool))
+    for number, turn in enumerate(raw.get("turns") or ()):
+        yield from _findings(turn, _TURN, ("turns", number))
+        for position, call in enumerate(turn.get("expected_tool_calls") or ()):
+            yield from _findings(call, _EXPECTED_CALL, ("turns", number, "expected_tool_calls", position))
     yield from _recorded_findings(raw, ())
     for number, trial in enumerate(raw.get("trials") or ()):
         yield from _findings(trial, _TRIAL, ("trials", number))

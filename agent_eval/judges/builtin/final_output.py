@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
@@ -19,15 +20,16 @@ from agent_eval.judges.base import (
     BaseJudge,
     JudgeConfig,
     VisibleText,
+    at_events,
     clipped,
     listed,
     quoted,
-    read_expectation,
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
 from agent_eval.judges.matching.re2 import check_pattern, compile_glob, is_found, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
+from agent_eval.judges.reading import read_expectation
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
@@ -81,9 +83,10 @@ class ExpectedOutput(BaseModel):
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """Compares the agent's last message with the case's `expected_output` and `metadata.final_output`.
 
-    A case that sets neither is skipped, and so is a text that no mode says how to compare. An output in which
-    nothing can be seen is an error, unless that is what the case expects: it contains nothing that it must
-    not.
+    The answer to each turn is compared with the turn's `expected_output` in the same way. A case that expects
+    nothing is skipped, and so is a text that no mode says how to compare. An output in which nothing can be
+    seen is an error, unless that is what the case expects: it contains nothing that it must not. One that was
+    not recorded is inconclusive.
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -94,93 +97,183 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """
 
     judge_id = "final_output"
-    reads = frozenset({"expected_output", "metadata.final_output"})
+    reads = frozenset({"expected_output", "metadata.final_output", "turns.expected_output"})
     Config = FinalOutputConfig
 
     @override
     def check_case(self, case: Case) -> None:
-        expected = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
-        mode = expected.mode or self.config.mode
-        if case.expected_output is None:
+        for check in self._checks(case):
+            self._refuse_unusable(case, check)
+
+    def _refuse_unusable(self, case: Case, check: _Check) -> None:
+        wanted = check.wanted
+        if wanted is None:
             return
-        if mode in _NUMBERS and _expected_number(case.expected_output) is None:
-            raise _cannot_be_expected(case, "has no number", "Write the number alone, such as 1234.5.")
-        if mode == "contains" and is_blank(_text(case.expected_output)):
-            raise _cannot_be_expected(case, "is contained in every text", "Write the text to look for.")
-        if mode == "regex":
-            if not isinstance(case.expected_output, str) or not case.expected_output:
-                raise _cannot_be_expected(case, "is no pattern", "Write a pattern of RE2, as a text.")
-            check_pattern(case.expected_output, case_id=case.case_id, field="expected_output")
+        if check.mode in _NUMBERS and _expected_number(wanted) is None:
+            raise _cannot_be_expected(case, check, "has no number", "Write the number alone, such as 1234.5.")
+        if check.mode == "contains" and is_blank(_text(wanted)):
+            raise _cannot_be_expected(
+                case, check, "is contained in every text", "Write the text to look for."
+            )
+        if check.mode == "regex":
+            if not isinstance(wanted, str) or not wanted:
+                raise _cannot_be_expected(case, check, "is no pattern", "Write a pattern of RE2, as a text.")
+            check_pattern(wanted, case_id=case.case_id, field=check.field)
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        checks = self._checks(case)
+        unchecked = any(check.leaves_unchecked for check in checks)
+        checks = [check for check in checks if check.checks_something]
+        if not checks:
+            words = _NOT_CHECKED if unchecked else "the case expects no final output"
+            return _with(self.skipped(case, words), unchecked)
+        turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
+        all_findings = [
+            _findings(check, trace if check.turn is None else turns.get(check.turn)) for check in checks
+        ]
+        return _with(self._verdict_on(case, checks, all_findings), unchecked)
+
+    def _checks(self, case: Case) -> list[_Check]:
+        """List what the case expects: of its last answer first, then of the answer to each turn."""
         expected = read_expectation(case, FIELD, ExpectedOutput) or ExpectedOutput()
-        unchecked = self._leaves_unchecked(case, expected)
-        if not expected.contains and not expected.not_contains:
-            if case.expected_output is None:
-                return self.skipped(case, "the case expects no final output")
-            if unchecked:
-                return _with(self.skipped(case, _NOT_CHECKED), unchecked)
-        return _with(self._compare(case, trace, expected), unchecked)
+        mode: Mode = expected.mode or self.config.mode
+        ignore_case = self.config.ignore_case if expected.ignore_case is None else expected.ignore_case
+        tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
+        whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance)
+        if not case.turns:
+            return [whole]
+        of_each = replace(whole, expected=expected.model_copy(update={"contains": [], "not_contains": []}))
+        return [
+            whole,
+            *(
+                replace(of_each, wanted=turn.expected_output, turn=number)
+                for number, turn in enumerate(case.turns, 1)
+            ),
+        ]
 
-    def _leaves_unchecked(self, case: Case, expected: ExpectedOutput) -> bool:
-        """Tell whether the case expects a text that no mode says how to compare."""
-        mode = expected.mode or self.config.mode
-        return mode == "values" and isinstance(case.expected_output, str)
-
-    def _compare(self, case: Case, trace: Trace, expected: ExpectedOutput) -> Verdict:
-        event = trace.final_event
-        if event is None or (is_blank(event.content) and not _expects_blank(case)):
-            return self.error(case, "there is no final output to compare", FailureKind.MISSING_OUTPUT)
-        try:
-            problems = list(self._problems(case, expected, trace.final_output))
-        except UnreadableText as problem:
-            words = f"the final output is not JSON: {problem} (event {event.idx})"
-            return self.failed(case, words, FailureKind.PARSE_ERROR, refs=[event.idx])
+    def _verdict_on(self, case: Case, checks: list[_Check], all_findings: list[_Findings]) -> Verdict:
+        pairs = zip(checks, all_findings, strict=True)
+        turns = [_turn_evidence(check, findings) for check, findings in pairs if check.turn is not None]
+        evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
+        problems = [problem for findings in all_findings for problem in findings.problems]
+        missing = [findings for findings in all_findings if findings.missing]
+        if not problems and missing:
+            return self.no_output(case, missing[0].trace, missing[0].missing, evidence=evidence)
         if not problems:
-            return self.passed(case, "the final output is as expected")
+            return self.passed(case, "the final output is as expected", evidence=evidence)
+        words = [*problems, *(findings.missing for findings in missing)]
+        kinds = [findings.failure for findings in all_findings if findings.problems]
+        refs = [findings.idx for findings in all_findings if findings.problems and findings.idx is not None]
+        place = at_events(refs)
         return self.failed(
             case,
-            f"{listed((clipped(text, 180) for text in problems), limit=2)} (event {event.idx})",
-            FailureKind.CONTRACT_VIOLATION,
-            refs=[event.idx],
-            evidence={"problems": problems[:EVIDENCE_LIMIT]},
+            f"{listed((clipped(text, 180) for text in words), limit=2)}{place}",
+            FailureKind.PARSE_ERROR if FailureKind.PARSE_ERROR in kinds else FailureKind.CONTRACT_VIOLATION,
+            score=sum(not (findings.problems or findings.missing) for findings in all_findings)
+            / len(all_findings),
+            refs=refs,
+            evidence={"problems": words[:EVIDENCE_LIMIT], **evidence},
         )
 
-    def _problems(self, case: Case, expected: ExpectedOutput, output: Any) -> Iterator[str]:
-        ignore_case = self.config.ignore_case if expected.ignore_case is None else expected.ignore_case
-        text = _fold_case(_text(output), ignore_case)
-        for part in expected.contains:
-            if _fold_case(part, ignore_case) not in text:
-                yield f"the final output does not contain {quoted(part)}"
-        for part in expected.not_contains:
-            if _fold_case(part, ignore_case) in text:
-                yield f"the final output contains {quoted(part)}"
-        if case.expected_output is not None and not self._leaves_unchecked(case, expected):
-            yield from self._differences(case.expected_output, expected, output, text, ignore_case)
 
-    def _differences(
-        self, expected_output: Any, expected: ExpectedOutput, output: Any, text: str, ignore_case: bool
-    ) -> Iterator[str]:
-        mode = expected.mode or self.config.mode
-        tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
-        if mode == "contains":
-            if _fold_case(_text(expected_output), ignore_case) not in text:
-                yield f"the final output does not contain {quoted(expected_output)}"
-        elif mode == "regex":
-            pattern = f"(?i:{expected_output})" if ignore_case else expected_output
-            if not is_found(pattern, _text(output).encode("utf-8", "replace")):
-                yield f"the final output does not match {quoted(expected_output)}"
-        elif mode in _NUMBERS:
-            yield from _number_problems(expected_output, output, tolerance)
-        elif mode == "exact" and isinstance(expected_output, str):
-            if text.strip() != _fold_case(expected_output, ignore_case).strip():
-                yield f"the final output is {quoted(output)} instead of {quoted(expected_output)}"
-        else:
-            value = read_text(output, "the final output") if isinstance(output, str) else output
-            rules = Rules(tolerance=tolerance, ignore=tuple(expected.ignore))
-            for difference in differences(expected_output, value, rules):
-                yield f"in the final output, {difference}"
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One expectation of a case: of its last answer, or of the answer to one turn."""
+
+    wanted: Any
+    expected: ExpectedOutput
+    mode: Mode
+    ignore_case: bool
+    tolerance: float
+    turn: int | None = None
+
+    @property
+    def leaves_unchecked(self) -> bool:
+        """Whether the case expects a text that no mode says how to compare."""
+        return self.mode == "values" and isinstance(self.wanted, str)
+
+    @property
+    def compares(self) -> bool:
+        return self.wanted is not None and not self.leaves_unchecked
+
+    @property
+    def checks_something(self) -> bool:
+        return self.compares or bool(self.expected.contains or self.expected.not_contains)
+
+    @property
+    def what(self) -> str:
+        return "the final output" if self.turn is None else f"turn {self.turn}: the output"
+
+    @property
+    def field(self) -> str:
+        return "expected_output" if self.turn is None else f"turns[{self.turn - 1}].expected_output"
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What a check all_findings: problems, or in `missing` why there is nothing to compare."""
+
+    trace: Trace
+    problems: list[str] = field(default_factory=list)
+    missing: str = ""
+    failure: FailureKind = FailureKind.CONTRACT_VIOLATION
+
+    @property
+    def idx(self) -> int | None:
+        return None if self.trace.final_event is None else self.trace.final_event.idx
+
+
+def _findings(check: _Check, trace: Trace | None) -> _Findings:
+    if trace is None:
+        return _Findings(Trace([]), missing=f"turn {check.turn}: the conversation ended before it")
+    output = trace.final_output
+    expects_blank = check.wanted is not None and is_blank(check.wanted)
+    if output is None or (is_blank(output) and not expects_blank):
+        words = "there is no final output to compare"
+        return _Findings(trace, missing=words if check.turn is None else f"turn {check.turn}: {words}")
+    try:
+        return _Findings(trace, list(_problems(check, output)))
+    except UnreadableText as problem:
+        return _Findings(trace, [f"{check.what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
+
+
+def _turn_evidence(check: _Check, findings: _Findings) -> dict[str, Any]:
+    outcome = "failed" if findings.problems else "missing" if findings.missing else "passed"
+    return {"turn": check.turn, "event": findings.idx, "outcome": outcome}
+
+
+def _problems(check: _Check, output: Any) -> Iterator[str]:
+    text = _fold_case(_text(output), check.ignore_case)
+    for part in check.expected.contains:
+        if _fold_case(part, check.ignore_case) not in text:
+            yield f"{check.what} does not contain {quoted(part)}"
+    for part in check.expected.not_contains:
+        if _fold_case(part, check.ignore_case) in text:
+            yield f"{check.what} contains {quoted(part)}"
+    if check.compares:
+        yield from _differences(check, output, text)
+
+
+def _differences(check: _Check, output: Any, text: str) -> Iterator[str]:
+    wanted, mode = check.wanted, check.mode
+    if mode == "contains":
+        if _fold_case(_text(wanted), check.ignore_case) not in text:
+            yield f"{check.what} does not contain {quoted(wanted)}"
+    elif mode == "regex":
+        pattern = f"(?i:{wanted})" if check.ignore_case else wanted
+        if not is_found(pattern, _text(output).encode("utf-8", "replace")):
+            yield f"{check.what} does not match {quoted(wanted)}"
+    elif mode in _NUMBERS:
+        yield from _number_problems(check, output)
+    elif mode == "exact" and isinstance(wanted, str):
+        if text.strip() != _fold_case(wanted, check.ignore_case).strip():
+            yield f"{check.what} is {quoted(output)} instead of {quoted(wanted)}"
+    else:
+        value = read_text(output, "the final output") if isinstance(output, str) else output
+        rules = Rules(tolerance=check.tolerance, ignore=tuple(check.expected.ignore))
+        for difference in differences(wanted, value, rules):
+            yield f"in {check.what}, {difference}" if check.turn is None else f"{check.what}: {difference}"
 
 
 _NUMBERS = ("number", "numeric")
@@ -193,19 +286,16 @@ def _with(verdict: Verdict, unchecked: bool) -> Verdict:
     return verdict.model_copy(update={"evidence": {**verdict.evidence, ANSWER_NOT_CHECKED: True}})
 
 
-def _expects_blank(case: Case) -> bool:
-    return case.expected_output is not None and is_blank(case.expected_output)
-
-
-def _number_problems(expected_output: Any, output: Any, tolerance: float) -> Iterator[str]:
-    expected, actual = _expected_number(expected_output), _number(output)
+def _number_problems(check: _Check, output: Any) -> Iterator[str]:
+    expected, actual = _expected_number(check.wanted), _number(output)
     if expected is None or expected.value is None:
-        yield f"the expected output {quoted(expected_output)} is not a number"
+        yield f"the expected output {quoted(check.wanted)} is not a number"
     elif actual is None:
-        yield f"the final output has no number; expected is {expected.in_words()}"
-    elif actual.value is None or not is_within(expected.value, actual.value, tolerance):
+        yield f"{check.what} has no number; expected is {expected.in_words()}"
+    elif actual.value is None or not is_within(expected.value, actual.value, check.tolerance):
         words = f"{actual.in_words()} instead of {expected.in_words()}"
-        yield f"the last number in the final output is {words}"
+        place = "" if check.turn is None else f"turn {check.turn}: "
+        yield f"{place}the last number in the {'final ' if not place else ''}output is {words}"
 
 
 def _expected_number(expected_output: Any) -> WrittenNumber | None:
@@ -221,12 +311,12 @@ def _number(value: Any) -> WrittenNumber | None:
     return last_number(json.dumps(value, separators=(" , ", " : ")))
 
 
-def _cannot_be_expected(case: Case, problem: str, remedy: str) -> InvalidInput:
+def _cannot_be_expected(case: Case, check: _Check, problem: str, remedy: str) -> InvalidInput:
     return InvalidInput(
-        f"case {quoted(case.case_id)}: expected_output {quoted(case.expected_output)} {problem}",
+        f"case {quoted(case.case_id)}: {check.field} {quoted(check.wanted)} {problem}",
         remedy=remedy,
         case_id=case.case_id,
-        field="expected_output",
+        field=check.field,
     )
 
 

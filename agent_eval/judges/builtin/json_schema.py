@@ -44,10 +44,8 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
         if case.json_schema is None:
             return self.skipped(case, "the case has no JSON Schema")
         event = trace.final_event
-        if event is None:
-            return self.error(
-                case, "there is no final output to check against the schema", FailureKind.MISSING_OUTPUT
-            )
+        if event is None or trace.final_output is None:
+            return self.no_output(case, trace, "there is no final output to check against the schema")
         output = trace.final_output
         if isinstance(output, str):
             try:

@@ -27,11 +27,11 @@ from agent_eval.judges.base import (
     clipped,
     display_name,
     listed,
-    listed_in_metadata,
     quoted,
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.re2 import InvalidPattern, compile_pattern
+from agent_eval.judges.reading import listed_in_metadata
 from agent_eval.text.numbers import count
 
 INJECTED_LIMIT = 50_000

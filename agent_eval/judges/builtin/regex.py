@@ -14,12 +14,12 @@ from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     JudgeConfig,
-    blank_entry,
     clipped,
     listed,
     quoted,
 )
 from agent_eval.judges.matching.re2 import check_pattern, is_found
+from agent_eval.judges.reading import blank_entry
 from agent_eval.text.numbers import count
 
 
@@ -56,10 +56,8 @@ class RegexJudge(BaseJudge[JudgeConfig]):
         if not patterns:
             return self.skipped(case, "the case has no patterns")
         event = trace.final_event
-        if event is None or is_blank(event.content):
-            return self.error(
-                case, "there is no final output to search for patterns", FailureKind.MISSING_OUTPUT
-            )
+        if event is None or is_blank(trace.final_output):
+            return self.no_output(case, trace, "there is no final output to search for patterns")
         text = _searchable_text(trace.final_output)
         missing = [pattern for pattern in patterns if not is_found(pattern, text)]
         if not missing:

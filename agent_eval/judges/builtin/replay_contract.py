@@ -12,7 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
-from agent_eval.contracts.finish import STOPPED_SHORT, recorded_finish
+from agent_eval.contracts.finish import STOPPED_SHORT
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
@@ -35,7 +35,8 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     (providers reuse the id of an answered call for a later one). A trace without events is an error,
     because an agent that recorded nothing cannot pass; so is one in which the agent did nothing, and one that
     ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered; or
-    in a message that records that it was cut off or refused (`gen_ai.response.finish_reason`).
+    in an answer that was cut off, refused or blocked (`stop_reason`, `block_reason`, or the attribute
+    `gen_ai.response.finish_reason`).
 
     Example:
         >>> from agent_eval.contracts import Case, Event, Trace
@@ -80,14 +81,25 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         if crash is not None:
             words = f"the run ended in an error (event {crash.idx}): {quoted(_error_of(crash), 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
-        if trace.final_event is not None:
-            finish, reason = recorded_finish(trace.final_event.attributes)
-            if finish in STOPPED_SHORT and failed_attempt(case) is None:
-                failure, words = STOPPED_SHORT[finish]
-                idx = trace.final_event.idx
-                words = f"{words} (event {idx}): it stopped for {quoted(reason)}"
-                return self.error(case, words, failure, refs=[idx])
+        stopped = _stopped_short(trace)
+        if stopped is not None and stopped.stop is not None and failed_attempt(case) is None:
+            finish, reason = stopped.stop
+            failure, words = STOPPED_SHORT[finish]
+            words = f"{words} (event {stopped.idx}): it stopped for {quoted(reason)}"
+            return self.error(case, words, failure, refs=[stopped.idx])
         return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
+
+
+def _stopped_short(trace: Trace) -> Event | None:
+    """Return the event of an answer that stopped short, if the agent did nothing after it."""
+    if trace.final_event is not None and trace.final_event.stop is not None:
+        return trace.final_event
+    for event in reversed(trace.events):
+        if event.stop is not None:
+            return event
+        if event.is_act:
+            return None
+    return None
 
 
 _TRACEBACK = "Traceback (most recent call last)"

@@ -18,9 +18,9 @@ from agent_eval.judges.base import (
     clipped,
     display_name,
     listed,
-    listed_in_metadata,
 )
 from agent_eval.judges.matching.re2 import InvalidPattern, compile_pattern
+from agent_eval.judges.reading import listed_in_metadata
 from agent_eval.text.numbers import count
 
 

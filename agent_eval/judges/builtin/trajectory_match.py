@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any, Literal
 
 from pydantic import Field
 from typing_extensions import override
@@ -17,18 +20,19 @@ from agent_eval.judges.base import (
     clipped,
     display_name,
     listed,
-    read_expectation,
 )
 from agent_eval.judges.matching.tool_calls import (
     ActualCall,
     CallMatch,
     CallRules,
+    ExpectedCall,
     ExpectedTrajectory,
     Mode,
     Problem,
     actual_calls,
     all_uses,
 )
+from agent_eval.judges.reading import read_expectation, read_model
 from agent_eval.text.numbers import count
 
 FIELD = "trajectory_match"
@@ -55,6 +59,9 @@ class TrajectoryMatchConfig(JudgeConfig):
 class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
     """Compares the tool calls of the trace with those in the case's `metadata.trajectory_match`.
 
+    The calls of each turn are compared with the turn's `expected_tool_calls`, by the same mode and rules. A
+    call of the case's `final_output_tool` is the agent's answer, and counts only where it is expected.
+
     Each expected call matches at most one actual call; the assignment is the best possible. A call whose
     arguments are not an object matches nothing. The score is the harmonic mean of precision and recall
     (recall alone if other calls are allowed, precision alone for `subset`), and 0 on a forbidden call or
@@ -70,35 +77,45 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
     """
 
     judge_id = "trajectory_match"
-    reads = frozenset({"metadata.trajectory_match"})
+    reads = frozenset({"metadata.trajectory_match", "turns.expected_tool_calls"})
     Config = TrajectoryMatchConfig
 
     @override
     def check_case(self, case: Case) -> None:
         read_expectation(case, FIELD, ExpectedTrajectory)
+        _calls_by_turn(case)
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        expected = read_expectation(case, FIELD, ExpectedTrajectory)
-        if expected is None or (expected.calls is None and not expected.forbidden and not expected.counts):
+        expected = read_expectation(case, FIELD, ExpectedTrajectory) or ExpectedTrajectory()
+        by_turn = _calls_by_turn(case)
+        if not (expected.calls is not None or expected.forbidden or expected.counts or by_turn):
             return self.skipped(case, f"the case's metadata expects no tool calls in {FIELD}")
         if nothing_done := self.nothing_done(case, trace):
             return nothing_done
-        actual = actual_calls(trace, ignore_failed=self.config.ignore_failed_calls)
+        named = {call.tool for calls in [expected.calls or [], *by_turn.values()] for call in calls}
+        read = partial(actual_calls, ignore_failed=self.config.ignore_failed_calls, named=named)
+        actual = read(trace)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
         rule_breaks = [*_forbidden(expected, all_uses(trace), rules), *_miscounted(expected, actual)]
-        if expected.calls is None:
-            return self._verdict_on(case, actual, rule_breaks, None)
-        match = CallMatch.find(rules, expected.mode or self.config.mode, expected.calls, actual)
-        return self._verdict_on(case, actual, rule_breaks, match)
+        mode = expected.mode or self.config.mode
+        matches = []
+        if expected.calls is not None:
+            matches.append(TurnMatch(None, CallMatch.find(rules, mode, expected.calls, actual)))
+        turns = {turn.number: turn.trace for turn in trace.turns} if by_turn else {}
+        for number, calls in by_turn.items():
+            of_turn = read(turns[number]) if number in turns else []
+            match = CallMatch.find(rules, mode, calls, of_turn)
+            matches.append(TurnMatch(number, match, happened=number in turns))
+        return self._verdict_on(case, actual, rule_breaks, matches)
 
     def _verdict_on(
-        self, case: Case, actual: list[ActualCall], rule_breaks: list[Problem], match: CallMatch | None
+        self, case: Case, actual: list[ActualCall], rule_breaks: list[Problem], matches: list[TurnMatch]
     ) -> Verdict:
-        problems = rule_breaks + (match.problems() if match else [])
-        figures = match.summary() if match else count(len(actual), "tool call")
+        problems = rule_breaks + [problem for match in matches for problem in match.problems()]
+        figures = _summary(actual, matches)
         evidence = {
-            **(match.figures() if match else {"actual_calls": len(actual)}),
+            **_figures(actual, matches),
             "problem_count": len(problems),
             "problems": [text for text, _ in problems[:EVIDENCE_LIMIT]],
         }
@@ -109,10 +126,79 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
             case,
             f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})",
             malformed[0].failure if malformed else FailureKind.CONTRACT_VIOLATION,
-            score=match.score if match and not rule_breaks else 0.0,
+            score=fmean(match.score for match in matches) if matches and not rule_breaks else 0.0,
             refs=[idx for _, idx in problems if idx is not None],
             evidence=evidence,
         )
+
+
+def _calls_by_turn(case: Case) -> dict[int, list[ExpectedCall]]:
+    """Return the calls that the case expects in its turns, by the turn's number from 1.
+
+    Raises:
+        InvalidInput: A pattern or glob of an expected call cannot be used; names case and field.
+    """
+    return {
+        number: [
+            read_model(
+                ExpectedCall,
+                call.model_dump(exclude_unset=True),
+                case=case,
+                field=f"turns[{number - 1}].expected_tool_calls[{position}]",
+            )
+            for position, call in enumerate(turn.expected_tool_calls)
+        ]
+        for number, turn in enumerate(case.turns, 1)
+        if turn.expected_tool_calls is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMatch:
+    """How the calls of a turn match those expected of it; `turn` is None for the calls of a whole trace.
+
+    Example:
+        >>> rules = CallRules(ExpectedTrajectory(), match="exact", tolerance=0.0)
+        >>> match = CallMatch.find(rules, "any_order", [ExpectedCall(tool="refund")], [])
+        >>> TurnMatch(2, match).problems()
+        [('turn 2: refund was not called as expected', None)]
+    """
+
+    turn: int | None
+    match: CallMatch
+    happened: bool = True
+
+    @property
+    def score(self) -> float:
+        """The score of the match; 0 for a turn that the conversation did not reach."""
+        return self.match.score if self.happened else 0.0
+
+    def problems(self) -> list[Problem]:
+        """Describe what did not match, with the number of the turn."""
+        if self.turn is None:
+            return self.match.problems()
+        if not self.happened:
+            return [(f"turn {self.turn}: the conversation ended before it", None)]
+        return [(f"turn {self.turn}: {words}", idx) for words, idx in self.match.problems()]
+
+
+def _summary(actual: list[ActualCall], matches: list[TurnMatch]) -> str:
+    """Return the figures of the match in words: of the whole trace, or how many turns are as expected."""
+    if not matches:
+        return count(len(actual), "tool call")
+    if len(matches) == 1 and matches[0].turn is None:
+        return matches[0].match.summary()
+    of_turns = [match for match in matches if match.turn is not None]
+    right = sum(not match.problems() for match in of_turns)
+    return f"{right} of {count(len(of_turns), 'turn')} as expected, {of_turns[0].match.mode}"
+
+
+def _figures(actual: list[ActualCall], matches: list[TurnMatch]) -> dict[str, Any]:
+    """Return the figures of the match as evidence: of the whole trace, and of each turn."""
+    whole = next((match.match.figures() for match in matches if match.turn is None), None)
+    turns = [{"turn": match.turn, **match.match.figures()} for match in matches if match.turn is not None]
+    figures = whole or {"actual_calls": len(actual)}
+    return {**figures, "turns": turns[:EVIDENCE_LIMIT]} if turns else figures
 
 
 def _forbidden(expected: ExpectedTrajectory, actual: list[ActualCall], rules: CallRules) -> list[Problem]:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
@@ -129,16 +129,23 @@ class ActualCall:
     problem: MalformedArguments | None = None
 
 
-def actual_calls(trace: Trace, *, ignore_failed: bool) -> list[ActualCall]:
+def actual_calls(
+    trace: Trace, *, ignore_failed: bool, named: Container[str] | None = None
+) -> list[ActualCall]:
     """Return the calls of a trace in order.
 
     Args:
         trace: The trace of one run of the agent.
         ignore_failed: Leave out calls whose result carries an error.
+        named: Tools that a case names: leave out calls of the `final_output_tool` if it is not among them.
+            None leaves out none.
     """
+    answers_by = trace.final_output_tool if named is not None else None
     calls = []
     for pair in trace.calls:
         if pair.call is None or (ignore_failed and pair.error is not None):
+            continue
+        if pair.tool == answers_by and named is not None and pair.tool not in named:
             continue
         try:
             calls.append(ActualCall(pair.tool, pair.call.idx, read_arguments(pair.arguments)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import Case, definition_digest
+from agent_eval.contracts import Case, asked_digest, definition_digest
 from tests.factories import make_case, make_trace
 
 PLAIN = {"case_id": "a", "input": "Do it.", "metadata": {"topic": "refund"}}
@@ -33,6 +33,8 @@ def test_what_an_agent_did_is_no_part_of_it(recorded: dict[str, Any]) -> None:
         {"input": "Do it!"},
         {"metadata": {"topic": "return"}},
         {"policy": {"forbidden_tools": ["x"]}},
+        {"turns": [{"input": "Do it."}]},
+        {"final_output_tool": "submit"},
         {"own": 1},
     ],
 )
@@ -67,3 +69,21 @@ def test_a_case_is_shown_trial_by_trial() -> None:
     for number in (-1, 2):
         with pytest.raises(IndexError):
             case.of_trial(number)
+
+
+def test_what_the_user_says_in_each_turn_is_asked_and_what_is_expected_of_it_is_not() -> None:
+    def asked(*turns: dict[str, Any], **metadata: Any) -> str:
+        return asked_digest({"case_id": "a", "turns": list(turns), "metadata": metadata})
+
+    first = {"input": "one", "expected_output": "1"}
+    assert asked(first) == asked({"input": "one", "expected_tool_calls": []})
+    assert asked(first) != asked({"input": "two"})
+    assert asked(first) != asked(first, {"input": "two"})
+    shared = {"share_expected_output": True}
+    assert asked(first, **shared) != asked({"input": "one", "expected_output": "2"}, **shared)
+
+
+def test_the_inputs_of_a_case_are_those_of_its_turns() -> None:
+    assert Case(case_id="a", input="one").inputs == ["one"]
+    turns = [{"input": "one"}, {"input": 2}]
+    assert Case.model_validate({"case_id": "a", "turns": turns}).inputs == ["one", 2]

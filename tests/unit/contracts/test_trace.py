@@ -133,3 +133,59 @@ def test_a_trace_is_a_sequence_of_its_events() -> None:
 def test_wrong_types_in_an_event_are_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Event.model_validate({"idx": 0, "actor": "a", "type": "message", **broken})
+
+
+def test_an_answer_by_tool_call_is_the_final_output_where_the_tool_is_named() -> None:
+    events = [call(0, "submit", input={"total": 7}), said(1, output="Submitted.")]
+    assert Trace(events).final_output == "Submitted."
+    assert Trace(events, final_output_tool="submit").final_output == {"total": 7}
+
+
+def test_messages_are_no_answer_where_a_tool_is() -> None:
+    assert Trace([said(0, output="It is 7.")], final_output_tool="submit").final_output is None
+
+
+def test_the_last_answer_that_the_tool_did_not_refuse_counts() -> None:
+    events = [
+        call(0, "submit", "a", input={"total": 7}),
+        result(1, "submit", "a", output="accepted"),
+        call(2, "submit", "b", input={"total": "seven"}),
+        result(3, "submit", "b", error="total is no number"),
+    ]
+    assert Trace(events, final_output_tool="submit").final_output == {"total": 7}
+    refused = [call(0, "submit", input={}), result(1, "submit", error="total is missing")]
+    assert Trace(refused, final_output_tool="submit").final_output is None
+
+
+def asked(idx: int, **fields: Any) -> Event:
+    return Event(idx=idx, actor="user", type="message", **fields)
+
+
+def turns(*events: Event) -> list[tuple[int, list[int]]]:
+    return [(turn.number, [event.idx for event in turn.trace]) for turn in Trace(events).turns]
+
+
+def test_every_message_of_the_user_begins_a_turn() -> None:
+    events = [said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)]
+    assert turns(*events) == [(1, [1, 2, 3, 4]), (2, [5, 6])]
+
+
+def test_messages_of_the_user_that_follow_each_other_begin_one_turn() -> None:
+    assert turns(asked(0), asked(1), said(2), asked(3)) == [(1, [0, 1, 2]), (2, [3])]
+
+
+def test_a_trace_without_messages_of_a_user_is_one_turn() -> None:
+    assert turns(call(0), result(1), said(2)) == [(1, [0, 1, 2])]
+    assert turns() == []
+
+
+def test_numbers_of_turns_win_over_counting() -> None:
+    events = [said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)]
+    assert turns(*events) == [(1, [1]), (2, [2, 3, 4, 5])]
+
+
+def test_a_turn_has_its_own_final_output_and_calls() -> None:
+    events = [asked(0), call(1, "x"), result(2, "x"), said(3, output="one"), asked(4), said(5, output="two")]
+    first, second = Trace(events).turns
+    assert [turn.trace.final_output for turn in (first, second)] == ["one", "two"]
+    assert [len(turn.trace.calls) for turn in (first, second)] == [1, 0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_eval.contracts import Case, Trace, Verdict
+from agent_eval.contracts import Case, Verdict
 from agent_eval.judges import load_judges, validate_case
 
 Events = list[dict[str, Any]]
@@ -50,7 +50,7 @@ def judge(judge_id: str, *events: Events, config: dict[str, Any] | None = None, 
     case = make_case(*events, **fields)
     judges = load_judges([judge_id], {judge_id: config} if config is not None else {})
     validate_case(judges, case)
-    verdict = judges[0].evaluate(case, Trace(case.trace))
+    verdict = judges[0].evaluate(case, case.recorded)
     assert verdict.judge_id == judge_id
     assert verdict.case_id == case.case_id
     assert len(verdict.reason) <= 300

@@ -39,6 +39,12 @@ def found(**fields: Any) -> list[tuple[str, str]]:
         ({"trials": [{"trace": [{**CALL, "callId": "1"}]}]}, "trials[0].trace[0].callId", "call_id"),
         ({"metadata": {"final_outputs": {}}}, "metadata.final_outputs", "final_output"),
         ({"metadata": {"allowedTools": []}}, "metadata.allowedTools", "allowed_tools"),
+        ({"turns": [{"input": 1, "expected_ouput": 1}]}, "turns[0].expected_ouput", "expected_output"),
+        (
+            {"turns": [{"input": 1, "expected_tool_calls": [{"tool": "pay", "argument": {}}]}]},
+            "turns[0].expected_tool_calls[0].argument",
+            "arguments",
+        ),
         (
             {"trials": [{"trace": [], "metadata": {"trajectory_matches": {}}}]},
             "trials[0].metadata.trajectory_matches",
@@ -59,6 +65,8 @@ def test_a_misspelt_key_is_found_with_the_nearest_name(
         ({"forbidden_tools": ["pay"]}, "forbidden_tools", "policy"),
         ({"metadata": {"expected_output": 5}}, "metadata.expected_output", "the case itself"),
         ({"metadata": {"required_tools": []}}, "metadata.required_tools", "policy"),
+        ({"metadata": {"turns": []}}, "metadata.turns", "the case itself"),
+        ({"turns": [{"input": 1, "tool_calls": []}]}, "turns[0].tool_calls", "expected_tool_calls"),
     ],
 )
 def test_a_key_in_the_wrong_place_is_found_with_the_right_one(

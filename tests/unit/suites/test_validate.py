@@ -193,3 +193,23 @@ def test_problem_says_where_in_plain_data(tmp_path: Path) -> None:
             "line": 2,
         }
     ]
+
+
+def test_a_case_has_an_input_or_turns(tmp_path: Path) -> None:
+    def problems(**fields: Any) -> list[tuple[str, str]]:
+        return errors(write(tmp_path / "s.json", suite(cases=[{"case_id": "a", **fields}])))
+
+    turns = [{"input": "one"}, {"input": "two", "expected_tool_calls": [{"tool": "pay"}]}]
+    assert problems(turns=turns) == problems(input="one", turns=turns) == []
+    assert problems(input="none", turns=turns) == [
+        ("$.cases[0].turns", "a case with turns has no input beside theirs")
+    ]
+    assert problems(turns=[{"expected_output": "1"}]) == [
+        ("$.cases[0].turns[0].input", "turns[0].input is missing")
+    ]
+    assert problems(turns=[{"input": 1, "expected_tool_calls": [{"tool": ""}]}]) == [
+        (
+            "$.cases[0].turns[0].expected_tool_calls[0].tool",
+            'turns[0].expected_tool_calls[0].tool must be a non-empty string, not ""',
+        )
+    ]

@@ -191,3 +191,75 @@ def test_numeric_is_another_name_of_number() -> None:
 def test_no_case_names_the_mode_that_checks_no_text() -> None:
     with pytest.raises(InvalidInput):
         final("x", "y", mode="values")
+
+
+def of_turns(*events: Any, wanted: list[Any], **fields: Any) -> Any:
+    turns = [{"input": "?", "expected_output": value} for value in wanted]
+    return judge("final_output", *events, turns=turns, **fields)
+
+
+TWO_TURNS = (asks("one"), says("1"), asks("two"), says("2"))
+
+
+def test_the_answer_to_each_turn_is_compared_with_what_that_turn_expects() -> None:
+    assert of_turns(*TWO_TURNS, wanted=["1", "2"]).passed
+    verdict = of_turns(*TWO_TURNS, wanted=["1", "3"])
+    assert (verdict.reason, verdict.score) == ('turn 2: the output is "2" instead of "3" (event 3)', 0.5)
+    assert verdict.evidence["turns"] == [
+        {"turn": 1, "event": 1, "outcome": "passed"},
+        {"turn": 2, "event": 3, "outcome": "failed"},
+    ]
+
+
+def test_a_turn_that_expects_nothing_is_not_compared() -> None:
+    assert of_turns(*TWO_TURNS, wanted=[None, "2"]).passed
+    assert findings(of_turns(*TWO_TURNS, wanted=[None, None])) == ("skipped", None)
+
+
+def test_turns_are_compared_as_the_case_says_and_the_last_answer_too() -> None:
+    mode = {"final_output": {"mode": "number", "contains": ["EUR"]}}
+    events = (asks("one"), says("It is 1."), asks("two"), says("It is 2 EUR."))
+    assert of_turns(*events, wanted=[1, 2], metadata=mode, expected_output=2).passed
+    verdict = of_turns(*events, wanted=[1, 3], metadata=mode)
+    assert verdict.reason == "turn 2: the last number in the output is 2 instead of 3 (event 3)"
+
+
+def test_a_turn_that_the_conversation_did_not_reach_is_an_error_and_a_wrong_one_fails() -> None:
+    verdict = of_turns(*TWO_TURNS, wanted=["1", "2", "3"])
+    assert findings(verdict) == ("error", "missing_output")
+    assert verdict.reason == "turn 3: the conversation ended before it"
+    assert findings(of_turns(*TWO_TURNS, wanted=["0", "2", "3"]))[0] == "failed"
+
+
+def test_a_turn_without_an_answer_is_no_pass_whatever_was_said_before() -> None:
+    verdict = of_turns(asks("one"), says("1"), asks("two"), uses("a"), wanted=["1", "1"])
+    assert findings(verdict) == ("error", "missing_output")
+
+
+def test_an_expectation_of_a_turn_that_could_never_hold_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        of_turns(says(), wanted=[None, "none"], metadata={"final_output": {"mode": "number"}})
+    assert refused.value.details["field"] == "turns[1].expected_output"
+
+
+def test_an_answer_that_was_not_recorded_is_inconclusive_and_silence_is_an_error() -> None:
+    verdict = judge("final_output", says(None, content_recorded=False), expected_output="yes")
+    assert findings(verdict) == ("inconclusive", None)
+    assert "not recorded (event 0)" in verdict.reason
+    assert findings(judge("final_output", says(None), expected_output="yes")) == ("error", "missing_output")
+
+
+@pytest.mark.parametrize(
+    ("why", "failure", "words"),
+    [
+        ({"stop_reason": "max_tokens"}, "output_limit", 'the answer was cut off for "max_tokens"'),
+        ({"stop_reason": "refusal"}, "agent_error", 'the answer was refused for "refusal"'),
+        ({"block_reason": "moderation"}, "agent_error", 'the answer was blocked for "moderation"'),
+    ],
+)
+def test_an_answer_that_was_stopped_is_told_apart_from_a_missing_one(
+    why: dict[str, Any], failure: str, words: str
+) -> None:
+    verdict = judge("final_output", says(None, **why), expected_output="yes")
+    assert findings(verdict) == ("error", failure)
+    assert words in verdict.reason

@@ -132,7 +132,7 @@ def environment(**fields: Any) -> list[dict[str, Any]]:
         asks("Refund order 7.") + says(""),
         asks("Refund order 7.") + says(None),
         environment(output="ready"),
-        says("done", actor="planner"),
+        says("done", actor="user_proxy"),
     ],
 )
 def test_a_trace_in_which_the_agent_did_nothing_is_an_error(events: list[dict[str, Any]]) -> None:

@@ -233,3 +233,55 @@ def test_an_agent_that_did_nothing_matches_nothing(expected: dict[str, Any]) -> 
 def test_arguments_are_compared_as_decimals() -> None:
     expected = [{"tool": "pay", "arguments": {"amount": 19.9}, "tolerance": 0.01}]
     assert match(calls("pay", {"amount": 19.91}), calls=expected).passed
+
+
+def of_turns(*events: Any, turns: list[list[dict[str, Any]] | None], **fields: Any) -> Any:
+    asked = [{"input": f"ask {n}", "expected_tool_calls": wanted} for n, wanted in enumerate(turns)]
+    return judge("trajectory_match", *events, turns=asked, **fields)
+
+
+TWO_TURNS = (asks("one"), A, says(), asks("two"), B, says())
+
+
+def test_each_turn_is_held_to_its_own_calls() -> None:
+    assert of_turns(*TWO_TURNS, turns=[[tool("a")], [tool("b")]]).passed
+    verdict = of_turns(*TWO_TURNS, turns=[[tool("b")], [tool("a")]])
+    assert verdict.reason == (
+        "turn 1: b was not called as expected, turn 1: a was called unexpectedly (event 1) and 2 more"
+        " (0 of 2 turns as expected, any_order)"
+    )
+    assert [turn["turn"] for turn in verdict.evidence["turns"]] == [1, 2]
+
+
+def test_a_turn_that_expects_nothing_is_not_looked_at_and_an_empty_list_expects_no_calls() -> None:
+    assert of_turns(*TWO_TURNS, turns=[None, [tool("b")]]).passed
+    assert of_turns(*TWO_TURNS, turns=[[], [tool("b")]]).evidence_refs == [1]
+
+
+def test_a_turn_that_the_conversation_did_not_reach_is_never_as_expected() -> None:
+    verdict = of_turns(*TWO_TURNS, turns=[[tool("a")], [tool("b")], []])
+    assert (verdict.passed, verdict.score) == (False, pytest.approx(2 / 3))
+    assert verdict.reason.startswith("turn 3: the conversation ended before it")
+
+
+def test_rules_of_the_case_and_of_a_call_apply_in_turns() -> None:
+    turns = [[tool("a", arguments={"x": 1}, ignore=["y"])]]
+    events = (asks("one"), uses("a", {"x": 1, "y": 2, "z": 3}), says())
+    assert not of_turns(*events, turns=turns).passed
+    assert of_turns(*events, turns=turns, metadata={"trajectory_match": {"ignore": ["z"]}}).passed
+
+
+def test_a_pattern_of_a_turn_that_cannot_be_used_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidInput, match="patterns") as refused:
+        of_turns(says(), turns=[None, [tool("a", patterns={"x": "("})]])
+    assert str(refused.value.details["field"]).startswith("turns[1].expected_tool_calls[0]")
+
+
+def test_the_call_of_an_answer_is_none_of_the_expected_calls_unless_it_is_named() -> None:
+    answer = calls("submit", {"total": 7})
+    assert match(A, answer, calls=[tool("a")], mode="exact").passed is False
+    submitting = {"final_output_tool": "submit"}
+    expected = {"trajectory_match": {"calls": [tool("a")], "mode": "exact"}}
+    assert judge("trajectory_match", A, answer, metadata=expected, **submitting).passed
+    expected["trajectory_match"]["calls"] = [tool("a"), tool("submit", arguments={"total": 8})]
+    assert not judge("trajectory_match", A, answer, metadata=expected, **submitting).passed

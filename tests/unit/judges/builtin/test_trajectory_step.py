@@ -93,3 +93,10 @@ def test_it_passes_exactly_when_every_pair_has_two_sides_of_one_tool(groups: lis
         for pair in trace.calls
     ]
     assert judge_.evaluate(case, trace).passed == (bool(in_order) and all(in_order))
+
+
+def test_the_call_that_is_the_answer_needs_no_result() -> None:
+    events = (uses("a"), calls("submit", {"total": 7}))
+    assert findings(judge("trajectory_step", *events, final_output_tool="submit")) == ("passed", None)
+    assert not judge("trajectory_step", *events).passed
+    assert not judge("trajectory_step", *events, calls("b"), final_output_tool="submit").passed

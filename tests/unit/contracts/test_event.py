@@ -1,0 +1,118 @@
+"""How one event is read: whose it is, whether it is output, and why it has no content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_eval.contracts import Event, TokenUsage, Trace
+from agent_eval.contracts.event import EVENT_TYPES
+
+
+def said(idx: int = 0, **fields: Any) -> Event:
+    return Event(idx=idx, **{"actor": "agent", "type": "message", **fields})
+
+
+@pytest.mark.parametrize("kind", sorted(set(EVENT_TYPES) - {"message"}))
+def test_only_messages_are_output(kind: str) -> None:
+    other = said(1, type=kind, tool="lookup", output="not said")
+    assert Trace([said(output="said"), other]).final_output == "said"
+    assert Trace([other]).final_output is None
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "model_call", "guardrail", "state", "error"])
+def test_what_an_agent_keeps_to_itself_is_no_act(kind: str) -> None:
+    assert not Trace([said(type=kind, output="to itself")]).has_act
+
+
+def test_an_event_of_a_type_without_a_fixed_meaning_counts_as_a_message() -> None:
+    assert Trace([said(type="final_answer", output="yes")]).final_output == "yes"
+
+
+@pytest.mark.parametrize(
+    ("actor", "role"),
+    [
+        ("weather_agent", "agent"),
+        ("WebSurfer", "agent"),
+        ("AI", "agent"),
+        ("Assistant", "agent"),
+        ("user_support_agent", "agent"),
+        ("Human", "user"),
+        ("user_proxy", "user"),
+        ("UserSimulator", "user"),
+        ("function", "tool"),
+        ("search_api", "tool"),
+        ("developer", "system"),
+        ("environment", "environment"),
+    ],
+)
+def test_actors_are_told_apart_by_their_names(actor: str, role: str) -> None:
+    event = said(actor=actor, output="It rains.")
+    assert event.role == role
+    assert event.is_agent == (role == "agent")
+    assert (Trace([event]).final_output is None) == (role != "agent")
+
+
+def test_an_actor_with_a_name_of_its_own_is_an_agent_only_where_it_does_what_agents_do() -> None:
+    assert said(actor="planner", output="x").is_agent
+    assert said(actor="planner", type="tool_call", tool="lookup").is_agent
+    assert not said(actor="lookup", type="tool_result", output="x").is_agent
+    assert not said(actor="pager", type="notification", output="x").is_agent
+
+
+def test_the_name_of_the_agent_is_its_agent_name_else_an_actor_with_a_name() -> None:
+    assert said(agent_name="triage").agent == "triage"
+    assert said(actor="weather_agent").agent == "weather_agent"
+    assert said(actor="assistant").agent is None
+    assert said(actor="user").agent is None
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        {"stop_reason": "length"},
+        {"stop_reason": "refusal"},
+        {"block_reason": "moderation"},
+        {"content_recorded": False},
+    ],
+)
+def test_an_answer_without_content_is_not_replaced_by_an_earlier_one(reason: dict[str, Any]) -> None:
+    trace = Trace([said(output="Let me look."), said(1, **reason)])
+    assert trace.final_event is trace.events[1]
+    assert trace.final_output is None
+    assert Trace([said(output="Let me look."), said(1, stop_reason="stop")]).final_output == "Let me look."
+
+
+def test_content_that_was_not_recorded_is_an_act_and_silence_is_none() -> None:
+    assert Trace([said(content_recorded=False)]).has_act
+    assert not Trace([said()]).has_act
+
+
+def test_parts_are_the_content_where_there_is_no_text_beside_them() -> None:
+    image = {"type": "image", "media_type": "image/png", "sha256": "0" * 64, "size": 70}
+    text = {"type": "text", "text": "Here it is."}
+    assert Event(idx=0, actor="agent", type="message", parts=[text, text]).content == "Here it is." * 2
+    assert said(parts=[text, image]).content == [text, image]
+    assert said(output="Here.", parts=[image]).content == "Here."
+    assert Event(idx=0, actor="user", type="message", parts=[text]).content == "Here it is."
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"usage": {"input_tokens": -1}},
+        {"parts": [{"type": "video"}]},
+        {"parts": [{"type": "image", "sha256": "abc"}]},
+        {"turn": "1"},
+        {"content_recorded": "no"},
+    ],
+)
+def test_values_of_another_type_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        said(**fields)
+
+
+def test_usage_is_written_without_what_is_not_known() -> None:
+    assert TokenUsage(input_tokens=3, reasoning_tokens=None).to_json() == {"input_tokens": 3}
