@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
 # A failing example is enough; making it small takes minutes for each change.
 ARGUMENTS.append("--hypothesis-profile=mutation")
-SURVIVED, UNTESTED = "survived", "no tests"
+SURVIVED, UNTESTED, UNCHECKED = "survived", "no tests", "not checked"
+AGAIN = {SURVIVED, UNTESTED, UNCHECKED}
 
 LEFT_OUT = {
     "gate": ["tests/unit/gate/test_simulation.py"],
@@ -160,7 +161,7 @@ def _module(name: str) -> str:
 
 def _row(title: str, found: dict[str, str], words: set[str]) -> str:
     counts = Counter(found.values())
-    tested = counts.total() - counts[UNTESTED] - counts["not checked"]
+    tested = counts.total() - counts[UNTESTED] - counts[UNCHECKED]
     survived = counts[SURVIVED]
     share = 100 * (tested - survived) / tested if tested else 0
     in_words = len(words & found.keys())
@@ -172,7 +173,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make mutation")
     parser.add_argument("room")
     parser.add_argument("--module", action="append", default=[], help="only this module; several times")
-    parser.add_argument("--again", action="store_true", help="only what survived, after new tests")
+    parser.add_argument(
+        "--again", action="store_true", help="only what survived or was not reached, after new tests"
+    )
     parser.add_argument("--jobs", default="2", help="processes at a time")
     options = parser.parse_args(arguments)
     place = ROOT / ".cache" / "mutation" / options.room
@@ -180,8 +183,12 @@ def main(arguments: Sequence[str]) -> int:
     copy_to(place, options.room)
     names = [f"agent_eval.{options.room}.{module}.*" for module in options.module]
     if options.again:
-        found = outcomes(place, mutmut)
-        names = [name for name, outcome in found.items() if outcome in (SURVIVED, UNTESTED)]
+        modules = options.module
+        names = [
+            name
+            for name, outcome in outcomes(place, mutmut).items()
+            if outcome in AGAIN and (not modules or _module(name) in modules)
+        ]
     code = subprocess.run(
         [mutmut, "run", "--max-children", options.jobs, *names], cwd=place, check=False
     ).returncode

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
 from agent_eval.gate.decide import decide, decide_without_baseline, parse_thresholds
 from tests.unit.comparison.views import view
@@ -219,6 +220,27 @@ def test_a_first_run_without_an_absolute_rule_is_no_baseline_and_no_pass(thresho
     decision = decide_without_baseline(view(passing(1, 1)).reference(), thresholds, generated_at=NOW)
     assert decision.gate_status is GateStatus.NO_BASELINE
     assert not decision.passed
+
+
+@pytest.mark.parametrize(
+    ("preset", "unchecked", "status"),
+    [
+        ("release", 1, GateStatus.FAILED),
+        ("release", 0, GateStatus.PASSED),
+        ("pull-request", 1, GateStatus.PASSED),
+        (None, 1, GateStatus.PASSED),
+    ],
+)
+def test_a_first_release_fails_where_answers_were_not_checked(
+    preset: Any, unchecked: int, status: GateStatus
+) -> None:
+    run = view(passing(1, 1)).reference()
+    summary = run.summary.model_copy(update={"answers_not_checked": unchecked})
+    run = run.model_copy(update={"summary": summary})
+    policy = None if preset is None else GatePolicy(preset=preset)
+    decision = decide_without_baseline(run, Thresholds(min_pass_rate=1.0), generated_at=NOW, policy=policy)
+    assert decision.gate_status is status
+    assert ("answers_checked" in [rule.rule for rule in decision.rules]) == (status is GateStatus.FAILED)
 
 
 def test_a_run_without_cases_is_never_decided() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.gate.power import runs_to_see_flake
 from agent_eval.gate.stability import TrialOutcome, stability
 
 
@@ -49,6 +50,30 @@ def test_a_flaky_case_above_the_limit_is_not_quarantined() -> None:
     assert "no less than 0.8" in found.case_stability[0].reason
 
 
+def test_a_case_that_passes_exactly_as_often_as_the_limit_is_not_quarantined() -> None:
+    assert report({"a": "ppppf"}, quarantine_min_pass_rate=0.8).quarantine_recommended_case_ids == []
+    assert report({"a": "pppff"}, quarantine_min_pass_rate=0.8).quarantine_recommended_case_ids == ["a"]
+
+
+def test_the_runs_that_a_flaky_case_needs_follow_from_its_rarer_result() -> None:
+    rows = {case.case_id: case.minimum_runs for case in report({"a": "pppf", "b": "pfff"}).case_stability}
+    assert rows == {"a": runs_to_see_flake(0.25), "b": runs_to_see_flake(0.25)}
+
+
+def test_59_passed_runs_rule_out_a_flake_of_a_twentieth_and_58_do_not() -> None:
+    assert report({"a": "p" * 59}).case_stability[0].reason == "Passed all 59 runs."
+    assert report({"a": "p" * 58}).case_stability[0].reason.endswith("59 runs would rule out a flake of 5%.")
+
+
+def test_what_a_report_is_of_is_kept() -> None:
+    found = report({"a": "pp"}, judge_names=("policy", "regex"))
+    assert (found.dataset_id, found.execution_mode, found.judge_names) == (
+        "shop",
+        "trace_score",
+        ["policy", "regex"],
+    )
+
+
 def test_runs_are_counted_one_by_one() -> None:
     found = report({"a": "pf", "b": "ph"})
     assert [(run.pass_rate, run.hard_fail_cases) for run in found.run_results] == [(1.0, 0), (0.0, 1)]
@@ -58,8 +83,11 @@ def test_runs_are_counted_one_by_one() -> None:
 
 @pytest.mark.parametrize("trials", [{}, {"a": "p"}, {"a": "pp", "b": ""}])
 def test_one_run_says_nothing_about_stability(trials: dict[str, str]) -> None:
-    with pytest.raises(NothingMeasured):
+    with pytest.raises(NothingMeasured, match="at least two runs") as refused:
         report(trials)
+    assert refused.value.details.get("case_id") == next(
+        (case for case in trials if len(trials[case]) < 2), None
+    )
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text("pf", min_size=2, max_size=6), min_size=1, max_size=6))

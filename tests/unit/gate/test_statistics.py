@@ -77,6 +77,43 @@ def test_the_worked_example_of_eleven_discordant_pairs() -> None:
     assert paired_cases_needed(0.10, 0.22) == 134
 
 
+def test_more_trials_of_a_case_need_fewer_cases() -> None:
+    """Miller (2024), equation 9: the variance of each run's trials is divided by their number."""
+    one = cases_needed(0.1, 0.1, trial_variance=(0.2, 0.3), trials=(1, 1))
+    assert one == pytest.approx((1.959964 + 0.841621) ** 2 * 0.6 / 0.01, rel=1e-6)
+    many = cases_needed(0.1, 0.1, trial_variance=(0.2, 0.3), trials=(4, 6))
+    assert many == pytest.approx(one * 0.2 / 0.6)
+
+
+def test_a_p_value_of_exactly_its_bound_is_rejected() -> None:
+    assert holm([0.025, 0.05]) == [True, True]
+    assert holm([0.026, 0.05]) == [False, False]
+    assert holm_discrete([0.025, 0.05], [0.0, 0.0]) == [True, True]
+    assert benjamini_hochberg([0.025, 0.05]) == [True, True]
+    assert benjamini_hochberg([0.03, 0.06]) == [False, False]
+    assert benjamini_hochberg([1.0]) == [False]
+
+
+def test_wilson_ends_at_none_and_all_exactly() -> None:
+    for total in range(1, 60):
+        assert wilson(0, total).low == 0.0
+        assert wilson(total, total).high == 1.0
+        assert 0 < wilson(1, total + 1).low < wilson(1, total + 1).high < 1
+
+
+def test_sign_flips_that_reach_exactly_what_was_observed_count() -> None:
+    # 13 cases are drawn at random, 12 are counted through: 2^-12 of the patterns is the observed one.
+    assert sign_flip_test([0.1] * 12) == 2.0**-12
+    assert sign_flip_test([0.1] * 13) != 2.0**-13
+    assert sign_flip_test([0.1, 0.2, 0.3]) == 1 / 8
+    # Floats of 0.1 + 0.2 and 0.3 differ by a rounding error, which is no difference.
+    assert sign_flip_test([0.1, 0.2, -0.3]) == 5 / 8
+    half = [1.0] * 10 + [-1.0] * 10
+    # As many up as down: a little more than half of all draws reach none.
+    assert abs(sign_flip_test(half) - mcnemar(10, 10).one_sided) < 0.02
+    assert sign_flip_test(half) == sign_flip_test(half, seed=0, rounds=10_000)
+
+
 def test_pass_hat_k_of_tau_bench() -> None:
     rows = list(taubench.passes().values())
     assert (len(rows), {len(row) for row in rows}) == (50, {4})

@@ -1,0 +1,256 @@
+"""The rules that a job adds to those of the gate, each at the conditions under which it decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.ci import evaluate as evaluate_module
+from agent_eval.ci.candidates import Candidate, Origin
+from agent_eval.ci.evaluate import Evaluation
+from agent_eval.contracts import GateDecision
+from agent_eval.contracts.policy import GatePolicy, Preset
+from agent_eval.errors import InvalidInput, RemoteError
+from tests.e2e.runner import orders
+from tests.factories import make_case
+from tests.unit.ci.evaluations import evaluated, evidence, write_suite
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_suite(orders())
+    return tmp_path
+
+
+def decision(evaluation: Evaluation) -> GateDecision:
+    return evaluation.suites[0].decision
+
+
+def rules(evaluation: Evaluation) -> dict[str, float | None]:
+    """The rules that are broken, with their value."""
+    return {rule.rule: rule.value for rule in decision(evaluation).rules if not rule.passed and rule.applied}
+
+
+def statuses(evaluation: Evaluation) -> tuple[str, bool, bool]:
+    found = decision(evaluation)
+    return found.gate_status.value, found.passed, found.blocks
+
+
+@pytest.mark.parametrize(
+    ("preset", "required", "asks"),
+    [
+        ("pull-request", "false", None),
+        ("release", "false", "preset `release` asks for one"),
+        ("pull-request", "true", "`require-baseline` asks for one"),
+        ("release", "true", "`require-baseline` asks for one"),
+    ],
+)
+def test_a_first_run_fails_where_a_baseline_is_asked_for(
+    preset: Preset, required: str, asks: str | None
+) -> None:
+    found = evaluated(policy=GatePolicy(preset=preset), require_baseline=required)
+    if asks is None:
+        assert statuses(found) == ("no-baseline", False, False)
+        assert rules(found) == {}
+    else:
+        assert statuses(found) == ("failed", False, True)
+        assert rules(found) == {"require_baseline": 0}
+        assert decision(found).failures == [f"There is no baseline to compare with, and {asks}."]
+    assert found.search.notes == ["No baseline is wanted (`baseline: none`)."]
+    assert found.problem == ""
+
+
+def test_the_same_cases_pass_against_a_baseline_at_a_path_and_are_compared() -> None:
+    found = evaluated(baseline=evidence(), require_baseline="true")
+    assert statuses(found) == ("passed", True, False)
+    [suite] = found.suites
+    assert (suite.target.slug, suite.pack, suite.note, suite.unjudged) == (
+        "shop",
+        Path("agent-eval-out/shop"),
+        "",
+        "",
+    )
+    assert suite.baseline is not None
+    assert suite.baseline.origin == Origin(how="path")
+    assert suite.comparison is not None
+    assert suite.comparison.overview.compared_cases == 4
+    assert found.archive == Path("agent-eval-out/evidence.zip")
+    assert found.archive.exists()
+    stored = json.loads((suite.pack / "compare/gate_decision.json").read_text())
+    assert stored["gate_status"] == "passed"
+    delta = (suite.pack / "compare/baseline_delta.json").read_bytes()
+    assert json.loads(delta)["candidate_run_id"] == stored["candidate_run_id"]
+    assert stored["comparison_sha256"] == evaluate_module.sha256_bytes(delta)
+
+
+def test_a_first_run_leaves_a_decision_and_no_comparison() -> None:
+    [suite] = evaluated(min_pass_rate="0.5").suites
+    assert suite.decision.gate_status == "passed"
+    assert sorted(path.name for path in (suite.pack / "compare").iterdir()) == ["gate_decision.json"]
+    assert (suite.baseline, suite.comparison) == (None, None)
+
+
+def test_thresholds_of_the_policy_hold_for_a_first_run_and_flags_override_them() -> None:
+    write_suite(orders(bad=(1,)))
+    policy = GatePolicy.model_validate({"thresholds": {"min_pass_rate": 0.9}})
+    assert statuses(evaluated(policy=policy)) == ("failed", False, True)
+    assert statuses(evaluated(policy=policy, min_pass_rate="0.7")) == ("passed", True, False)
+
+
+def test_cases_that_were_removed_are_a_rule_only_where_the_job_says_so() -> None:
+    baseline = evidence(orders(6))
+    for wish, status in [("warn", "inconclusive"), ("fail", "failed")]:
+        found = evaluated(baseline=baseline, on_case_removed=wish)
+        # What is not compared is no pass in any event.
+        assert decision(found).gate_status == status
+        assert rules(found).get("on_case_removed") == (2 if wish == "fail" else None)
+    assert decision(found).failures[-1] == (
+        "2 cases were removed from the suite, which `on-case-removed: fail` does not allow."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wish", "preset", "expected"),
+    [
+        ("warn", "pull-request", ("inconclusive", False, False)),
+        ("warn", "release", ("failed", False, True)),
+        ("fail", "pull-request", ("failed", False, True)),
+    ],
+)
+def test_a_suite_that_is_gone_is_never_a_pass_and_fails_where_removed_cases_do(
+    wish: str, preset: Preset, expected: tuple[str, bool, bool]
+) -> None:
+    baseline = evidence(help=orders(3), bank=orders(1))
+    policy = GatePolicy(preset=preset, deterministic=True)
+    found = evaluated(baseline=baseline, on_case_removed=wish, policy=policy)
+    assert statuses(found) == expected
+    assert rules(found) == {"on_case_removed": 4}
+    [message] = decision(found).failures
+    assert message.endswith("compared with nothing: `bank` (1 case), `help` (3 cases).")
+    assert found.search.warnings == [
+        "The baseline has evidence of `bank` (1 case), `help` (3 cases), which no suite of this run "
+        "evaluates. If it was removed or renamed, these cases are compared with nothing."
+    ]
+    assert decision(found).explanation[0] == f"{expected[0].upper()}, by the job's own rules. {message}"
+
+
+def test_many_suites_that_are_gone_are_counted_and_the_first_suite_alone_reports_them() -> None:
+    others = {name: orders(1) for name in ("a", "b", "c", "d", "e", "kept")}
+    baseline = evidence(**others)
+    found = evaluated(suite="s.json\nkept.json", baseline=baseline)
+    assert [suite.decision.gate_status.value for suite in found.suites] == ["inconclusive", "passed"]
+    assert (
+        decision(found).failures[0].endswith("`a` (1 case), `b` (1 case), `c` (1 case) and 2 more datasets.")
+    )
+
+
+def test_a_change_that_loosens_its_rules_does_not_decide_on_itself() -> None:
+    baseline = evidence()
+    said = "`gate.yml`: `preset` was `release` and is now `pull-request`."
+    found = evaluated(baseline=baseline, loosened=(said,))
+    assert statuses(found) == ("inconclusive", False, False)
+    assert rules(found) == {"rules_of_the_base": 1}
+    assert decision(found).failures == [f"This change loosens the rules that it is held to: {said}"]
+    blocking = evaluated(baseline=baseline, loosened=(said,), policy=GatePolicy(on_inconclusive="block"))
+    assert statuses(blocking) == ("inconclusive", False, True)
+    write_suite(orders(bad=(1, 2, 3, 4)))
+    failed = evaluated(baseline=baseline, loosened=(said,), min_pass_rate="0.5")
+    assert statuses(failed) == ("failed", False, True)
+    assert "rules_of_the_base" not in rules(failed)
+
+
+@pytest.mark.parametrize("flags", [{}, {"min_pass_rate": "0.1"}])
+def test_a_baseline_that_cannot_be_known_is_an_error_and_never_a_pass(flags: dict[str, str]) -> None:
+    outage = RemoteError("The server answered with HTTP 503.", remedy="Run the job again.")
+    found = evaluated(baseline="auto", runs=outage, **flags)
+    assert statuses(found) == ("inconclusive", False, True)
+    assert rules(found) == {"baseline_known": 0}
+    assert found.problem == (
+        "The baseline could not be read. The server answered with HTTP 503. Run the job again."
+    )
+
+
+def test_a_baseline_that_cannot_be_known_does_not_ask_for_one_to_be_made() -> None:
+    found = evaluated(baseline="auto", runs=RemoteError("Down."), require_baseline="true")
+    assert list(rules(found)) == ["baseline_known"]
+
+
+def run_17(archive: str, **fields: Any) -> Candidate:
+    return Candidate("run 17", Origin(how="newest", run_id=17), Path(archive).read_bytes, **fields)
+
+
+def contradict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InvalidInput("its summary disagrees with its verdicts")
+
+    monkeypatch.setattr(evaluate_module, "compared", refuse)
+
+
+def test_a_baseline_that_contradicts_itself_is_withheld_and_the_job_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    archive = evidence()
+    contradict(monkeypatch)
+    found = evaluated(baseline="auto", runs=[run_17(archive)], min_pass_rate="0.1")
+    said = "The evidence of run 17 cannot be compared with: its summary disagrees with its verdicts"
+    assert found.search.warnings == [said]
+    assert found.suites[0].baseline is None
+    assert statuses(found) == ("inconclusive", False, True)
+    assert said in found.problem
+
+
+def test_a_baseline_that_the_user_named_and_that_contradicts_itself_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    archive = evidence()
+    contradict(monkeypatch)
+    with pytest.raises(InvalidInput, match="disagrees"):
+        evaluated(baseline=archive)
+
+
+def test_the_newest_run_is_the_baseline_and_its_regression_fails_the_job() -> None:
+    archive = evidence()
+    write_suite(orders(bad=(1, 2, 3, 4)))
+    found = evaluated(baseline="auto", runs=[run_17(archive)], max_regressed_cases="0")
+    assert statuses(found) == ("failed", False, True)
+    assert found.suites[0].baseline is not None
+    assert found.suites[0].baseline.origin.run_id == 17
+
+
+def test_where_every_case_is_new_or_changed_that_is_said_and_is_no_pass() -> None:
+    baseline = evidence([make_case("other", "lookup_order")])
+    found = evaluated(baseline=baseline)
+    assert found.suites[0].note.startswith("Every case is new or changed since the baseline")
+    assert decision(found).gate_status == "inconclusive"
+    assert not decision(found).passed
+    required = evaluated(baseline=baseline, require_baseline="true")
+    assert statuses(required) == ("failed", False, True)
+
+
+def test_what_is_secret_now_is_redacted_of_what_an_earlier_run_left() -> None:
+    before, now = orders(), orders(bad=(1,))
+    before[0]["trace"][-1]["output"] = "the pass is hunter2-hunter2"
+    baseline = evidence(before)
+    write_suite(now)
+    [suite] = evaluated(baseline=baseline).suites
+    assert "hunter2" in (suite.pack / "compare/baseline_delta.json").read_text()
+    [suite] = evaluated(baseline=baseline, secrets=("hunter2-hunter2",)).suites
+    assert "hunter2" not in (suite.pack / "compare/baseline_delta.json").read_text()
+    assert suite.comparison is not None
+    assert "hunter2" not in suite.comparison.model_dump_json()
+
+
+def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage() -> None:
+    write_suite([{**case, "trace": []} for case in orders()])
+    found = evaluated(baseline="auto", runs=RemoteError("Down.", remedy="Wait."))
+    assert found.problem.startswith("No case of `s.json` could be judged")
+    assert found.problem.endswith("The baseline could not be read. Down. Wait.")
+
+
+def test_a_judge_that_no_run_has_is_refused_in_a_policy() -> None:
+    with pytest.raises(InvalidInput, match="polcy"):
+        evaluated(policy=GatePolicy(zero_tolerance=["polcy"]))
