@@ -85,6 +85,21 @@ def test_too_many_cases_to_count_through_are_drawn_or_approximated(
     assert other.attainable <= other.p_value
 
 
+def test_drawn_permutations_depend_on_the_seed_and_show_no_less_than_their_number_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(permutation, "EXACT_WORK", 0)
+    pairs = [TrialPair(4, 4, 3, 4)] * 30 + [TrialPair(3, 4, 4, 4)] * 20
+    drops = [float(pair.drop) for pair in pairs]
+    for seed in (0, 1):
+        found = permutation_test(pairs, seed=seed)
+        assert found.p_value == sign_flip_test(drops, seed=seed, rounds=permutation.ROUNDS)
+        assert found.attainable == 1 / (permutation.ROUNDS + 1)
+    assert permutation_test(pairs) == permutation_test(pairs, seed=0) != permutation_test(pairs, seed=1)
+    # Few cases could have shown no more, however many draws there are.
+    assert permutation_test([TrialPair(4, 4, 3, 4)] * 3).attainable == 1 / 8
+
+
 def test_the_approximation_is_normal_with_the_permutations_own_moments() -> None:
     # One trial of 400 cases before, two now, each passed once of three: -1/2, or 1 with half its chance.
     pairs = [TrialPair(1, 1, 0, 2)] * 160 + [TrialPair(0, 1, 1, 2)] * 240

@@ -109,9 +109,11 @@ def test_sign_flips_that_reach_exactly_what_was_observed_count() -> None:
     # Floats of 0.1 + 0.2 and 0.3 differ by a rounding error, which is no difference.
     assert sign_flip_test([0.1, 0.2, -0.3]) == 5 / 8
     half = [1.0] * 10 + [-1.0] * 10
-    # As many up as down: a little more than half of all draws reach none.
+    # As many up as down: more than half of all draws reach what was observed.
     assert abs(sign_flip_test(half) - mcnemar(10, 10).one_sided) < 0.02
     assert sign_flip_test(half) == sign_flip_test(half, seed=0, rounds=10_000)
+    tenths = [0.1] * 10 + [-0.1] * 10
+    assert sign_flip_test(tenths) == pytest.approx(sign_flip_test(half), abs=1e-9)
 
 
 def test_pass_hat_k_of_tau_bench() -> None:

@@ -1,0 +1,328 @@
+"""Which earlier run becomes the baseline, and what a search that finds none is allowed to mean."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.ci.baseline import (
+    MAX_LOOKED_AT,
+    MAX_OPENED,
+    MAX_SECONDS_WITHHELD,
+    Search,
+    find_baselines,
+    from_path,
+    from_registry,
+)
+from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
+from agent_eval.contracts import RunSummary
+from agent_eval.contracts.registry import BaselineEntry
+from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
+from agent_eval.http.errors import HttpError, RateLimited
+from tests.e2e.runner import orders
+from tests.unit.ci.evaluations import evidence
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def archive() -> bytes:
+    """What a run of the suite `shop` left."""
+    return Path(evidence()).read_bytes()
+
+
+def run(number: int, found: bytes | Exception, *, named_by_user: bool = False) -> Candidate:
+    def fetch() -> bytes:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return Candidate(f"run {number}", Origin(how="newest", run_id=number), fetch, named_by_user)
+
+
+def search(*runs: Candidate, wanted: tuple[str, ...] = ("shop",), **options: Any) -> Search:
+    return find_baselines(lambda _: runs, wanted, remedy="Give the job `actions: read`.", **options)
+
+
+def origins(found: Search) -> dict[str, int | None]:
+    return {slug: baseline.origin.run_id for slug, baseline in found.baselines.items()}
+
+
+def test_the_first_run_with_evidence_is_the_baseline_and_no_other_is_read(archive: bytes) -> None:
+    found = search(run(2, archive), run(1, AssertionError("was read")))
+    assert origins(found) == {"shop": 2}
+    assert (found.looked_at, found.notes, found.warnings, found.withheld, found.outage) == (
+        1,
+        [],
+        [],
+        [],
+        None,
+    )
+    assert found.gone == {}
+    assert not found.baselines["shop"].named_by_user
+
+
+def test_no_earlier_run_is_no_outage() -> None:
+    found = search()
+    assert (found.looked_at, found.baselines, found.outage, found.gone) == (0, {}, None, None)
+
+
+def test_a_run_without_evidence_is_skipped_with_a_note_and_a_loud_one_with_a_warning(archive: bytes) -> None:
+    runs = (run(3, Skipped("Run 3 left nothing.")), run(2, Skipped("Run 2 is foreign.", loud=True)))
+    found = search(*runs, run(1, archive))
+    assert (origins(found), found.looked_at) == ({"shop": 1}, 3)
+    assert (found.notes, found.warnings) == (["Run 3 left nothing."], ["Run 2 is foreign."])
+    # A run that has none says nothing of whether there is a baseline.
+    assert search(*runs).outage is None
+
+
+def test_withheld_evidence_is_stood_in_for_by_an_older_run_and_else_an_outage(archive: bytes) -> None:
+    runs = (run(3, Withheld("Run 3 is cut.")), run(2, Withheld("Run 2 differs.", loud=True)))
+    found = search(*runs, run(1, archive))
+    assert (origins(found), found.outage) == ({"shop": 1}, None)
+    assert (found.notes, found.warnings) == (["Run 3 is cut."], ["Run 2 differs."])
+    outage = search(*runs).outage
+    assert outage is not None
+    assert outage.cause == "Run 3 is cut. Nor could that of 1 other run."
+    assert "baseline-run-id" in outage.remedy
+    alone = search(runs[0]).outage
+    assert alone is not None
+    assert alone.cause == "Run 3 is cut."
+
+
+def test_a_suite_without_a_baseline_beside_withheld_evidence_is_an_outage_also_if_another_has_one(
+    archive: bytes,
+) -> None:
+    runs = (run(2, Withheld("Run 2 is cut.")), run(1, archive))
+    assert search(*runs).outage is None
+    assert search(*runs, wanted=("shop", "bank")).outage is not None
+
+
+def test_evidence_that_does_not_verify_is_withheld_and_that_is_said_at_the_top(archive: bytes) -> None:
+    found = search(run(2, b"no archive"), run(1, archive))
+    assert origins(found) == {"shop": 1}
+    [warning] = found.warnings
+    assert warning.startswith("The evidence of run 2 does not verify and was not used: ")
+    assert found.withheld == [warning]
+
+
+def test_a_suite_that_a_run_lacks_is_looked_for_in_older_runs(archive: bytes) -> None:
+    both = Path(evidence(bank=orders(1))).read_bytes()
+    found = search(run(2, archive), run(1, both), wanted=("shop", "bank"))
+    assert origins(found) == {"shop": 2, "bank": 1}
+    assert found.notes == ["Run 2 has no evidence of `bank`."]
+    assert found.gone == {}
+
+
+def test_suites_that_are_not_evaluated_any_more_are_those_of_the_best_evidence(archive: bytes) -> None:
+    both = Path(evidence(bank=orders(3), help=orders(1))).read_bytes()
+    assert search(run(2, both)).gone == {"bank": 3, "help": 1}
+    assert search(run(2, both), wanted=("shop", "bank")).gone == {"help": 1}
+    found = search(run(3, Skipped("Nothing.")), run(2, both), run(1, archive), wanted=("shop", "new"))
+    assert found.gone == {"bank": 3, "help": 1}
+
+
+def test_so_many_runs_with_evidence_are_read_and_a_suite_that_none_has_is_new(archive: bytes) -> None:
+    runs = [run(number, archive) for number in range(MAX_OPENED + 3)]
+    found = search(*runs, wanted=("shop", "new"))
+    assert (found.looked_at, origins(found), found.outage) == (MAX_OPENED, {"shop": 0}, None)
+    assert found.notes[-1] == "Looked at 3 earlier runs, no further."
+
+
+def test_so_many_runs_are_looked_at() -> None:
+    runs = [run(number, Skipped("Nothing.")) for number in range(MAX_LOOKED_AT + 5)]
+    found = search(*runs)
+    assert found.looked_at == MAX_LOOKED_AT
+    assert found.notes[-1] == "Looked at 20 earlier runs, no further."
+
+
+def clock(*times: float) -> Callable[[], float]:
+    ticks: Iterator[float] = iter(times)
+    return lambda: next(ticks)
+
+
+def test_a_search_in_which_evidence_is_withheld_ends_after_a_time_and_no_other_does(archive: bytes) -> None:
+    cut = [run(number, Withheld("Cut.")) for number in (3, 2)]
+    late = search(*cut, run(1, archive), clock=clock(100.0, 101.0, 100.1 + MAX_SECONDS_WITHHELD))
+    assert (late.looked_at, late.baselines) == (2, {})
+    assert late.outage is not None
+    in_time = search(*cut, run(1, archive), clock=clock(100.0, 101.0, 100.0 + MAX_SECONDS_WITHHELD))
+    assert origins(in_time) == {"shop": 1}
+    # Only the beginning is asked for where nothing is withheld.
+    calm = search(run(2, Skipped("Nothing.")), run(1, archive), clock=clock(100.0))
+    assert origins(calm) == {"shop": 1}
+
+
+def unfit(why: str, *run_ids: str) -> Callable[[RunSummary], str]:
+    return lambda summary: why if not run_ids or summary.dataset_id in run_ids else ""
+
+
+def test_a_run_that_is_no_baseline_is_passed_over_with_a_warning(archive: bytes) -> None:
+    found = search(run(2, archive), unfit=unfit("0 of 4 cases could be judged"))
+    assert (found.baselines, found.outage) == ({}, None)
+    assert found.warnings == ["Run 2 is no baseline for `shop`: 0 of 4 cases could be judged."]
+
+
+def test_runs_that_are_no_baseline_do_not_count_among_those_that_were_read(archive: bytes) -> None:
+    runs = [run(number, archive) for number in range(MAX_OPENED + 1)]
+    seen: list[str] = []
+
+    def first_three(_: RunSummary) -> str:
+        seen.append("")
+        return "broken" if len(seen) <= MAX_OPENED else ""
+
+    assert origins(search(*runs, unfit=first_three)) == {"shop": MAX_OPENED}
+
+
+def test_a_run_that_is_no_baseline_for_a_suite_that_has_one_is_not_spoken_of(archive: bytes) -> None:
+    both = Path(evidence(bank=orders(1))).read_bytes()
+    seen: list[str] = []
+
+    def second_shop(summary: RunSummary) -> str:
+        seen.append(summary.dataset_id)
+        return "broken" if summary.dataset_id == "shop" and seen.count("shop") > 1 else ""
+
+    found = search(run(2, archive), run(1, both), wanted=("shop", "bank"), unfit=second_shop)
+    assert (origins(found), found.warnings) == ({"shop": 2, "bank": 1}, [])
+
+
+def test_a_job_that_cannot_read_earlier_runs_has_none_and_says_why() -> None:
+    def refuse(_: list[str]) -> list[Candidate]:
+        raise NoHistory("Outside CI there are none.")
+
+    found = find_baselines(refuse, ["shop"], remedy="")
+    assert (found.looked_at, found.notes, found.outage) == (None, ["Outside CI there are none."], None)
+    with pytest.raises(UsageError, match="cannot be used: Outside CI there are none"):
+        find_baselines(refuse, ["shop"], remedy="", named_by_user=True)
+
+
+def http(status: int | None, *, kind: type[HttpError] = HttpError) -> HttpError:
+    return kind("It said no.", remedy="Wait.", status=status, method="GET", url="https://api.example.org/x")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "remedy"),
+    [
+        (http(401), "The token was not accepted (HTTP 401).", "It is wrong or expired"),
+        (http(403), "It said no.", "Give the job `actions: read`. To evaluate without a baseline, set"),
+        (http(404), "It said no.", "Give the job `actions: read`. To evaluate without a baseline, set"),
+        (http(403, kind=RateLimited), "It said no.", "Wait."),
+        (http(503), "It said no.", "Wait."),
+        (http(None), "It said no.", "Wait."),
+        (RemoteError("It said no.", remedy="Wait."), "It said no.", "Wait."),
+    ],
+)
+def test_a_failure_of_the_platform_is_an_outage_with_its_true_cause(
+    error: RemoteError, cause: str, remedy: str
+) -> None:
+    def refuse(_: list[str]) -> list[Candidate]:
+        raise error
+
+    outage = find_baselines(refuse, ["shop"], remedy="Give the job `actions: read`.").outage
+    assert outage is not None
+    assert outage.cause == cause
+    assert outage.remedy.startswith(remedy)
+    with pytest.raises(RemoteError):
+        find_baselines(refuse, ["shop"], remedy="", named_by_user=True)
+
+
+def test_an_outage_after_a_good_run_still_leaves_that_run(archive: bytes) -> None:
+    def one_then_failure(_: list[str]) -> Iterator[Candidate]:
+        yield run(2, archive)
+        raise http(503)
+
+    found = find_baselines(one_then_failure, ["shop", "bank"], remedy="")
+    assert origins(found) == {"shop": 2}
+    assert found.outage is not None
+
+
+def test_a_run_that_the_user_named_is_the_baseline_or_an_error(archive: bytes) -> None:
+    named = search(run(7, archive, named_by_user=True), named_by_user=True)
+    assert named.baselines["shop"].named_by_user
+    reached = RemoteError("storage is down", remedy="Try later.")
+    cut = Withheld("The evidence of run 7 could not be read.")
+    cut.__cause__ = reached
+    for found, kind, said in [
+        (Skipped("Run 7 left nothing."), UsageError, "cannot be used: Run 7 left nothing."),
+        (Withheld("Run 7 is cut."), UsageError, "cannot be used: Run 7 is cut."),
+        (cut, RemoteError, "The evidence of run 7 could not be read."),
+        (b"no archive", InvalidInput, "is not a zip archive"),
+    ]:
+        with pytest.raises(AgentEvalError, match=said) as refused:
+            search(run(7, found, named_by_user=True), named_by_user=True)
+        assert isinstance(refused.value, kind)
+        assert refused.value.remedy
+    with pytest.raises(UsageError, match="Run 7 is no baseline for `shop`: broken"):
+        search(run(7, archive, named_by_user=True), named_by_user=True, unfit=unfit("broken"))
+
+
+def test_settling_keeps_the_first_outage_and_needs_withheld_evidence() -> None:
+    calm = Search()
+    calm.settle(["shop"])
+    assert calm.outage is None
+    found = Search()
+    found.withhold("Cut.", loud=False)
+    found.settle(["shop"])
+    first = found.outage
+    found.withhold("Another.", loud=True)
+    found.settle(["shop"])
+    assert first is not None
+    assert found.outage is first
+    assert (found.notes, found.warnings) == (["Cut."], ["Another."])
+
+
+def test_a_baseline_at_a_path_is_an_archive_a_directory_of_packs_or_a_pack() -> None:
+    archive = Path(evidence(bank=orders(1)))
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall("packs")
+    Path("packs/notes").mkdir()
+    for where in (archive, Path("packs")):
+        found = from_path(where, ["shop", "new"])
+        baseline = found.baselines["shop"]
+        assert (baseline.origin, baseline.named_by_user) == (Origin(how="path"), True)
+        assert found.notes == ["The baseline at the given path has no evidence of `new`."]
+        assert (found.gone, found.outage) == ({"bank": 1}, None)
+    alone = from_path(Path("packs/shop"), ["shop"])
+    assert (list(alone.baselines), alone.notes, alone.gone) == (["shop"], [], {})
+
+
+def test_a_baseline_at_a_path_that_is_missing_foreign_or_unfit_is_refused() -> None:
+    archive = Path(evidence(bank=orders(1)))
+    with pytest.raises(InvalidInput, match="does not exist") as missing:
+        from_path(Path("nowhere"), ["shop"])
+    assert missing.value.details["field"] == "baseline"
+    with pytest.raises(InvalidInput, match="no evidence of new, old; it has: bank, shop") as foreign:
+        from_path(archive, ["new", "old"])
+    assert foreign.value.details["field"] == "baseline"
+    with pytest.raises(UsageError, match="is no baseline for `bank`: broken"):
+        from_path(archive, ["shop", "bank"], unfit("broken", "bank"))
+
+
+def registered(manifest_sha256: str) -> BaselineEntry:
+    return BaselineEntry.model_validate(
+        {
+            "name": "main",
+            "run_path": "before/evidence.zip",
+            "run_id": "run-1",
+            "dataset_id": "shop",
+            "manifest_sha256": manifest_sha256,
+            "set_at": "2026-01-01T00:00:00+00:00",
+        }
+    )
+
+
+def test_a_registered_baseline_is_the_pack_that_was_registered_and_no_other() -> None:
+    digest = from_path(Path(evidence()), ["shop"]).baselines["shop"].pack.manifest_sha256
+    found = from_registry(registered(digest), Path("registry.json"), ["shop"])
+    assert found.baselines["shop"].pack.manifest_sha256 == digest
+    with pytest.raises(AgentEvalError):
+        from_registry(registered("0" * 64), Path("registry.json"), ["shop"])
+    with pytest.raises(UsageError, match="broken"):
+        from_registry(registered(digest), Path("registry.json"), ["shop"], unfit("broken"))
