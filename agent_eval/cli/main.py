@@ -64,6 +64,11 @@ COMMANDS: dict[str, Entry] = {
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison for people."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in a CI job: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
+    "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),
+    "attest": Entry("agent_eval.cli.attest:attest", "State in signed form how a run and its gate ended."),
+    "verify-attestation": Entry(
+        "agent_eval.cli.attest:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
+    ),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),

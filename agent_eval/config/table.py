@@ -6,6 +6,7 @@ from functools import cache
 
 from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
+from agent_eval.config.rows.attestations import ATTESTATIONS
 from agent_eval.config.rows.gate import GATE
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
@@ -13,7 +14,17 @@ from agent_eval.config.rows.packs import FORMAT, PACKS
 from agent_eval.config.rows.registry import REGISTERED
 from agent_eval.config.rows.run import RUN
 
-OPTIONS: tuple[Option, ...] = (*RUN, *AGENT, *LIMITS, *GATE, *JOB, *PACKS, *REGISTERED, *FORMAT)
+OPTIONS: tuple[Option, ...] = (
+    *RUN,
+    *AGENT,
+    *LIMITS,
+    *GATE,
+    *JOB,
+    *PACKS,
+    *ATTESTATIONS,
+    *REGISTERED,
+    *FORMAT,
+)
 """Every row, in the order in which help and reference show them."""
 
 

@@ -17,6 +17,7 @@ from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.rows import parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack
+from agent_eval.evidence.verify import Admit
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
@@ -48,7 +49,11 @@ def write_bundle(
 
 
 def open_bundle(
-    where: Path | bytes, *, source: str | None = None, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+    where: Path | bytes,
+    *,
+    source: str | None = None,
+    limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
+    admit: Admit | None = None,
 ) -> dict[str, Pack]:
     """Open and verify every pack in an archive, without extracting anything.
 
@@ -57,6 +62,7 @@ def open_bundle(
             as artifact stores deliver it; or one with the files of a single pack.
         source: Name of the archive in errors.
         limits: Limits for the archive, and again for the inner one.
+        admit: Check of each pack's origin, made before its content is parsed; None for none.
 
     Returns:
         The packs by their directory: the slug that was passed to `write_bundle`. A pack at the root of the
@@ -79,7 +85,7 @@ def open_bundle(
         archive.close()
         remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
         raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
-    return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix)) for prefix in prefixes}
+    return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix), admit=admit) for prefix in prefixes}
 
 
 def _prefixes(archive: ZipArchive) -> Iterator[str]:

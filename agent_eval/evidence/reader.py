@@ -37,11 +37,19 @@ from agent_eval.evidence.row_cache import (
 )
 from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
 from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
-from agent_eval.evidence.verify import Keeper, Seal, parse_contract, read_seal, read_verified, verify_files
+from agent_eval.evidence.verify import (
+    Admit,
+    Keeper,
+    Seal,
+    parse_contract,
+    read_seal,
+    read_verified,
+    verify_files,
+)
 from agent_eval.storage.json import dumps
 
 
-def open_pack(where: Path | PackSource) -> Pack:
+def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
     """Open and verify a pack. Use it whenever a decision depends on the content of the pack.
 
     It checks both manifests; that exactly the listed files exist, regular, reached without links, with the
@@ -51,13 +59,14 @@ def open_pack(where: Path | PackSource) -> Pack:
 
     Args:
         where: Directory of the pack, or another source of its files, such as `ArchiveSource`.
+        admit: Check of the pack's origin, made before its content is parsed; None for none.
 
     Raises:
         InvalidPack: The pack does not verify; the error names the file and the problem.
     """
     source = DirectorySource(where) if isinstance(where, Path) else where
     with source.shared(), without_collection():
-        seal = read_seal(source)
+        seal = read_seal(source, admit)
         contents = _Contents(source.name, seal.manifest)
         verify_files(source, seal, contents)
         return Pack(source, seal, contents)

@@ -6,7 +6,7 @@ One pass over the files hashes the bytes as they are read, so that only bytes th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -27,6 +27,11 @@ _DERIVED_REMEDY = (
 
 RUN_PARTS = frozenset((at.CASES, at.JUDGES, at.CONFIG.split("/", 1)[0]))
 """Top-level directories of the run; no file is written into them after the seal."""
+
+Admit = Callable[[PackSource, str], None]
+"""Called with the source of a pack and the digest of its manifest.json, before either manifest is parsed.
+
+It raises to refuse the pack. The manifest is not read a second time, so what is used is what was admitted."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -68,8 +73,12 @@ class Keeper(Protocol):
         ...
 
 
-def read_seal(source: PackSource) -> Seal:
+def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
     """Read and check the manifests of a pack, and no other file.
+
+    Args:
+        source: Files of the pack.
+        admit: Check of the pack's origin; None for none.
 
     Raises:
         InvalidPack: The manifest is missing, malformed or lists impossible paths; or the derived manifest
@@ -79,6 +88,9 @@ def read_seal(source: PackSource) -> Seal:
     if data is None:
         remedy = "Give the path of an evidence pack, as `agent-eval run --out` writes it."
         raise invalid_pack(source.name, None, "no evidence pack: it has no manifest.json", remedy=remedy)
+    sha256 = sha256_bytes(data)
+    if admit is not None:
+        admit(source, sha256)
     manifest = parse_contract(Manifest, data, pack=source.name, path=at.MANIFEST)
     if not manifest.schema_version.startswith(_READABLE_MAJOR):
         remedy = "Read it with the version of agent-eval that wrote it."
@@ -86,7 +98,6 @@ def read_seal(source: PackSource) -> Seal:
         raise invalid_pack(source.name, at.MANIFEST, what, remedy=remedy)
     run_files = _entries(manifest.files, source.name, at.MANIFEST)
     _check_layout(manifest, run_files, source.name)
-    sha256 = sha256_bytes(data)
     derived = _read_derived(source, sha256)
     derived_files = _entries(derived.files, source.name, at.DERIVED) if derived else {}
     _check_no_overlap(run_files, derived_files, source.name)

@@ -17,25 +17,27 @@ from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
+from agent_eval.evidence.verify import Admit
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, parse
 
 
-def open_run(path: Path) -> Pack:
+def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
     """Open and verify a pack.
 
     Args:
         path: The pack's directory, or a zip archive of exactly one pack.
+        admit: Check of the pack's origin, made before its content is parsed; None for none.
 
     Raises:
         InvalidInput: There is no pack, or the archive has several packs.
         InvalidPack: The pack does not verify.
     """
     if not path.is_file():
-        return open_pack(path)
+        return open_pack(path, admit=admit)
     from agent_eval.evidence.archive import open_bundle  # few runs are archives
 
-    packs = open_bundle(path)
+    packs = open_bundle(path, admit=admit)
     if len(packs) != 1:
         raise InvalidInput(
             f"{path} holds {len(packs)} evidence packs: {', '.join(sorted(packs))[:200]}",

@@ -24,6 +24,7 @@ PLAIN_ROOMS = (
     "__init__",
     "__main__",
     "agents",
+    "attestations",
     "ci",
     "cli",
     "comparison",

@@ -1,0 +1,166 @@
+"""DSSE envelopes: the bytes that are signed, and the strict reading of what arrives.
+
+Protocol version 1 of the Dead Simple Signing Envelope. The payload is verified as bytes; it is parsed
+only afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.keys import PublicKey, SigningKey
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+MAX_ATTESTATION_BYTES = 64 << 20
+"""Maximum size of an attestation: one of a million cases has some 50 MB."""
+
+_REMEDY = "Get the attestation again, or attest again with `agent-eval attest`."
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """Encode type and payload unambiguously (pre-authentication encoding): the bytes that are signed.
+
+    Example:
+        >>> pae("text/plain", b"hello")
+        b'DSSEv1 10 text/plain 5 hello'
+    """
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A payload with exactly one signature over it and its type.
+
+    Example:
+        >>> key = SigningKey.generate()
+        >>> envelope = Envelope.signed(b"{}", key)
+        >>> Envelope.parse(envelope.to_json(), source="envelope") == envelope
+        True
+        >>> envelope.verified_by([key.public], source="envelope").key_id == envelope.key_id
+        True
+
+    Attributes:
+        payload: The bytes that were signed.
+        signature: DER of an ECDSA signature, or a MAC.
+        key_id: Which key made it, as the signer says. Not signed, so only a hint.
+    """
+
+    payload: bytes
+    signature: bytes
+    key_id: str = ""
+
+    @classmethod
+    def signed(cls, payload: bytes, key: SigningKey) -> Envelope:
+        """Sign a payload."""
+        return cls(payload, key.sign(pae(PAYLOAD_TYPE, payload)), key.public.key_id)
+
+    @classmethod
+    def authenticated(cls, payload: bytes, secret: bytes) -> Envelope:
+        """Authenticate a payload by HMAC-SHA256 with a shared secret.
+
+        It names no key: a digest of the secret would help to guess a weak one.
+        """
+        return cls(payload, hmac.digest(secret, pae(PAYLOAD_TYPE, payload), hashlib.sha256))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the envelope as plain JSON data."""
+        signature = {"sig": _encode(self.signature)}
+        if self.key_id:
+            signature["keyid"] = self.key_id
+        return {
+            "payload": _encode(self.payload),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [signature],
+        }
+
+    @classmethod
+    def parse(cls, value: object, *, source: str) -> Envelope:
+        """Read an envelope from parsed JSON; `source` names the file in errors.
+
+        Raises:
+            MalformedAttestation: A field is missing or of the wrong type, the payload is of another type than
+                in-toto's, or there is not exactly one signature.
+        """
+        envelope = as_object(value, "the envelope", source)
+        if envelope.get("payloadType") != PAYLOAD_TYPE:
+            raise malformed(source, f"its payloadType is not {PAYLOAD_TYPE}")
+        signatures = envelope.get("signatures")
+        if not isinstance(signatures, list) or len(signatures) != 1:
+            raise malformed(source, "it has not exactly one signature")
+        signature = as_object(signatures[0], "the signature", source)
+        key_id = signature.get("keyid", "")
+        if not isinstance(key_id, str):
+            raise malformed(source, "its keyid is no text")
+        return cls(
+            payload=_decode(envelope.get("payload"), "payload", source),
+            signature=_decode(signature.get("sig"), "signature", source),
+            key_id=key_id,
+        )
+
+    def verified_by(self, keys: Sequence[PublicKey], *, source: str) -> PublicKey:
+        """Return the one of the trusted keys that made the signature.
+
+        The envelope's key id is not asked: an attacker can write any.
+
+        Raises:
+            UntrustedPack: None of them did.
+        """
+        data = pae(PAYLOAD_TYPE, self.payload)
+        for key in keys:
+            if key.verifies(self.signature, data):
+                return key
+        raise UntrustedPack(
+            f"{source}: was not signed by a trusted key, or was changed since",
+            remedy="Get the pack from its origin again, or give the public key of its signer.",
+            file=source,
+        )
+
+    def check_secret(self, secret: bytes, *, source: str) -> None:
+        """Check the MAC, in constant time.
+
+        Raises:
+            UntrustedPack: It was made with another secret, or over other bytes.
+        """
+        expected = hmac.digest(secret, pae(PAYLOAD_TYPE, self.payload), hashlib.sha256)
+        if not hmac.compare_digest(expected, self.signature):
+            raise UntrustedPack(
+                f"{source}: was not made with this secret, or was changed since",
+                remedy="Get the pack from its origin again, or give the secret that it was attested with.",
+                file=source,
+            )
+
+
+def as_object(value: object, what: str, source: str) -> dict[str, Any]:
+    """Return a JSON object; raise MalformedAttestation for anything else."""
+    if not isinstance(value, dict):
+        raise malformed(source, f"{what} is not an object")
+    return value
+
+
+def malformed(source: str, what: str) -> MalformedAttestation:
+    """Build the error for an attestation that its format does not allow; `what` is a clause."""
+    return MalformedAttestation(f"{source}: is malformed: {what}", remedy=_REMEDY, file=source)
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decode(text: object, what: str, source: str) -> bytes:
+    if not isinstance(text, str) or not text:
+        raise malformed(source, f"its {what} is missing")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise malformed(source, f"its {what} is not base64") from None
+    if _encode(data) != text:  # unused bits: two texts of the same bytes
+        raise malformed(source, f"its {what} is not base64 in its one form")
+    return data

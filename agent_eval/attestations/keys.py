@@ -1,0 +1,175 @@
+"""ECDSA P-256 keys: make, read, sign and verify. The private part is never printed, pickled or quoted.
+
+P-256 and not Ed25519, because every verifier of DSSE in a Sigstore bundle takes it; some take Ed25519 keys to
+mean Ed25519ph. `cryptography` is imported where it is used: most commands sign nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from agent_eval.errors import InvalidInput
+from agent_eval.storage.files import read_bytes
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+
+MAX_KEY_BYTES = 16 << 10
+_REMEDY = "Make a pair with `agent-eval keygen`, or give an ECDSA P-256 key in PEM."
+
+
+class PublicKey:
+    """Key that verifies signatures. Read it from a file that the user trusts, never from a bundle.
+
+    Example:
+        >>> key = SigningKey.generate()
+        >>> key.public.verifies(key.sign(b"text"), b"text"), key.public.verifies(b"forged", b"text")
+        (True, False)
+    """
+
+    def __init__(self, key: EllipticCurvePublicKey) -> None:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        self._key = key
+        der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        self.pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        self._sha256 = hashlib.sha256(der)
+
+    @property
+    def key_id(self) -> str:
+        """Lower-case hexadecimal sha256 of the key's DER encoding, as `keyid` of a signature has it."""
+        return self._sha256.hexdigest()
+
+    @property
+    def hint(self) -> str:
+        """The same digest in base64, as the `hint` of a Sigstore bundle has it."""
+        return base64.b64encode(self._sha256.digest()).decode()
+
+    def verifies(self, signature: bytes, data: bytes) -> bool:
+        """Tell whether the signature (DER) is this key's over exactly these bytes."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        try:
+            self._key.verify(signature, data, ECDSA(SHA256()))
+        except InvalidSignature:
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"PublicKey({self.key_id[:16]})"
+
+
+class SigningKey:
+    """Private key. It cannot be pickled, so it reaches no worker process, and its repr shows its id only.
+
+    Example:
+        >>> key = SigningKey.generate()
+        >>> parse_signing_key(key.pem(), source="memory").public.key_id == key.public.key_id
+        True
+    """
+
+    def __init__(self, key: EllipticCurvePrivateKey) -> None:
+        self._key = key
+        self.public = PublicKey(key.public_key())
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        """Make a new key."""
+        from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+        return cls(generate_private_key(SECP256R1()))
+
+    def sign(self, data: bytes) -> bytes:
+        """Sign bytes: ECDSA with SHA-256, DER encoded."""
+        from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        return self._key.sign(data, ECDSA(SHA256()))
+
+    def pem(self) -> bytes:
+        """Encode the private key, unencrypted, as PKCS #8 in PEM. Only `keygen` writes it."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.public.key_id[:16]})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a signing key is never passed to another process")
+
+
+def read_signing_key(path: Path) -> SigningKey:
+    """Read a private key from a PEM file (PKCS #8 or SEC 1, unencrypted).
+
+    Raises:
+        InvalidInput: The file cannot be read, or is no such key. The message never quotes its content.
+    """
+    return parse_signing_key(read_bytes(path, max_bytes=MAX_KEY_BYTES), source=str(path))
+
+
+def parse_signing_key(pem: bytes, *, source: str) -> SigningKey:
+    """Parse a private key in PEM.
+
+    Args:
+        pem: The text of the key.
+        source: Name of its place in errors: a path or a variable.
+
+    Raises:
+        InvalidInput: As `read_signing_key`.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except TypeError:
+        # Neither cause nor context: a traceback must not show what was parsed.
+        raise _no_key(
+            source, "is encrypted", "Give it without a passphrase, from a protected secret."
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise _no_key(source, "is not a private key in PEM") from None
+    if not isinstance(key, EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
+        raise _no_key(source, "is not an ECDSA P-256 key")
+    return SigningKey(key)
+
+
+def read_public_key(path: Path) -> PublicKey:
+    """Read a public key from a PEM file.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is not an ECDSA P-256 public key.
+    """
+    return parse_public_key(read_bytes(path, max_bytes=MAX_KEY_BYTES), source=str(path))
+
+
+def parse_public_key(pem: bytes, *, source: str) -> PublicKey:
+    """Parse a public key in PEM; `source` names its place in errors.
+
+    Raises:
+        InvalidInput: As `read_public_key`.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if b"PRIVATE KEY" in pem:
+        raise _no_key(source, "is a private key", "Give the public one, which `keygen` writes as NAME.pub.")
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        raise _no_key(source, "is not a public key in PEM") from None
+    if not isinstance(key, EllipticCurvePublicKey) or key.curve.name != "secp256r1":
+        raise _no_key(source, "is not an ECDSA P-256 key")
+    return PublicKey(key)
+
+
+def _no_key(source: str, what: str, remedy: str = _REMEDY) -> InvalidInput:
+    return InvalidInput(f"{source}: {what}", remedy=remedy, file=source)

@@ -1,0 +1,184 @@
+"""The two statements of agent-eval: the result of a run, and a gate that passed."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+from typing import Any
+
+from agent_eval.attestations.statement import (
+    RUN_FIELD,
+    SUBJECT,
+    TEST_RESULT,
+    VERIFICATION_RESULT,
+    Statement,
+    Subject,
+)
+from agent_eval.contracts import GateDecision, GateStatus, Outcome, RunConfig
+from agent_eval.contracts.base import canonical_json, instant
+from agent_eval.errors import InvalidInput
+from agent_eval.storage.files import sha256_bytes
+
+VERIFIER_ID = "urn:agent-eval:gate:1"
+"""Names the rules by which the gate decides; its number rises when the same evidence may decide otherwise."""
+
+GATE_FIELD = "agentEval_gate"
+"""Field that agent-eval adds to the statement of a gate: what was compared, by digest."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_IMAGE = re.compile(r"@?sha256:([0-9a-f]{64})$")
+_WARNED = (Outcome.INCONCLUSIVE.value, Outcome.SKIPPED.value)
+
+
+def result_predicate(
+    config: RunConfig, outcomes: Iterable[tuple[str, str]], *, url: str | None = None
+) -> dict[str, Any]:
+    """Build the test-result predicate of a run.
+
+    A failed case, or one that could not be judged, makes the result FAILED; one that is inconclusive or
+    skipped makes it WARNED. Only a run in which every case passed is PASSED.
+
+    Args:
+        config: Configuration of the run.
+        outcomes: Id and outcome of every case, in suite order.
+        url: Page of the CI run; None for none.
+
+    Example:
+        >>> config = RunConfig(
+        ...     run_id="run-1", dataset_id="shop", started_at="2026-01-14T10:00:00+00:00", judges=[]
+        ... )
+        >>> result_predicate(config, [("a", "passed"), ("b", "error")])["result"]
+        'FAILED'
+    """
+    tests: dict[str, list[str]] = {"passedTests": [], "warnedTests": [], "failedTests": []}
+    for case_id, outcome in outcomes:
+        kind = "warned" if outcome in _WARNED else "failed"
+        tests["passedTests" if outcome == Outcome.PASSED.value else f"{kind}Tests"].append(case_id)
+    warned = "WARNED" if tests["warnedTests"] else "PASSED"
+    predicate: dict[str, Any] = {
+        "result": "FAILED" if tests["failedTests"] else warned,
+        "configuration": _configuration(config),
+        **tests,
+        RUN_FIELD: _run(config),
+    }
+    if url is not None:
+        predicate["url"] = url
+    return predicate
+
+
+def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: str) -> dict[str, Any]:
+    """Build the predicate of a gate that passed.
+
+    Args:
+        config: Configuration of the candidate.
+        decision: The decision.
+        decision_sha256: Digest of the file that holds the decision.
+
+    Raises:
+        InvalidInput: The gate did not pass, which is never attested.
+    """
+    if decision.gate_status is not GateStatus.PASSED or not decision.passed or decision.blocks:
+        raise InvalidInput(
+            f"the gate did not pass (it is {decision.gate_status.value}), and only a passed one is attested",
+            remedy="Attest the result of the run alone, or fix the candidate and decide again.",
+        )
+    policy = canonical_json({"preset": decision.preset, "thresholds": decision.thresholds.to_json()})
+    return {
+        "verifier": {
+            "id": VERIFIER_ID,
+            "policies": [
+                {
+                    "name": decision.preset or "thresholds",
+                    "mediaType": "application/json",
+                    "content": base64.b64encode(policy).decode(),
+                    "digest": {"sha256": sha256_bytes(policy)},
+                }
+            ],
+        },
+        "timeCreated": _zulu(decision.generated_at),
+        "properties": _properties(decision),
+        RUN_FIELD: _run(config),
+        GATE_FIELD: {
+            "decisionSha256": decision_sha256,
+            "comparisonSha256": decision.comparison_sha256,
+            "baselineManifestSha256": decision.baseline_manifest_sha256,
+            "baselineRunId": decision.baseline_run_id,
+        },
+    }
+
+
+def _properties(decision: GateDecision) -> list[str]:
+    steps = [step.name for step in decision.steps if step.status == "passed"]
+    compared = ["baseline-compared"] if decision.baseline_manifest_sha256 else []
+    names = ["gate-passed", *compared, *(f"{name}-passed" for name in steps)]
+    return [f"AGENT_EVAL_{name.upper().replace('-', '_')}" for name in names]
+
+
+def result_statement(manifest_sha256: str, config: RunConfig, predicate: Mapping[str, Any]) -> Statement:
+    """Make the statement of the result of a run, about its manifest, and the agent's commit and image."""
+    return Statement(_subjects(manifest_sha256, config), TEST_RESULT, predicate)
+
+
+def gate_statement(manifest_sha256: str, config: RunConfig, predicate: Mapping[str, Any]) -> Statement:
+    """Make the statement of a gate that passed, about the same subjects."""
+    return Statement(_subjects(manifest_sha256, config), VERIFICATION_RESULT, predicate)
+
+
+def check_result(predicate: Mapping[str, Any], config: RunConfig, outcomes: Iterable[tuple[str, str]]) -> str:
+    """Compare a test-result predicate with the run it is about.
+
+    Fields of the run that the predicate does not have are not asked for: an older version did not state them.
+
+    Returns:
+        The first field that does not follow from the run; empty where all do.
+    """
+    follows = result_predicate(config, outcomes)
+    for name in ("result", "passedTests", "warnedTests", "failedTests"):
+        if predicate.get(name) != follows[name]:
+            return name
+    stated = predicate[RUN_FIELD]
+    return next((name for name, value in follows[RUN_FIELD].items() if stated.get(name, value) != value), "")
+
+
+def _subjects(manifest_sha256: str, config: RunConfig) -> tuple[Subject, ...]:
+    subjects = [Subject(SUBJECT, {"sha256": manifest_sha256})]
+    commit = (config.git_commit or "").lower()
+    if _COMMIT.fullmatch(commit):
+        subjects.append(Subject("agent", {"gitCommit": commit}))
+    image = _IMAGE.search(config.container_image or "")
+    if image is not None:
+        subjects.append(Subject("agent image", {"sha256": image[1]}))
+    return tuple(subjects)
+
+
+def _configuration(config: RunConfig) -> list[dict[str, Any]]:
+    digests = (
+        ("suite", config.suite_digest),
+        ("prompt", config.prompt_hash),
+        ("policy", config.policy_hash),
+        ("dependency lock", config.dependency_lock_hash),
+    )
+    return [
+        Subject(name, {"sha256": digest}).to_json()
+        for name, digest in digests
+        if digest is not None and _SHA256.fullmatch(digest)
+    ]
+
+
+def _run(config: RunConfig) -> dict[str, Any]:
+    return {
+        "runId": config.run_id,
+        "datasetId": config.dataset_id,
+        "gitCommit": config.git_commit,
+        "startedAt": config.started_at,
+        "agentVersion": config.agent_version,
+        "model": config.model,
+    }
+
+
+def _zulu(text: str) -> str:
+    """Write a time as in-toto has it: UTC with a Z."""
+    return instant(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

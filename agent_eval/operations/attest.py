@@ -1,0 +1,246 @@
+"""`keygen` and `attest`: make a key pair, and state in signed form how a run and its gate ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.attestations.bundle import sign_bundle
+from agent_eval.attestations.dsse import Envelope
+from agent_eval.attestations.files import GATE, RESULT, Integrity, Kind
+from agent_eval.attestations.keys import SigningKey
+from agent_eval.attestations.predicates import (
+    gate_predicate,
+    gate_statement,
+    result_predicate,
+    result_statement,
+)
+from agent_eval.attestations.statement import Statement
+from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.evidence import layout
+from agent_eval.evidence.agreement import check_agreement
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.packs import open_run
+from agent_eval.storage.files import read_bytes, sha256_bytes
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
+from agent_eval.storage.private import write_private
+
+COMPARISON = f"{layout.COMPARE}/baseline_delta.json"
+"""Path of the comparison within the candidate's pack."""
+DECISION = f"{layout.COMPARE}/gate_decision.json"
+"""Path of the decision within the candidate's pack."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A new pair of keys and its files. Returned by `make_keys`.
+
+    Example:
+        >>> pair = make_keys(Path("release.pem"))
+        >>> pair.public.name, len(pair.key_id)
+        ('release.pem.pub', 64)
+    """
+
+    private: Path
+    public: Path
+    key_id: str
+
+
+def make_keys(out: Path) -> KeyPair:
+    """Make an ECDSA P-256 key pair: the private key at `out` (mode 0600), the public one beside it.
+
+    Raises:
+        UsageError: One of the two files exists; none is overwritten.
+        StorageError: A file cannot be written.
+    """
+    key = SigningKey.generate()
+    public = out.with_name(f"{out.name}.pub")
+    if public.exists():
+        raise UsageError(f"{public} exists and is not overwritten", remedy="Choose another name with --out.")
+    write_private(out, key.pem())
+    write_output(public, key.public.pem)
+    return KeyPair(out, public, key.public.key_id)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """The credentials that statements are made with; without any, predicates alone are written.
+
+    Example:
+        >>> Signer().integrity, Signer(SigningKey.generate()).integrity
+        ('none', 'signature')
+    """
+
+    key: SigningKey | None = None
+    secret: bytes | None = None
+
+    @property
+    def integrity(self) -> Integrity:
+        """What vouches for the statements."""
+        if self.key is not None:
+            return "signature"
+        return "none" if self.secret is None else "shared secret"
+
+
+@dataclass(frozen=True)
+class Attested:
+    """What `attest` wrote.
+
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
+        >>> attested = attest(Path("pack"), Signer(SigningKey.generate()), environ={})
+        >>> attested.result, attested.gate_passed, attested.paths[-1]
+        ('PASSED', False, 'attestations/test-result.sigstore.json')
+
+    Attributes:
+        pack: Directory of the pack.
+        manifest_sha256: Digest of the manifest that the statements are about.
+        result: PASSED, WARNED or FAILED.
+        gate_passed: Whether there is also a statement that the gate passed.
+        paths: Files that were written, relative to the pack.
+        signer: The credentials.
+    """
+
+    pack: Path
+    manifest_sha256: str
+    result: str
+    gate_passed: bool
+    paths: tuple[str, ...]
+    signer: Signer
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the command prints, as JSON values."""
+        return {
+            "pack": str(self.pack),
+            "manifest_sha256": self.manifest_sha256,
+            "result": self.result,
+            "gate_passed": self.gate_passed,
+            "integrity": self.signer.integrity,
+            "key_id": self.signer.key.public.key_id if self.signer.key is not None else None,
+            "files": list(self.paths),
+        }
+
+
+def attest(
+    path: Path,
+    signer: Signer,
+    *,
+    decision: Path | None = None,
+    url: str | None = None,
+    environ: Mapping[str, str],
+) -> Attested:
+    """Verify a pack, and write what its run and its gate found below `attestations/`.
+
+    Args:
+        path: Directory of the pack.
+        signer: Key, shared secret, or neither for a signer that makes the statement itself.
+        decision: The gate's decision on the pack; None for `compare/gate_decision.json` in it, if any.
+        url: Page of the CI run.
+        environ: The environment variables; nothing that is secret in them may be in a statement.
+
+    Raises:
+        InvalidInput: The decision is not on this pack, or a statement would hold a secret.
+        InvalidPack: The pack does not verify, or its run is not complete.
+        UsageError: The pack is an archive.
+    """
+    if path.is_file():
+        raise UsageError(
+            f"{path} is an archive, into which nothing can be written",
+            remedy="Attest the pack's directory, then archive it.",
+            file=str(path),
+        )
+    pack = open_run(path)
+    refuse_incomplete(pack.name, pack.manifest)
+    check_agreement(pack)
+    result = result_predicate(pack.config, outcomes_of(pack), url=url)
+    statements = {RESULT: result_statement(pack.manifest_sha256, pack.config, result)}
+    if (passed := _passed_gate(pack, decision)) is not None:
+        statements[GATE] = gate_statement(pack.manifest_sha256, pack.config, passed)
+    redactor = redactor_for(environ)
+    for statement in statements.values():
+        if redactor.finds(statement.encode()):
+            raise InvalidInput(
+                f"{path}: an attestation of it would hold the value of a secret environment variable",
+                remedy="Make the run again with that variable set, so that its evidence is redacted.",
+                file=str(path),
+            )
+    paths = [name for kind, statement in statements.items() for name in _write(path, kind, statement, signer)]
+    return Attested(
+        pack=path,
+        manifest_sha256=pack.manifest_sha256,
+        result=result["result"],
+        gate_passed=GATE in statements,
+        paths=tuple(paths),
+        signer=signer,
+    )
+
+
+def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
+    """List id and outcome of every case, in suite order."""
+    return [(row["case_id"], row["outcome"]) for row in pack.results()]
+
+
+def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
+    """Build the predicate of the gate; None where there is no decision, or it is not a pass."""
+    if decision is not None:
+        data, source = read_bytes(decision, max_bytes=DEFAULT_LIMITS.max_bytes), str(decision)
+    else:
+        listed = pack.derived.files if pack.derived is not None else []
+        if all(entry.path != DECISION for entry in listed):
+            return None
+        data, source = pack.read(DECISION), f"{pack.name}: {DECISION}"
+    decided = _parse_decision(data, source)
+    if decided.candidate_manifest_sha256 != pack.manifest_sha256:
+        raise InvalidInput(
+            f"{source} was not decided on this pack",
+            remedy="Run `agent-eval compare` and `gate` on this pack again.",
+            file=source,
+        )
+    if decision is None and decided.gate_status is not GateStatus.PASSED:
+        return None
+    _check_comparison(pack, decided, source)
+    return gate_predicate(pack.config, decided, sha256_bytes(data))
+
+
+def _check_comparison(pack: Pack, decision: GateDecision, source: str) -> None:
+    """Check that the comparison in the pack, if there is one, is the one that was decided on."""
+    listed = {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
+    if listed.get(COMPARISON, decision.comparison_sha256) != decision.comparison_sha256:
+        raise InvalidInput(
+            f"{source} was decided on another comparison than {COMPARISON}",
+            remedy="Run `agent-eval gate` again.",
+            file=source,
+        )
+
+
+def _parse_decision(data: bytes, source: str) -> GateDecision:
+    try:
+        return GateDecision.model_validate(parse(data, source=source))
+    except ValidationError:
+        raise InvalidInput(
+            f"{source} is not a gate decision", remedy="Write it with `agent-eval gate`.", file=source
+        ) from None
+
+
+def _write(pack: Path, kind: Kind, statement: Statement, signer: Signer) -> list[str]:
+    payload = statement.encode()
+    files = {kind.predicate: dumps(dict(statement.predicate), indent=True)}
+    if signer.secret is not None:
+        envelope = Envelope.authenticated(payload, signer.secret)
+        files[kind.mac] = dumps(envelope.to_json(), indent=True)
+    if signer.key is not None:
+        files[kind.bundle] = sign_bundle(payload, signer.key)
+    for name, data in files.items():
+        write_output(pack / name, data)
+    return list(files)

@@ -1,0 +1,569 @@
+"""Every way to make a pack pass for one that its signer vouched for is refused, and the message says why.
+
+Attackers can write every byte of a pack, its seal included. They have keys of their own, other packs of the
+same signer, and the public key; they do not have the private key. The rows are listed in
+docs/decisions/attestations.md, which a test compares with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agent_eval.attestations.dsse import pae
+from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.files import GATE, RESULT, Trust
+from agent_eval.attestations.keys import SigningKey
+from agent_eval.attestations.statement import Expected
+from agent_eval.contracts import GateStatus
+from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack
+from agent_eval.evidence.archive import write_bundle
+from agent_eval.operations.attest import DECISION, Signer, attest
+from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.storage.json import dumps
+from tests.factories import make_config, make_pack, make_result
+from tests.security.attested_packs import (
+    COMMIT,
+    SECRET,
+    b64,
+    bundle_of,
+    decide,
+    payload_of,
+    put,
+    remove,
+    sign,
+    signed_pack,
+    trusting,
+)
+
+TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "attestations.md"
+SIGNER, ATTACKER = SigningKey.generate(), SigningKey.generate()
+
+
+class Scene(NamedTuple):
+    """The signed pack that is tampered with, and a place for more."""
+
+    root: Path
+    elsewhere: Path
+
+    def envelope(self, change: Callable[[dict[str, Any]], object], name: str = RESULT.bundle) -> None:
+        bundle = bundle_of(self.root, name)
+        change(bundle["dsseEnvelope"])
+        put(self.root, bundle, name)
+
+    def statement(self, change: Callable[[dict[str, Any]], object], key: SigningKey = SIGNER) -> None:
+        statement = payload_of(self.root)
+        change(statement)
+        sign(self.root, dumps(statement), key)
+
+
+class Attack(NamedTuple):
+    name: str
+    tamper: Callable[[Scene], object]
+    message: str
+    trust: Trust = trusting(SIGNER)
+    error: type[AgentEvalError] = UntrustedPack
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(signed_pack(tmp_path / "p", SIGNER), tmp_path)
+
+
+def forge_verdicts(scene: Scene) -> None:
+    """Make a failing run pass, and seal it again; the attestations stay as they were."""
+    old = scene.elsewhere / "old"
+    scene.root.rename(old)
+    results = [make_result("a"), make_result("b")]
+    make_pack(scene.root, results, config=make_config(run_id="forged", git_commit=COMMIT))
+    for name in (RESULT.bundle, RESULT.mac, GATE.bundle, GATE.mac):
+        put(scene.root, (old / name).read_bytes(), name)
+
+
+def forge_and_strip(scene: Scene) -> None:
+    forge_verdicts(scene)
+    remove(scene.root, RESULT.bundle, RESULT.mac, GATE.bundle, GATE.mac)
+
+
+def forge_and_sign(scene: Scene) -> None:
+    forge_and_strip(scene)
+    attest(scene.root, Signer(ATTACKER), environ={})
+
+
+def replay_old(scene: Scene) -> None:
+    old = signed_pack(scene.elsewhere / "yesterday", SIGNER, run_id="yesterday")
+    put(scene.root, (old / RESULT.bundle).read_bytes())
+
+
+def swap_pack(scene: Scene, **config: Any) -> None:
+    shutil.rmtree(scene.root)
+    signed_pack(scene.root, SIGNER, **config)
+
+
+def name_trusted_key(scene: Scene) -> None:
+    forge_and_sign(scene)
+    scene.envelope(lambda envelope: envelope["signatures"][0].update(keyid=SIGNER.public.key_id))
+    bundle = bundle_of(scene.root)
+    bundle["verificationMaterial"]["publicKey"]["hint"] = SIGNER.public.hint
+    put(scene.root, bundle)
+
+
+def bring_own_key(scene: Scene) -> None:
+    forge_and_sign(scene)
+    bundle = bundle_of(scene.root)
+    bundle["verificationMaterial"]["publicKey"]["rawBytes"] = b64(ATTACKER.public.pem)
+    put(scene.root, bundle)
+
+
+def bring_certificate(scene: Scene) -> None:
+    bundle = bundle_of(scene.root)
+    bundle["verificationMaterial"] = {"certificate": {"rawBytes": b64(b"certificate")}, "tlogEntries": []}
+    put(scene.root, bundle)
+
+
+def duplicate(text: bytes, key: str, value: str) -> bytes:
+    """The same object with a key twice: a reader that takes the first sees another value."""
+    assert text.startswith(b"{")
+    return b"{" + f'"{key}":{value},'.encode() + text[1:]
+
+
+def resign(scene: Scene, signature: bytes) -> None:
+    scene.envelope(lambda envelope: envelope["signatures"][0].update(sig=b64(signature)))
+
+
+def raw_payload(scene: Scene) -> bytes:
+    return dumps(payload_of(scene.root))
+
+
+def fixed_size_signature(scene: Scene) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    data = pae("application/vnd.in-toto+json", raw_payload(scene))
+    r, s = decode_dss_signature(SIGNER.sign(data))
+    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+
+
+def move(scene: Scene, source: str, target: str) -> None:
+    put(scene.root, (scene.root / source).read_bytes(), target)
+
+
+def as_link(scene: Scene, name: str) -> None:
+    (scene.root / name).rename(scene.elsewhere / "target")
+    (scene.root / name).symlink_to(scene.elsewhere / "target")
+
+
+def as_pipe(scene: Scene) -> None:
+    (scene.root / RESULT.bundle).unlink()
+    os.mkfifo(scene.root / RESULT.bundle)
+
+
+def without_subject_digest(statement: dict[str, Any]) -> None:
+    statement["subject"] = [subject for subject in statement["subject"] if "gitCommit" in subject["digest"]]
+
+
+WITH_SECRET = Trust(secret=SECRET)
+WITH_GATE = trusting(SIGNER, gate=True)
+
+ATTACKS = (
+    Attack(
+        "a byte of a file",
+        lambda s: (s.root / "run/summary.json").write_bytes(b"{}"),
+        "was changed",
+        error=InvalidPack,
+    ),
+    Attack("verdicts forged and sealed again", forge_verdicts, "attestation of another run"),
+    Attack("verdicts forged, attestations removed", forge_and_strip, "has no signature"),
+    Attack("verdicts forged, signed with another key", forge_and_sign, "not signed by a trusted key"),
+    Attack(
+        "another key that names the trusted one in keyid and hint",
+        name_trusted_key,
+        "not signed by a trusted key",
+    ),
+    Attack("another key that is in the bundle itself", bring_own_key, "not signed by a trusted key"),
+    Attack("a certificate in place of the key", bring_certificate, "needs Sigstore's trust root"),
+    Attack("an old attestation of the same signer", replay_old, "attestation of another run"),
+    Attack(
+        "another signed pack: other dataset",
+        lambda s: swap_pack(s, dataset_id="toys"),
+        "is of dataset 'toys'",
+        trusting(SIGNER, expected=Expected(dataset_id="shop")),
+    ),
+    Attack(
+        "another signed pack: other commit",
+        lambda s: swap_pack(s, git_commit="0" * 40),
+        "is of commit '0000",
+        trusting(SIGNER, expected=Expected(commit=COMMIT)),
+    ),
+    Attack(
+        "another signed pack: other run",
+        lambda s: swap_pack(s, run_id="run-0"),
+        "is of run 'run-0'",
+        trusting(SIGNER, expected=Expected(run_id="run-1")),
+    ),
+    Attack(
+        "signature removed",
+        lambda s: s.envelope(lambda e: e["signatures"].clear()),
+        "not exactly one signature",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signature null",
+        lambda s: s.envelope(lambda e: e["signatures"][0].update(sig=None)),
+        "its signature is missing",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signature empty",
+        lambda s: s.envelope(lambda e: e["signatures"][0].update(sig="")),
+        "its signature is missing",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signature not ASCII",
+        lambda s: s.envelope(lambda e: e["signatures"][0].update(sig="é" * 96)),
+        "is not base64",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signature in another base64 of the same bytes",
+        lambda s: s.envelope(lambda e: e["signatures"][0].update(sig=e["signatures"][0]["sig"] + "\n")),
+        "is not base64",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signature as r and s without DER",
+        lambda s: resign(s, fixed_size_signature(s)),
+        "not signed by a trusted key",
+    ),
+    Attack(
+        "signature over the payload without its type",
+        lambda s: resign(s, SIGNER.sign(raw_payload(s))),
+        "not signed by a trusted key",
+    ),
+    Attack(
+        "a second signature beside the true one",
+        lambda s: s.envelope(lambda e: e["signatures"].append({"sig": b64(b"x")})),
+        "not exactly one signature",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "a bit of the payload",
+        lambda s: s.envelope(lambda e: e.update(payload=b64(raw_payload(s).replace(b'"a"', b'"c"')))),
+        "not signed by a trusted key",
+    ),
+    Attack(
+        "payload in other bytes of the same JSON",
+        lambda s: s.envelope(lambda e: e.update(payload=b64(raw_payload(s) + b" "))),
+        "not signed by a trusted key",
+    ),
+    Attack(
+        "payload type swapped",
+        lambda s: s.envelope(lambda e: e.update(payloadType="application/json")),
+        "its payloadType is not",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "gate's attestation in place of the result's",
+        lambda s: move(s, GATE.bundle, RESULT.bundle),
+        "statement of another type",
+    ),
+    Attack(
+        "result's attestation in place of the gate's",
+        lambda s: move(s, RESULT.bundle, GATE.bundle),
+        "statement of another type",
+        WITH_GATE,
+    ),
+    Attack(
+        "HMAC in place of the signature",
+        lambda s: move(s, RESULT.mac, RESULT.bundle),
+        "its mediaType is not",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "HMAC where a signature is required",
+        lambda s: None,
+        "a shared secret is not a signature",
+        Trust(secret=SECRET, require_signature=True),
+    ),
+    Attack("HMAC removed", lambda s: remove(s.root, RESULT.mac), "has no HMAC", WITH_SECRET),
+    Attack("HMAC by another secret", lambda s: None, "not made with this secret", Trust(secret=b"another")),
+    Attack(
+        "HMAC truncated", lambda s: s_hmac(s, lambda mac: mac[:16]), "not made with this secret", WITH_SECRET
+    ),
+    Attack(
+        "HMAC replaced by a signature",
+        lambda s: move(s, RESULT.bundle, RESULT.mac),
+        "its payloadType is not",
+        WITH_SECRET,
+        MalformedAttestation,
+    ),
+    Attack(
+        "duplicate keys in the bundle",
+        lambda s: put(s.root, duplicate((s.root / RESULT.bundle).read_bytes(), "mediaType", '"x"')),
+        "mediaType",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "duplicate keys in the statement",
+        lambda s: sign(s.root, duplicate(raw_payload(s), "predicateType", '"x"'), SIGNER),
+        "predicateType",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "duplicate keys in manifest.json",
+        lambda s: (s.root / "manifest.json").write_bytes(
+            duplicate((s.root / "manifest.json").read_bytes(), "run_id", '"x"')
+        ),
+        "attestation of another run",
+    ),
+    Attack(
+        "NaN in the statement",
+        lambda s: sign(s.root, duplicate(raw_payload(s), "x", "NaN"), SIGNER),
+        "NaN",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "a bundle nested without end",
+        lambda s: put(s.root, b"[" * 100_000),
+        "nested deeper",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "bundle of another version",
+        lambda s: put(
+            s.root, {**bundle_of(s.root), "mediaType": "application/vnd.dev.sigstore.bundle+json;version=0.1"}
+        ),
+        "its mediaType is not",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "statement of another type",
+        lambda s: s.statement(lambda v: v.update(_type="https://in-toto.io/Statement/v0.1")),
+        "its _type is not",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "predicate of another type",
+        lambda s: s.statement(lambda v: v.update(predicateType="https://slsa.dev/provenance/v1")),
+        "statement of another type",
+    ),
+    Attack(
+        "statement without a subject",
+        lambda s: s.statement(lambda v: v.update(subject=[])),
+        "it has no subject",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "statement about the commit alone",
+        lambda s: s.statement(without_subject_digest),
+        "attestation of another run",
+    ),
+    Attack(
+        "digest in capital letters",
+        lambda s: s.statement(lambda v: v["subject"][0]["digest"].update(sha256="AB" * 32)),
+        "not lower-case hexadecimal",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "statement without its run",
+        lambda s: s.statement(lambda v: v["predicate"].pop("agentEval_run")),
+        "agentEval_run is not an object",
+        error=MalformedAttestation,
+    ),
+    Attack(
+        "signer states PASSED of other cases",
+        lambda s: s.statement(lambda v: v["predicate"].update(passedTests=["a", "z"])),
+        "contradicts the pack: its passedTests",
+    ),
+    Attack(
+        "signer states another model",
+        lambda s: s.statement(lambda v: v["predicate"]["agentEval_run"].update(model="better")),
+        "contradicts the pack: its model",
+    ),
+    Attack(
+        "gate's attestation removed", lambda s: remove(s.root, GATE.bundle), "has no signature", WITH_GATE
+    ),
+    Attack(
+        "decision replaced after it was attested",
+        lambda s: decide(s.root, GateStatus.FAILED),
+        "another decision",
+        WITH_GATE,
+    ),
+    Attack(
+        "a file added below attestations/",
+        lambda s: (s.root / "attestations/extra.json").write_bytes(b"{}"),
+        "added after",
+        error=InvalidPack,
+    ),
+    Attack(
+        "an empty directory added",
+        lambda s: (s.root / "attestations/more").mkdir(),
+        "is an empty directory",
+        error=InvalidPack,
+    ),
+    Attack("attestation replaced by a link", lambda s: as_link(s, RESULT.bundle), "link", error=InvalidPack),
+    Attack(
+        "attestations/ replaced by a link",
+        lambda s: as_link(s, "attestations"),
+        "irectory|link",
+        error=InvalidPack,
+    ),
+    Attack("attestation replaced by a FIFO", as_pipe, "is not a regular file", error=InvalidPack),
+    Attack(
+        "attestation removed, still listed",
+        lambda s: (s.root / GATE.bundle).unlink(),
+        "is missing",
+        error=InvalidPack,
+    ),
+    Attack("no key given for a signed pack", lambda s: None, "no key was given", Trust()),
+    Attack(
+        "no attestation at all", lambda s: remove(s.root, RESULT.bundle, RESULT.mac), "is unsigned", Trust()
+    ),
+)
+
+
+def s_hmac(scene: Scene, change: Callable[[bytes], bytes]) -> None:
+    """Change the bytes of the HMAC."""
+    import base64
+
+    envelope = bundle_of(scene.root, RESULT.mac)
+    mac = base64.b64decode(envelope["signatures"][0]["sig"])
+    envelope["signatures"][0]["sig"] = b64(change(mac))
+    put(scene.root, envelope, RESULT.mac)
+
+
+def test_what_was_not_tampered_with_is_accepted(scene: Scene) -> None:
+    expected = Expected(commit=COMMIT, dataset_id="shop", run_id="run-1")
+    for trust in (
+        trusting(SIGNER),
+        WITH_SECRET,
+        WITH_GATE,
+        trusting(SIGNER, secret=SECRET, expected=expected),
+    ):
+        assert open_trusted(scene.root, trust).pack.case_ids() == ["a", "b"]
+    assert (
+        open_trusted(scene.root, Trust(keys=(ATTACKER.public, SIGNER.public))).key_id == SIGNER.public.key_id
+    )
+
+
+@pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name) for attack in ATTACKS])
+def test_an_attack_is_refused(attack: Attack, scene: Scene) -> None:
+    attack.tamper(scene)
+    with pytest.raises(attack.error) as caught:
+        open_trusted(scene.root, attack.trust)
+    assert type(caught.value) is attack.error
+    assert re.search(attack.message, f"{caught.value.message} {caught.value.remedy}")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name) for attack in ATTACKS])
+def test_an_attack_on_a_pack_in_an_archive_is_refused(attack: Attack, scene: Scene) -> None:
+    attack.tamper(scene)
+    with pytest.raises(attack.error) as caught:
+        open_archived(scene, attack.trust)
+    assert type(caught.value) is attack.error
+    assert re.search(attack.message, f"{caught.value.message} {caught.value.remedy}")
+
+
+def open_archived(scene: Scene, trust: Trust) -> None:
+    """Archive the pack, which refuses links, pipes and empty directories itself, and open the archive."""
+    archive = scene.elsewhere / "evidence.zip"
+    write_bundle({"shop": scene.root}, archive)
+    open_trusted(archive, trust)
+
+
+def test_the_table_of_the_docs_has_every_attack() -> None:
+    section = TABLE.read_text(encoding="utf-8").partition("## Attacks\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")][1:]
+    assert rows == [attack.name for attack in ATTACKS]
+
+
+def test_what_was_tampered_with_is_not_attested(scene: Scene) -> None:
+    (scene.root / "run/summary.json").write_bytes(b"{}")
+    with pytest.raises(InvalidPack, match="was changed"):
+        attest(scene.root, Signer(SIGNER), environ={})
+
+
+@pytest.mark.parametrize("status", [GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE])
+def test_a_gate_that_did_not_pass_is_never_attested(tmp_path: Path, status: GateStatus) -> None:
+    root = make_pack(tmp_path / "p", [make_result("a")])
+    decide(root, status)
+    assert not attest(root, Signer(SIGNER), environ={}).gate_passed
+    assert not (root / GATE.bundle).exists()
+    with pytest.raises(InvalidInput, match="did not pass"):
+        attest(root, Signer(SIGNER), decision=root / DECISION, environ={})
+
+
+def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
+    root, other = make_pack(tmp_path / "p", [make_result("a")]), make_pack(tmp_path / "q", [make_result("b")])
+    decide(other)
+    with pytest.raises(InvalidInput, match="was not decided on this pack"):
+        attest(root, Signer(SIGNER), decision=other / DECISION, environ={})
+
+
+def test_a_large_attestation_is_refused_without_reading_it_all(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.operations.trusted_packs.MAX_ATTESTATION_BYTES", 1000)
+    with pytest.raises(InvalidPack, match="larger than 1,000 bytes"):
+        open_trusted(scene.root, trusting(SIGNER))
+
+
+def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) -> None:
+    """An attacker who swaps manifest.json while it is verified gains nothing: it is read once."""
+    from agent_eval.evidence.sources import Content, DirectorySource
+    from agent_eval.operations.trusted_packs import Admission
+
+    reads: list[str] = []
+
+    class Counting(DirectorySource):
+        def content(self, path: str) -> Content | None:
+            reads.append(path)
+            return super().content(path)
+
+    from agent_eval.evidence.reader import open_pack
+
+    admission = Admission(trusting(SIGNER))
+    pack = open_pack(Counting(scene.root), admit=admission)
+    assert reads.count("manifest.json") == 1
+    assert reads.count(RESULT.bundle) == 1
+    assert reads.index(RESULT.bundle) < reads.index("derived.json")
+    assert admission.check(pack)[0].statement.is_about(pack.manifest_sha256)
+
+
+def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:
+    root = make_pack(tmp_path / "p", [make_result("order-s3cret-value")])
+    with pytest.raises(InvalidInput, match="would hold the value of a secret"):
+        attest(root, Signer(SIGNER), environ={"SHOP_TOKEN": "s3cret-value"})
+    assert not (root / "attestations").exists()
+
+
+def test_the_private_key_is_in_no_file_of_the_pack_and_in_no_repr(scene: Scene) -> None:
+    import pickle
+
+    inner = SIGNER.pem().splitlines()[1]
+    number = SIGNER._key.private_numbers().private_value.to_bytes(32, "big")
+    for path in scene.root.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert inner not in data
+            assert number not in data
+            assert number.hex().encode() not in data
+    assert repr(SIGNER) == f"SigningKey({SIGNER.public.key_id[:16]})"
+    assert "secret" not in repr(Trust(secret=SECRET))
+    with pytest.raises(TypeError, match="never passed"):
+        pickle.dumps(SIGNER)
+
+
+def test_a_statement_of_the_docs_is_what_is_written(scene: Scene) -> None:
+    statement = payload_of(scene.root)
+    assert [subject["name"] for subject in statement["subject"]] == ["manifest.json", "agent"]
+    assert statement["predicate"]["passedTests"] == ["a", "b"]
+    assert json.loads((scene.root / RESULT.predicate).read_bytes()) == statement["predicate"]

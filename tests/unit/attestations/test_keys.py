@@ -1,0 +1,104 @@
+"""Keys: what is read, what is refused, and what a message never quotes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_public_key,
+)
+
+from agent_eval.attestations.keys import (
+    SigningKey,
+    parse_public_key,
+    parse_signing_key,
+    read_public_key,
+    read_signing_key,
+)
+from agent_eval.errors import InvalidInput
+
+
+def private_pem(
+    key: PrivateKeyTypes,
+    form: PrivateFormat = PrivateFormat.PKCS8,
+    encryption: KeySerializationEncryption | None = None,
+) -> bytes:
+    return key.private_bytes(Encoding.PEM, form, encryption or NoEncryption())
+
+
+P256 = ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+def test_keys_of_openssl_are_read_in_both_forms(tmp_path: Path, form: PrivateFormat) -> None:
+    (tmp_path / "key.pem").write_bytes(private_pem(P256, form))
+    key = read_signing_key(tmp_path / "key.pem")
+    (tmp_path / "key.pub").write_bytes(key.public.pem)
+    assert read_public_key(tmp_path / "key.pub").verifies(key.sign(b"x"), b"x")
+
+
+def test_the_key_id_is_the_digest_of_the_der_encoding() -> None:
+    der = P256.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    public = parse_signing_key(private_pem(P256), source="k").public
+    assert public.key_id == hashlib.sha256(der).hexdigest()
+    assert base64.b64decode(public.hint) == hashlib.sha256(der).digest()
+    assert isinstance(load_pem_public_key(public.pem), ec.EllipticCurvePublicKey)
+
+
+@pytest.mark.parametrize(
+    ("pem", "what"),
+    [
+        (private_pem(ec.generate_private_key(ec.SECP384R1())), "is not an ECDSA P-256 key"),
+        (private_pem(ed25519.Ed25519PrivateKey.generate()), "is not an ECDSA P-256 key"),
+        (private_pem(rsa.generate_private_key(65537, 2048)), "is not an ECDSA P-256 key"),
+        (private_pem(P256, encryption=BestAvailableEncryption(b"x")), "is encrypted"),
+        (b"", "is not a private key in PEM"),
+        (b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBM\n-----END PRIVATE KEY-----\n", "is not a private key"),
+    ],
+)
+def test_no_other_private_key_is_accepted_and_none_is_quoted(pem: bytes, what: str) -> None:
+    with pytest.raises(InvalidInput, match=what) as caught:
+        parse_signing_key(pem, source="AGENT_EVAL_SIGNING_KEY")
+    assert caught.value.details["file"] == "AGENT_EVAL_SIGNING_KEY"
+    assert caught.value.__cause__ is None
+    lines = [line for line in pem.decode().splitlines() if line and not line.startswith("-")]
+    assert not any(line in str(caught.value.to_json()) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("pem", "what"),
+    [
+        (private_pem(P256), "is a private key"),
+        (b"ssh-ed25519 AAAA", "is not a public key in PEM"),
+        (
+            ed25519.Ed25519PrivateKey.generate()
+            .public_key()
+            .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+            "is not an ECDSA P-256 key",
+        ),
+    ],
+)
+def test_no_other_public_key_is_trusted(pem: bytes, what: str) -> None:
+    with pytest.raises(InvalidInput, match=what):
+        parse_public_key(pem, source="k")
+
+
+def test_another_key_or_text_does_not_verify() -> None:
+    first, second = SigningKey.generate(), SigningKey.generate()
+    signature = first.sign(b"text")
+    assert first.public.verifies(signature, b"text")
+    assert not second.public.verifies(signature, b"text")
+    assert not first.public.verifies(signature, b"text ")
+    assert not first.public.verifies(b"", b"text")
+    assert repr(first.public) == f"PublicKey({first.public.key_id[:16]})"
