@@ -7,7 +7,8 @@ imported already, variables that the interpreter itself reads (`PYTHONHASHSEED`,
 `/proc/<pid>` shows the server's command line and environment. Tests of these start a fresh process, and so do
 all tests of a full run.
 
-As a program, `python -m tests.e2e.fork_server SOCKET` serves the requests that arrive on an inherited socket.
+As a program, `python -m tests.e2e.fork_server SOCKET [MODULE ...]` serves the requests that arrive on an
+inherited socket.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import os
 import pkgutil
 import resource
 import runpy
+import select
 import selectors
 import signal
 import socket
@@ -33,6 +36,8 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 import agent_eval
+from agent_eval.contracts.base import Contract
+from agent_eval.evidence.reader import open_pack
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "agent_eval")
@@ -42,6 +47,8 @@ ENTRYPOINT = (sys.executable, ISOLATED, str(REPOSITORY / "entrypoint"))
 """What the image runs."""
 IMPORTED_WHEN_USED = ("genai_prices", "jsonschema", "markdown_it", "re2", "referencing", "requests", "yaml")
 """What commands import inside of functions, beside the modules of agent_eval."""
+OF_HOSTED_MODELS = ("anthropic", "openai")
+"""What commands import that ask a hosted model: so much that each fork of all others would take longer."""
 READ_BY_THE_INTERPRETER = ("PYTHON", "LC_", "LANG")
 """Prefixes of variables that take effect only where an interpreter starts."""
 READ_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
@@ -50,12 +57,19 @@ READ_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 
 @dataclass(frozen=True)
 class Command:
-    """A command to run: its words, its directory and environment, the largest file that it may write."""
+    """A command to run.
+
+    Args:
+        words: The program and its arguments.
+        largest_file: Bytes beyond which no file that it writes may grow.
+        own_group: Run it in a process group of its own.
+    """
 
     words: Sequence[str]
     cwd: str
     environ: Mapping[str, str]
     largest_file: int | None = None
+    own_group: bool = False
 
 
 def may_fork(command: Command) -> bool:
@@ -74,12 +88,16 @@ def may_fork(command: Command) -> bool:
 class ForkServer:
     """A process that forks commands. It starts with the first of them, and ends when it is closed.
 
+    Args:
+        imported: Modules that it imports beside those that commands import.
+
     Example:
         with closing(ForkServer()) as server:
             code, out, err = server.run(Command((*PROGRAM, "--version"), cwd="/", environ={}), timeout=60)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, imported: Sequence[str] = ()) -> None:
+        self._imported = imported
         self._starting = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._requests, self._far_requests = socket.socketpair()
@@ -93,17 +111,16 @@ class ForkServer:
         Raises:
             subprocess.TimeoutExpired: The command was still running, and was killed.
         """
-        answers, out, err = self._begin(command, join)
-        with answers, out, err, answers.makefile("r") as lines:
-            pid = int(lines.readline())
+        with self.start(command, join=join) as process:
             try:
-                printed = _read_to_the_end([out, err], time.monotonic() + timeout)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(command.words, timeout) from None
-            return int(lines.readline()), *printed
+                out, err = process.communicate(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            return process.wait(), out, err
 
-    def _begin(self, command: Command, join: bool) -> tuple[socket.socket, BinaryIO, BinaryIO]:
+    def start(self, command: Command, *, join: bool = False) -> ForkedProcess:
+        """Start a command, which runs on while its caller does something else."""
         answers, far_answers = socket.socketpair()
         out, far_out = os.pipe()
         err, far_err = os.pipe()
@@ -114,14 +131,15 @@ class ForkServer:
         os.close(far_err)
         answers.sendall(json.dumps(asdict(command)).encode())
         answers.shutdown(socket.SHUT_WR)
-        return answers, open(out, "rb", buffering=0), open(err, "rb", buffering=0)
+        out_stream, err_stream = (os.fdopen(stream, "rb", buffering=0) for stream in (out, err))
+        return ForkedProcess(command.words, answers, out_stream, err_stream)
 
     def requests(self) -> socket.socket:
         """The socket for requests, of a server that is running."""
         with self._starting:
             if self._server is None:
                 self._server = subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(self._far_requests.fileno())],
+                    [sys.executable, "-m", __name__, str(self._far_requests.fileno()), *self._imported],
                     cwd=REPOSITORY,
                     pass_fds=[self._far_requests.fileno()],
                     stdin=subprocess.DEVNULL,
@@ -139,56 +157,132 @@ class ForkServer:
             self._server.wait()
 
 
-def _read_to_the_end(streams: list[BinaryIO], deadline: float) -> list[bytes]:
-    """Everything from pipes, read as it comes, so that no writer waits for a full one."""
-    found = {stream: bytearray() for stream in streams}
+class ForkedProcess:
+    """A command that was forked, with what tests use of `subprocess.Popen`.
+
+    The server, whose child it is, says how it ended.
+    """
+
+    def __init__(self, words: Sequence[str], answers: socket.socket, out: BinaryIO, err: BinaryIO) -> None:
+        self.args = words
+        self.stdout, self.stderr = out, err
+        self.returncode: int | None = None
+        self._printed = {out: bytearray(), err: bytearray()}
+        self._answers = answers
+        self._lines = answers.makefile("r")
+        self.pid = int(self._lines.readline())
+
+    def __enter__(self) -> ForkedProcess:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the streams. A command that still runs goes on."""
+        for stream in (self.stdout, self.stderr, self._lines, self._answers):
+            stream.close()
+
+    def poll(self) -> int | None:
+        """The exit code (negative: of a signal); None while it runs."""
+        return self._await_end(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns the exit code."""
+        code = self._await_end(timeout)
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return code
+
+    def _await_end(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
+            self.returncode = int(self._lines.readline())
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Read what it prints until it has ended, and close its streams; returns stdout and stderr."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        try:
+            _read_to_the_end(self._printed, deadline)
+        except TimeoutError:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout) from None
+        with self:
+            self.wait()
+        return bytes(self._printed[self.stdout]), bytes(self._printed[self.stderr])
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _read_to_the_end(printed: Mapping[BinaryIO, bytearray], deadline: float) -> None:
+    """Add to what was read from pipes what comes until their ends; as it comes, so that no writer waits."""
     with selectors.DefaultSelector() as selector:
-        for stream in streams:
-            selector.register(stream, selectors.EVENT_READ, stream)
+        for stream in printed:
+            if not stream.closed:
+                selector.register(stream, selectors.EVENT_READ, stream)
         while selector.get_map():
-            ready = selector.select(max(deadline - time.monotonic(), 0))
+            left = max(deadline - time.monotonic(), 0)
+            ready = selector.select(None if left == math.inf else left)
             if not ready:
                 raise TimeoutError
             for key, _ in ready:
                 data = key.data.read(65536)
-                found[key.data] += data
+                printed[key.data].extend(data)
                 if not data:
                     selector.unregister(key.data)
-    return [bytes(found[stream]) for stream in streams]
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork an attendant for each request, until the tests end. Returns in the command's own process too."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
-        if not message:
-            return
-        if os.fork() == 0:
-            requests.close()
-            attend(*descriptors)
-            return
-        for descriptor in descriptors:
-            os.close(descriptor)
+    """Fork a command for each request and say how it ended, until the tests end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is not requests:
+                    selector.unregister(key.fileobj)
+                    tell_end(*key.data)
+                    continue
+                message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
+                if not message:
+                    return
+                fork(selector, requests, *descriptors)
 
 
-def attend(answers_descriptor: int, *streams: int) -> None:
-    """Fork the command and answer with its number, then with its exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def fork(
+    selector: selectors.BaseSelector, requests: socket.socket, answers_descriptor: int, *streams: int
+) -> None:
+    """Fork the command that is asked for, answer with its number, and have its end waited for."""
     answers = socket.socket(fileno=answers_descriptor)
     with answers.makefile("rb") as request:
         command = Command(**json.loads(request.read()))
     pid = os.fork()
     if pid == 0:
         answers.close()
+        for key in list(selector.get_map().values()):
+            os.close(key.fd)
+        requests.detach()
         become(command, streams)
+    if command.own_group:
+        os.setpgid(pid, pid)
     for descriptor in streams:
         os.close(descriptor)
     answers.sendall(f"{pid}\n".encode())
+    ended = os.pidfd_open(pid)
+    selector.register(ended, selectors.EVENT_READ, (ended, pid, answers))
+
+
+def tell_end(ended: int, pid: int, answers: socket.socket) -> None:
+    """Answer with the exit code of a command that has ended."""
+    os.close(ended)
     _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):  # Killed when its time was over: the test has left.
+    with answers, suppress(BrokenPipeError):  # Killed when its time was over: the test has left.
         answers.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-    os._exit(0)
 
 
 def become(command: Command, streams: Sequence[int]) -> NoReturn:
@@ -223,18 +317,29 @@ def _set_streams(streams: Sequence[int]) -> None:
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding=encoding, errors="backslashreplace")
 
 
-def import_everything() -> None:
-    """Import each module of agent_eval and what it imports when used."""
+def import_everything(more: Sequence[str]) -> None:
+    """Import each module of agent_eval and what it imports when used; build what it builds when used."""
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
-    for name in IMPORTED_WHEN_USED:
+    for name in (*IMPORTED_WHEN_USED, *more):
         importlib.import_module(name)
+    build_validators()
     # Pages that the collector does not touch stay shared with the commands.
     gc.collect()
     gc.freeze()
 
 
+def build_validators() -> None:
+    """Build the validators of contracts and rows, as each command does with those that it uses."""
+    pending = list(Contract.__subclasses__())
+    while pending:
+        contract = pending.pop()
+        contract.model_rebuild()
+        pending += contract.__subclasses__()
+    open_pack(REPOSITORY / "tests/fixtures/packs/0.1.0/packs/baseline")
+
+
 if __name__ == "__main__":
-    import_everything()
+    import_everything(sys.argv[2:])
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -17,11 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.fork_server import PROGRAM, REPOSITORY, Command, ForkServer, may_fork
+from tests.e2e.fork_server import (
+    OF_HOSTED_MODELS,
+    PROGRAM,
+    REPOSITORY,
+    Command,
+    ForkedProcess,
+    ForkServer,
+    may_fork,
+)
 from tests.extent import FULL
 
 CLOCK = "2026-01-14T10:00:00+00:00"
 TIMEOUT = 120
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 @dataclass(frozen=True)
@@ -65,19 +74,49 @@ def agent_eval(
     return execute(Command((*PROGRAM, *map(str, arguments)), str(cwd), kept, largest_file), fresh=fresh)
 
 
+def start(
+    *arguments: str | Path,
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    own_group: bool = False,
+    measured: bool = True,
+) -> Process:
+    """Start `agent-eval`, which runs on while the test does something to it. Its streams are pipes.
+
+    Args:
+        own_group: Run it in a process group of its own.
+        measured: False for a process whose workers are killed: they leave broken coverage data behind.
+    """
+    kept = environment(environ) if measured else unmeasured(environment(environ))
+    command = Command((*PROGRAM, *map(str, arguments)), str(cwd), kept, own_group=own_group)
+    if not _starts_afresh(command):
+        return _server_for(command).start(command)
+    return subprocess.Popen(
+        command.words,
+        cwd=command.cwd,
+        env=command.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0 if own_group else None,
+    )
+
+
 def unmeasured(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment in which coverage is not measured.
 
-    For processes whose files the kernel limits: coverage could not write its own either, and would say so on
-    stderr.
+    For processes whose files the kernel limits (coverage could not write its own either, and would say so on
+    stderr), and for those that are killed while they write.
     """
     return {name: value for name, value in environ.items() if not name.startswith("COVERAGE_")}
 
 
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _SERVER = ForkServer()
+_SERVER_OF_HOSTED_MODELS = ForkServer(OF_HOSTED_MODELS)
 _PROGRESS = re.compile(r"^[\d,]+ of [\d,]+ \w+ \(\d+ %\).*\n", re.MULTILINE)
 atexit.register(_SERVER.close)
+atexit.register(_SERVER_OF_HOSTED_MODELS.close)
 _MEASURED = any(name.startswith("COVERAGE_") for name in os.environ)
 
 
@@ -88,13 +127,24 @@ def execute(command: Command, *, join: bool = False, fresh: bool = False) -> End
         join: Send stderr to stdout.
         fresh: Start an interpreter of its own, as all commands of a full run have it.
     """
-    if fresh or FULL or _MEASURED or not may_fork(command):
-        return _start_afresh(command, join=join)
-    code, out, err = _SERVER.run(command, timeout=TIMEOUT, join=join)
+    if fresh or _starts_afresh(command):
+        return _run_afresh(command, join=join)
+    code, out, err = _server_for(command).run(command, timeout=TIMEOUT, join=join)
     return _ended(code, out, err)
 
 
-def _start_afresh(command: Command, *, join: bool) -> Ended:
+def _starts_afresh(command: Command) -> bool:
+    """Whether nothing may be shared with other commands."""
+    return FULL or _MEASURED or not may_fork(command)
+
+
+def _server_for(command: Command) -> ForkServer:
+    named = any(word.startswith(("anthropic:", "openai:")) for word in command.words)
+    hosted = named or "INPUT_AGENT-MODEL" in command.environ
+    return _SERVER_OF_HOSTED_MODELS if hosted else _SERVER
+
+
+def _run_afresh(command: Command, *, join: bool) -> Ended:
     def limit() -> None:
         if command.largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
@@ -165,4 +215,15 @@ def tree(root: Path) -> dict[str, str]:
     return found
 
 
-__all__ = ["CLOCK", "REPOSITORY", "Ended", "agent_eval", "environment", "execute", "tree", "write_program"]
+__all__ = [
+    "CLOCK",
+    "REPOSITORY",
+    "Ended",
+    "Process",
+    "agent_eval",
+    "environment",
+    "execute",
+    "start",
+    "tree",
+    "write_program",
+]

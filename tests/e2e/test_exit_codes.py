@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, agent_eval, environment, unmeasured
+from tests.e2e.program import REPOSITORY, agent_eval, environment, start, unmeasured
 
 SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
 
@@ -178,24 +177,17 @@ def test_a_command_that_a_signal_ends_ends_in_one_line_of_json(
     arguments = [*RUN, "--agent-command", f"{sys.executable} -S -E agent.py"]
     if not agent:
         arguments = [*RUN, "--judge", "slow:Judge"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agent_eval", *arguments],
-        cwd=place,
-        env=environment({"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{place}"}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(*arguments, cwd=place, environ={"PYTHONPATH": str(place)})
     if agent:
         while not (place / "out.journal").exists():
             time.sleep(0.01)
     else:
         assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
+        assert process.stdout.readline() == b"started\n"
     process.send_signal(sent)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + sent
-    assert last_line(err)["code"] in ("ended", "interrupted")
+    assert last_line(err.decode())["code"] in ("ended", "interrupted")
 
 
 def test_with_format_text_prose_comes_before_the_line_of_json(place: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, agent_eval, environment, tree
+from tests.e2e.program import Process, agent_eval, start, tree
 from tests.extent import FULL
 
 CALLED = """
@@ -92,10 +92,25 @@ def test_rescored_recordings_are_replaced(place: Path) -> None:
         assert agent_eval(*RECORDED, cwd=place).code == 0
 
 
-def test_a_run_that_reached_no_agent_cost_nothing_and_is_run_again(place: Path) -> None:
-    unreached = [*RECORDED, "--agent-url", "http://127.0.0.1:9/", "--case", "1", "--resume"]
+NOWHERE = "http://127.0.0.1:9/"
+ASKS = "def agent(task, call_tool):\n    return str(call_tool('lookup', {}))\n"
+
+
+@pytest.mark.parametrize(
+    "unreached",
+    [
+        ["--agent", "python:asks:agent", "--tools", NOWHERE],
+        # Asked again and again, for half a minute.
+        pytest.param(["--agent-url", NOWHERE], marks=pytest.mark.slow),
+    ],
+    ids=["tools", "agent"],
+)
+def test_a_run_that_reached_no_agent_cost_nothing_and_is_run_again(unreached: list[str], place: Path) -> None:
+    (place / "asks.py").write_text(ASKS)
     for _ in range(2):
-        assert json.loads(agent_eval(*unreached, cwd=place).out)["already_complete"] is False
+        ended = agent_eval(*RECORDED, *unreached, "--case", "1", "--resume", cwd=place)
+        assert ended.code == 4
+        assert json.loads(ended.out)["already_complete"] is False
 
 
 def registered(place: Path) -> list[str]:
@@ -145,19 +160,17 @@ def test_the_command_that_resumes_does_not_begin_anew(place: Path) -> None:
     assert "--fresh" not in hint
 
 
-def start(place: Path, *more: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "agent_eval", *RUN, "--run-id", "r", "--resume", *more]
-    environ = environment({"PYTHONPATH": str(REPOSITORY)})
-    return subprocess.Popen(
-        argv, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+def begin(place: Path, *more: str) -> Process:
+    return start(*RUN, "--run-id", "r", "--resume", *more, cwd=place, own_group=True)
 
 
 KILLS = 60 if FULL else 8
 
 
 def test_killed_at_random_points_no_finished_call_is_repeated_and_the_bytes_are_the_same(place: Path) -> None:
+    began = time.monotonic()
     whole = agent_eval(*RUN[:4], "whole", *RUN[5:], "--run-id", "r", cwd=place)
+    duration = time.monotonic() - began
     assert whole.code == 0
     expected, chance, kills, rounds = tree(place / "whole"), random.Random(9), 0, 0
     while kills < KILLS:
@@ -167,8 +180,8 @@ def test_killed_at_random_points_no_finished_call_is_repeated_and_the_bytes_are_
             subprocess.run(["rm", "-rf", path], check=True)
         kills_of_round = 0
         while True:
-            process = start(place)
-            time.sleep(chance.uniform(0.2, 2.0))
+            process = begin(place)
+            time.sleep(duration * chance.uniform(0.1, 1.2))
             if process.poll() is not None:
                 break
             process.kill()
@@ -186,7 +199,7 @@ def test_killed_at_random_points_no_finished_call_is_repeated_and_the_bytes_are_
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_killed_in_the_second_after_sealing_nothing_is_run_again(sent: signal.Signals, place: Path) -> None:
-    process = start(place)
+    process = begin(place)
     sealed = place / "out" / "manifest.json"
     while not sealed.exists():
         assert process.poll() is None
@@ -197,7 +210,7 @@ def test_killed_in_the_second_after_sealing_nothing_is_run_again(sent: signal.Si
         assert (process.returncode, err) == (0, b""), "the run was finished, and its result says so"
         assert json.loads(out)["complete"] is True
     before = tree(place / "out")
-    resumed = start(place)
+    resumed = begin(place)
     assert json.loads(resumed.communicate()[0])["complete"] is True
     assert (resumed.returncode, calls(place)) == (0, CASES)
     assert tree(place / "out") == before

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fork_server import ENTRYPOINT, PROGRAM, REPOSITORY, Command, ForkServer, may_fork
-from tests.e2e.program import agent_eval, environment, execute, tree
+from tests.e2e.program import Process, agent_eval, environment, execute, start, tree
 
 GOOD = REPOSITORY / "examples" / "suite_good.json"
 
@@ -110,6 +110,58 @@ def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path
     words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", "--judge", "my_judge:Judge")
     code, out, err = forked(server, Command(words, str(tmp_path), environment()))
     assert (code, out, err) == (-signal.SIGKILL, "", "")
+
+
+WAITING_JUDGE = """
+import os, signal, sys, time
+
+def say(number, frame):
+    print("interrupted", file=sys.stderr, flush=True)
+    os._exit(7)
+
+signal.signal(signal.SIGINT, say)
+print("ready", os.getpid(), os.getpgid(0), flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.fixture(params=["forked", "afresh"])
+def waiting(request: pytest.FixtureRequest, server: ForkServer, tmp_path: Path) -> Iterator[Process]:
+    """A command in a group of its own that says it is ready and ends only when it is interrupted."""
+    (tmp_path / "my_judge.py").write_text(WAITING_JUDGE)
+    words = ("run", "--suite", str(GOOD), "--out", "pack", "--judge", "my_judge:Judge")
+    if request.param == "forked":
+        command = Command((*PROGRAM, *words), str(tmp_path), environment(), own_group=True)
+        process: Process = server.start(command)
+    else:
+        # A variable that the interpreter reads as it starts.
+        process = start(*words, cwd=tmp_path, environ={"PYTHONHASHSEED": "1"}, own_group=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_one_that_was_started_is_seen_running_and_gets_signals(waiting: Process) -> None:
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == f"ready {waiting.pid} {waiting.pid}\n".encode()
+    assert waiting.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(0.01)
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.communicate(timeout=0.01)
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.communicate(timeout=60) == (b"", b"interrupted\n")
+    assert (waiting.returncode, waiting.poll(), waiting.wait()) == (7, 7, 7)
+    waiting.kill()
+    assert waiting.communicate() == (b"", b"interrupted\n")
+
+
+def test_one_that_was_started_can_be_killed(waiting: Process) -> None:
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline().startswith(b"ready")
+    waiting.kill()
+    assert waiting.communicate(timeout=60)[1] == b""
+    assert waiting.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

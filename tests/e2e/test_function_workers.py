@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,7 +18,8 @@ from typing import Any
 import pytest
 
 from agent_eval.storage.records import decode, header_lines
-from tests.e2e.program import Ended, agent_eval, environment, tree
+from tests.e2e import program
+from tests.e2e.program import Ended, Process, agent_eval, tree
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
 
@@ -328,31 +328,22 @@ def test_an_agent_that_ends_the_process_when_it_is_imported_cannot_be_evaluated(
 
 
 @pytest.fixture
-def start(place: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(place: Path) -> Iterator[Callable[..., Process]]:
     """Starts a run in a process group of its own."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
 
-    def popen(function: str, *more: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agent_eval", *command(function, *more)],
-            cwd=place,
-            # What is killed leaves broken coverage data behind.
-            env={name: value for name, value in environment().items() if not name.startswith("COVERAGE_")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
-        started.append(process)
-        return process
+    def begin(function: str, *more: str) -> Process:
+        started.append(program.start(*command(function, *more), cwd=place, own_group=True, measured=False))
+        return started[-1]
 
-    yield popen
+    yield begin
     for process in started:
         process.kill()
         process.communicate()
 
 
 def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resumed(
-    place: Path, start: Callable[..., subprocess.Popen[bytes]]
+    place: Path, start: Callable[..., Process]
 ) -> None:
     process = start("takes_a_second", "--parallel", "2", "--workers", "2")
     wait_until(lambda: len(list(place.glob("begun-*"))) == 2, "two trials have begun")
@@ -367,7 +358,7 @@ def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resume
 
 
 def test_killed_at_any_moment_a_run_leaves_no_worker_and_loses_nothing(
-    place: Path, start: Callable[..., subprocess.Popen[bytes]]
+    place: Path, start: Callable[..., Process]
 ) -> None:
     more = ["--parallel", "3", "--workers", "2", "--trials", "4", "--resume"]
     for finished in (1, 9, 20, 33):

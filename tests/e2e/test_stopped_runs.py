@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, agent_eval, environment, tree
+from tests.e2e.program import agent_eval, start, tree
 
 PROGRAM = """
 import json, os, sys, time
@@ -72,14 +71,7 @@ def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place:
 def test_a_run_of_several_trials_that_is_interrupted_keeps_what_is_done(
     sent: signal.Signals, place: Path
 ) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agent_eval", *RUN, *COMMAND, "--trials", "50"],
-        cwd=place,
-        env=environment({"PYTHONPATH": str(REPOSITORY)}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(*RUN, *COMMAND, "--trials", "50", cwd=place)
     while not (place / "calls").exists() or len((place / "calls").read_text().split()) < 3:
         assert process.poll() is None
         time.sleep(0.01)

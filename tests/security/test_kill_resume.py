@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.storage.records import decode, header_lines
-from tests.e2e.program import REPOSITORY, environment, tree
+from tests.e2e import program
+from tests.e2e.program import REPOSITORY, Process, environment, tree
 
 CASES = 40
 
@@ -42,16 +44,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(place: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable, "-m", "agent_eval", "run-loop", "--suite", "suite.json", "--out", out,
+def start(place: Path, out: str, *more: str) -> Process:
+    words = [
+        "run-loop", "--suite", "suite.json", "--out", out,
         "--run-id", "r", "--propose-command", f"{sys.executable} -S -E agent.py log", "--parallel", "3",
         "--max-repairs", "1", *more,
     ]  # fmt: skip
-    environ = environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)})
-    return subprocess.Popen(
-        command, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    )
+    return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
 
 
 def journalled(place: Path) -> list[str]:
@@ -88,13 +87,11 @@ def test_killed_at_any_moment_a_run_resumes_without_loss_or_repetition(place: Pa
         kills += _until_done(place, chance)
         assert tree(place / "out") == tree(place / "whole")
         assert not (place / "out.journal").exists()
-        for name in ("log", "out"):
-            subprocess.run(["rm", "-rf", str(place / name)], check=True)
+        (place / "log").unlink()
+        shutil.rmtree(place / "out")
 
 
-def _wait_for_a_moment(
-    place: Path, process: subprocess.Popen[bytes], done: int, chance: random.Random
-) -> None:
+def _wait_for_a_moment(place: Path, process: Process, done: int, chance: random.Random) -> None:
     """Wait until the run has got a little further, or has ended.
 
     Counted in cases, not in seconds, so that the run gets on however slow the machine is. Some moments are
@@ -305,13 +302,10 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     more = (f"--{mode}", "tools.json", "--tools", "recorded:live", "--agent", "python:recorded:agent")
 
-    def begin(*further: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "agent_eval", "run-loop", "--suite", "suite.json", "--out", "out"]
-        command += ["--run-id", "r", "--command-timeout-seconds", "3600", *more, *further]
-        environ = environment({"PYTHONPATH": str(REPOSITORY), "SOME_TOKEN": "tttttttttttt"})
-        return subprocess.Popen(
-            command, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        )
+    def begin(*further: str) -> Process:
+        words = ["run-loop", "--suite", "suite.json", "--out", "out", "--run-id", "r"]
+        words += ["--command-timeout-seconds", "3600", *more, *further]
+        return program.start(*words, cwd=place, environ={"SOME_TOKEN": "tttttttttttt"}, own_group=True)
 
     (place / "stuck").touch()
     process = begin()

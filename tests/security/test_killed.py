@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import agent_eval, environment, tree
+from agent_eval.cli.main import main
+from tests.e2e.program import agent_eval, start, tree
+from tests.extent import FULL
 from tests.factories import make_case, make_suite
 
-MOMENTS = 6
+MOMENTS = 6 if FULL else 3
 CASES = 400
 
 COMMANDS = {
@@ -30,9 +30,10 @@ COMMANDS = {
 PACKS = ("baseline", "candidate", "out/shop")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two compared runs of the same suite, of which the second is a little worse."""
+    place = tmp_path_factory.mktemp("compared")
     for name, tool in (("a", "lookup"), ("b", "search")):
         cases = [
             make_case(
@@ -40,21 +41,17 @@ def place(tmp_path: Path) -> Path:
             )
             for number in range(CASES)
         ]
-        (tmp_path / f"{name}.json").write_text(json.dumps(make_suite(*cases)))
+        (place / f"{name}.json").write_text(json.dumps(make_suite(*cases)))
     for name, suite in (("baseline", "a"), ("candidate", "b")):
-        assert agent_eval("run", "--suite", f"{suite}.json", "--out", name, cwd=tmp_path).code == 0
-    assert agent_eval(*COMMANDS["compare"], cwd=tmp_path).code == 0
-    return tmp_path
+        assert agent_eval("run", "--suite", f"{suite}.json", "--out", name, cwd=place).code == 0
+    assert agent_eval(*COMMANDS["compare"], cwd=place).code == 0
+    return place
 
 
-def start(command: tuple[str, ...], place: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "agent_eval", *command],
-        cwd=place,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@pytest.fixture
+def place(compared: Path, tmp_path: Path) -> Path:
+    """A copy of the compared runs."""
+    return Path(shutil.copytree(compared, tmp_path / "place"))
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -65,13 +62,13 @@ def test_what_is_there_is_whole_whenever_it_is_killed(command: tuple[str, ...], 
     assert usual.code == 0, usual.err
     expected = tree(place)
     for moment in range(1, MOMENTS + 1):
-        process = start(command, place)
+        process = start(*command, cwd=place)
         time.sleep(duration * moment / MOMENTS)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.communicate()
         for pack in PACKS:
             if (place / pack).exists():
-                assert agent_eval("pack", "verify", "--run", pack, cwd=place).code == 0, (moment, pack)
+                assert main(["pack", "verify", "--run", str(place / pack)]) == 0, (moment, pack)
     again = agent_eval(*command, cwd=place)
     assert (again.code, again.err) == (0, "")
     # Workers notice soon that nobody waits for them any more; what they held is removed after that.
