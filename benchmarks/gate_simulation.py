@@ -18,6 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent_eval.gate.permutation import TrialPair, permutation_test
+from agent_eval.gate.power import (
+    mean_cases_needed,
+    mean_non_inferiority_cases,
+    non_inferiority_cases,
+    paired_cases_needed,
+)
 from agent_eval.gate.statistics import clustered_interval, e_value, holm_discrete, mcnemar, tango_interval
 
 RESULTS = Path(__file__).parent / "results" / "gate_simulation.md"
@@ -30,7 +36,7 @@ PEEK_EVERY = 10
 JUDGES = 5
 MARGIN = 0.05
 
-p_value = lru_cache(maxsize=None)(lambda regressed, fixed: mcnemar(regressed, fixed).one_sided)
+p_value = lru_cache(maxsize=None)(mcnemar)
 evidence = lru_cache(maxsize=None)(e_value)
 upper_end = lru_cache(maxsize=None)(
     lambda regressed, fixed, total: tango_interval(regressed, fixed, total).high
@@ -144,6 +150,41 @@ def trials_passed(source: random.Random, cases: int, trials: int) -> bool:
     return clustered_interval([float(pair.drop) for pair in pairs], cases).high < MARGIN
 
 
+def promised(source: random.Random, rounds: range) -> list[Line]:
+    """Whether as many cases as the gate asks for do what it says they do in 80 % of runs."""
+    lines = []
+    for drop, discordant in ((0.10, 0.20), (0.05, 0.20), (0.03, 0.03)):
+        cases = paired_cases_needed(drop, discordant)
+        found = share(one_look(source, cases, discordant, drop) for _ in rounds)
+        said = f"{cases} cases asked for to see {drop:.0%} at {discordant:.0%} discordant: seen"
+        lines.append(Line(said, found, "80 % promised"))
+    for margin, discordant in ((0.05, 0.20), (0.05, 0.05), (0.10, 0.30)):
+        cases = non_inferiority_cases(margin, discordant)
+        told = (counts(outcomes(source, cases, discordant, 0.0)) for _ in rounds)
+        found = share(upper_end(*pair, cases) < margin for pair in told)
+        said = f"{cases} cases asked for to rule out {margin:.0%} at {discordant:.0%} discordant: ruled out"
+        lines.append(Line(said, found, "80 % promised"))
+    for trials in (2, 4):
+        spread = spread_of(source, trials, 0.10)
+        cases = mean_cases_needed(0.10, spread)
+        found = share(trials_regressed(source, cases, (trials, trials), 0.10) for _ in rounds)
+        lines.append(
+            Line(f"{trials} trials, {cases} cases asked for to see 10%: seen", found, "80 % promised")
+        )
+        cases = mean_non_inferiority_cases(MARGIN, spread_of(source, trials, 0.0))
+        found = share(trials_passed(source, cases, trials) for _ in rounds)
+        said = f"{trials} trials, {cases} cases asked for to rule out {MARGIN:.0%}: ruled out"
+        lines.append(Line(said, found, "80 % promised"))
+    return lines
+
+
+def spread_of(source: random.Random, trials: int, drop: float) -> float:
+    """Standard deviation between cases of the change of their pass rate."""
+    cases = 20_000
+    pairs = tried(source, cases, (trials, trials), drop)
+    return (sum(float(pair.drop) ** 2 for pair in pairs) / cases) ** 0.5
+
+
 def share(found: Iterator[bool]) -> float:
     """Share of experiments in which something was found."""
     told = list(found)
@@ -191,7 +232,7 @@ def measure(experiments: int) -> list[Line]:
         Line("true drop of 10 points, e-process up to 400 cases: seen", len(stopped) / experiments, "")
     )
     lines.append(Line("the same, median case at which it stops", float(stopped[len(stopped) // 2]), ""))
-    return lines + measure_trials(source, rounds)
+    return lines + measure_trials(source, rounds) + promised(source, rounds)
 
 
 def measure_trials(source: random.Random, rounds: range) -> list[Line]:

@@ -112,7 +112,7 @@ def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePoli
         fixed=fixed,
         drop=(regressed - fixed) / total if total else 0.0,
         interval=tango_interval(regressed, fixed, total, policy.confidence),
-        p_value=mcnemar(regressed, fixed).one_sided,
+        p_value=mcnemar(regressed, fixed),
         e_value=evidence if isfinite(evidence) else None,
         power_for_ten_points=paired_power(NOTABLE_DROP, share, total, policy.alpha) if total else 0.0,
         cases_needed=_cases_needed(regressed, fixed, total, policy),
@@ -128,7 +128,7 @@ def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence
     """
     tested = {name: pair for name, pair in pairs.items() if name == CASES or pair != pairs[CASES]}
     names = sorted(tested, key=lambda name: (name != CASES, name))
-    p_values = [mcnemar(len(tested[name].regressed), len(tested[name].fixed)).one_sided for name in names]
+    p_values = [mcnemar(len(tested[name].regressed), len(tested[name].fixed)) for name in names]
     attainable = [0.5 ** (len(tested[name].regressed) + len(tested[name].fixed)) for name in names]
     significant = holm_discrete(p_values, attainable, alpha)
     return [

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from math import comb, fsum, gcd, lcm, log2, prod, sqrt
 from statistics import NormalDist
@@ -26,6 +26,8 @@ EXACT_WORK = 3_000_000_000
 changed cases stay below; beyond it the test draws at random, or approximates.
 """
 ROUNDS = 10_000
+MOST_FLIPPED = 10_000
+"""Changed cases up to which signs are flipped at random; the normal distribution fits more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +79,21 @@ def permutation_test(pairs: Sequence[TrialPair], *, seed: int = 0) -> Permutatio
         seed: Seed of the draws where there are too many permutations to count; the same seed gives the same
             p value.
     """
-    if not pairs:
-        return PermutationTest(1.0, 1.0)
-    unit = lcm(*(pair.trials_before * pair.trials_now for pair in pairs))
-    every = [_chances(pair, unit) for pair in pairs]
-    chances = [drops for drops in every if len(drops) > 1]
+    # Sorted, as sums of floats depend on their order.
+    counted = dict(sorted(Counter(pairs).items(), key=lambda item: astuple(item[0])))
+    unit = lcm(*(pair.trials_before * pair.trials_now for pair in counted))
+    every = [(_chances(pair, unit), times) for pair, times in counted.items()]
+    chances = [(drops, times) for drops, times in every if len(drops) > 1]
     if not chances:
         return PermutationTest(1.0, 1.0)
-    best = float(prod(_share_of_largest(drops) for drops in chances))
+    best = prod(float(_share_of_largest(drops)) ** times for drops, times in chances)
     # A case with a single possible drop has it in every permutation.
-    constant = sum(next(iter(drops)) for drops in every if len(drops) == 1)
-    needed = int(sum(pair.drop * unit for pair in pairs)) - constant
+    constant = sum(next(iter(drops)) * times for drops, times in every if len(drops) == 1)
+    needed = int(sum(pair.drop * times for pair, times in counted.items()) * unit) - constant
     steps = _Steps.of(chances)
     if steps.work <= EXACT_WORK:
         return PermutationTest(steps.share_from(needed), best)
-    if all(pair.equal for pair in pairs):
+    if len(pairs) <= MOST_FLIPPED and all(pair.equal for pair in counted):
         p_value = sign_flip_test([float(pair.drop) for pair in pairs], seed=seed, rounds=ROUNDS)
         return PermutationTest(p_value, max(best, 1 / (ROUNDS + 1)))
     return PermutationTest(_approximate(chances, needed - steps.width / 2), best)
@@ -115,6 +117,10 @@ def _share_of_largest(chances: Mapping[int, int]) -> Fraction:
     return Fraction(chances[max(chances)], sum(chances.values()))
 
 
+Chances = Sequence[tuple[Mapping[int, int], int]]
+"""Drops that a case might as well have had, each with its weight, and how many cases have those."""
+
+
 @dataclass(frozen=True)
 class _Steps:
     """Drops of each case, counted from its smallest in the largest steps that fit all cases.
@@ -122,26 +128,26 @@ class _Steps:
     `lowest` is the sum of the smallest drops, `width` that of a step, both in units.
     """
 
-    steps: list[dict[int, int]]
+    steps: list[tuple[dict[int, int], int]]
     lowest: int
     width: int
 
     @staticmethod
-    def of(chances: Sequence[Mapping[int, int]]) -> _Steps:
-        lowest = [min(drops) for drops in chances]
-        width = gcd(*(drop - low for drops, low in zip(chances, lowest, strict=True) for drop in drops))
+    def of(chances: Chances) -> _Steps:
+        lowest = [min(drops) for drops, _ in chances]
+        width = gcd(*(drop - low for (drops, _), low in zip(chances, lowest, strict=True) for drop in drops))
         steps = [
-            {(drop - low) // width: weight for drop, weight in drops.items()}
-            for drops, low in zip(chances, lowest, strict=True)
+            ({(drop - low) // width: weight for drop, weight in drops.items()}, times)
+            for (drops, times), low in zip(chances, lowest, strict=True)
         ]
-        return _Steps(steps, sum(lowest), width)
+        return _Steps(steps, sum(low * times for (_, times), low in zip(chances, lowest, strict=True)), width)
 
     @property
     def work(self) -> float:
         """Bits that `share_from` moves."""
-        bits = sum(log2(sum(weights.values())) for weights in self.steps)
-        places = sum(max(weights) for weights in self.steps)
-        return bits * places * len(self.steps)
+        bits = sum(log2(sum(weights.values())) * times for weights, times in self.steps)
+        places = sum(max(weights) * times for weights, times in self.steps)
+        return bits * places * sum(times for _, times in self.steps)
 
     def share_from(self, needed: int) -> float:
         """Compute the share of the weight at drops of `needed` units or more.
@@ -149,22 +155,23 @@ class _Steps:
         The weights of all sums are the coefficients of a product of polynomials. They are kept in one
         integer, far enough apart not to overlap, so that each case costs a few shifts.
         """
-        total = prod(sum(weights.values()) for weights in self.steps)
+        total = prod(sum(weights.values()) ** times for weights, times in self.steps)
         bits = total.bit_length() + 1
         packed = 1
-        for weights in self.steps:
-            packed = sum((packed * weight) << (step * bits) for step, weight in weights.items())
+        for weights, times in self.steps:
+            for _ in range(times):
+                packed = sum((packed * weight) << (step * bits) for step, weight in weights.items())
         first = -(-(needed - self.lowest) // self.width)
         # All coefficients together are below 2^bits - 1, so the remainder adds them up.
         return float(Fraction((packed >> (first * bits)) % ((1 << bits) - 1), total))
 
 
-def _approximate(chances: Sequence[Mapping[int, int]], needed: float) -> float:
+def _approximate(chances: Chances, needed: float) -> float:
     """Approximate by the normal distribution with mean and variance of the permutations, for many cases."""
     mean = variance = 0.0
-    for drops, times in Counter(tuple(sorted(drops.items())) for drops in chances).items():
-        total = sum(weight for _, weight in drops)
-        centre = fsum(drop * weight for drop, weight in drops) / total
+    for drops, times in chances:
+        total = sum(drops.values())
+        centre = fsum(drop * weight for drop, weight in drops.items()) / total
         mean += times * centre
-        variance += times * fsum((drop - centre) ** 2 * weight for drop, weight in drops) / total
+        variance += times * fsum((drop - centre) ** 2 * weight for drop, weight in drops.items()) / total
     return NormalDist().cdf((mean - needed) / sqrt(variance))

@@ -4,8 +4,7 @@ Terms used throughout: two runs judged the same `total` cases. `regressed` cases
 now, `fixed` cases the reverse; together they are the discordant pairs. The drop is
 `(regressed - fixed) / total`: positive when the candidate is worse.
 
-Sums of binomial coefficients are exact integers and divided once, so nothing underflows or cancels. How many
-cases a test needs is in `power`.
+How many cases a test needs is in `power`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, fsum, inf, log2, sqrt
+from math import comb, exp, fsum, inf, log2, sqrt
 from statistics import NormalDist
+
+from agent_eval.gate.binomial import at_most, log_at_most, log_point
 
 _NORMAL = NormalDist()
 
@@ -53,43 +54,26 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
     return Interval(low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class McNemar:
-    """P values for the hypothesis that a discordant pair is as likely to regress as to be fixed.
+EXACT_PAIRS = 1_000
+"""Discordant pairs up to which sums of binomial coefficients are exact integers, divided once."""
 
-    `exact`, `mid_p` and `asymptotic` are two-sided. `one_sided` is exact, against the alternative that
-    regressing is likelier.
+
+def mcnemar(regressed: int, fixed: int) -> float:
+    """Compute the exact one-sided p value of McNemar's test: a pair is as likely to regress as to be fixed.
+
+    The alternative is that regressing is likelier than being fixed. Without discordant pairs p is 1. Beyond
+    EXACT_PAIRS pairs the same sum is taken in floats, with a relative error below 1e-12.
+
+    Source: Q. McNemar, Psychometrika 12 (1947) 153-157.
 
     Example:
-        >>> mcnemar(regressed=5, fixed=0).one_sided
+        >>> mcnemar(regressed=5, fixed=0)
         0.03125
     """
-
-    exact: float
-    mid_p: float
-    asymptotic: float
-    one_sided: float
-
-
-def mcnemar(regressed: int, fixed: int) -> McNemar:
-    """Apply McNemar's test to discordant pairs.
-
-    Source: Q. McNemar, Psychometrika 12 (1947) 153-157; mid-p: M. W. Fagerland, S. Lydersen, P. Laake,
-    BMC Medical Research Methodology 13:91 (2013). Without discordant pairs every p is 1.
-    """
     discordant = regressed + fixed
-    if discordant == 0:
-        return McNemar(1.0, 1.0, 1.0, 1.0)
-    smaller = min(regressed, fixed)
-    tail = _half_binomial_tail(smaller, discordant)
-    point = Fraction(comb(discordant, smaller), 2**discordant)
-    mid = 1 - point / 2 if regressed == fixed else 2 * tail - point
-    return McNemar(
-        exact=float(min(Fraction(1), 2 * tail)),
-        mid_p=float(mid),
-        asymptotic=2 * _NORMAL.cdf(-abs(regressed - fixed) / sqrt(discordant)),
-        one_sided=float(_half_binomial_tail(fixed, discordant)),
-    )
+    if discordant > EXACT_PAIRS:
+        return at_most(fixed, discordant)
+    return float(Fraction(_binomial_sum(fixed, discordant), 2**discordant))
 
 
 def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0.95) -> Interval:
@@ -122,22 +106,11 @@ def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
     return excess / sqrt(variance)
 
 
-def holm(p_values: Sequence[float], alpha: float = 0.05) -> list[bool]:
+def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:
     """Tell which hypotheses are rejected with a family-wise error of at most `alpha`.
 
-    Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
-    Statistics 6 (1979) 65-70.
-    """
-    rejected = [False] * len(p_values)
-    for rank, place in enumerate(_ascending(p_values)):
-        if p_values[place] > alpha / (len(p_values) - rank):
-            break
-        rejected[place] = True
-    return rejected
-
-
-def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:
-    """Apply Holm's procedure without the hypotheses whose data could never have rejected them.
+    S. Holm's procedure (A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6 (1979) 65-70), without the hypotheses whose data could never have rejected them.
 
     Args:
         p_values: P value of each hypothesis.
@@ -158,22 +131,6 @@ def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha:
         for place in newly_rejected:
             rejected[place] = True
         remaining -= newly_rejected
-    return rejected
-
-
-def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> list[bool]:
-    """Tell which hypotheses are rejected with a false discovery rate of at most `rate`.
-
-    Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57 (1995) 289-300.
-    """
-    ordered = _ascending(p_values)
-    last = 0
-    for rank, place in enumerate(ordered, start=1):
-        if p_values[place] <= rate * rank / len(p_values):
-            last = rank
-    rejected = [False] * len(p_values)
-    for place in ordered[:last]:
-        rejected[place] = True
     return rejected
 
 
@@ -203,9 +160,20 @@ def e_value(regressed: int, fixed: int) -> float:
     inference, Statistical Science 38 (2023) 576-601.
     """
     discordant = regressed + fixed
-    tail = _binomial_sum(regressed, discordant + 1)
+    if discordant <= EXACT_PAIRS:
+        return _quotient(
+            _binomial_sum(regressed, discordant + 1), (discordant + 1) * comb(discordant, regressed)
+        )
+    log_evidence = log_at_most(regressed, discordant + 1) - log_point(regressed, discordant)
     try:
-        return tail / ((discordant + 1) * comb(discordant, regressed))
+        return 2 * exp(log_evidence) / (discordant + 1)
+    except OverflowError:
+        return inf
+
+
+def _quotient(dividend: int, divisor: int) -> float:
+    try:
+        return dividend / divisor
     except OverflowError:
         return inf
 
@@ -310,10 +278,6 @@ def z_two_sided(confidence: float) -> float:
     return _NORMAL.inv_cdf((1 + confidence) / 2)
 
 
-def _ascending(p_values: Sequence[float]) -> list[int]:
-    return sorted(range(len(p_values)), key=p_values.__getitem__)
-
-
 def _tarone_divisor(attainable: Sequence[float], alpha: float) -> int:
     divisor = 1
     while sum(least <= alpha / divisor for least in attainable) > divisor:
@@ -330,11 +294,6 @@ def _binomial_sum(last: int, total: int) -> int:
         term = term * (total - place + 1) // place
         summed += term
     return summed
-
-
-def _half_binomial_tail(last: int, total: int) -> Fraction:
-    """P(Bin(total, 1/2) <= last)."""
-    return Fraction(_binomial_sum(last, total), 2**total)
 
 
 def _bisect(is_left: Callable[[float], bool], low: float, high: float) -> float:

@@ -76,8 +76,8 @@ def test_a_drop_of_exactly_the_margin_asks_for_the_cases_that_show_it() -> None:
 
 
 def test_a_decision_never_asks_for_fewer_cases_than_it_had() -> None:
-    found = paired_statistics(pairs(1, 0, 49), Excuses(), POLICY)
-    assert found.cases_needed == 51
+    found = paired_statistics(pairs(1, 0, 199), Excuses(), POLICY)
+    assert found.cases_needed == 201
 
 
 def test_nothing_that_changed_needs_no_number_of_cases_and_nothing_compared_shows_no_power() -> None:
