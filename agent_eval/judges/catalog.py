@@ -54,7 +54,7 @@ VERSIONS = {
     "latency_slo": 2,
     "loop_guard": 2,
     "policy": 2,
-    "prompt_injection": 2,
+    "prompt_injection": 3,
     "regex": 2,
     REPLAY_CONTRACT: 2,
     "tool_abuse": 2,

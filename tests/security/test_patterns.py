@@ -24,9 +24,9 @@ LONG = "a" * 1_000_000 + "!"
 JUDGES = Path(agent_eval.judges.__file__).parent
 OWN_PATTERNS_ONLY = {
     "base.py",
-    "builtin/prompt_injection.py",
     "builtin/replay_contract.py",
     "matching/decimals.py",
+    "matching/injected_text.py",
     "matching/schema_keywords.py",
 }
 """These use Python's engine, for patterns that are written in the module itself."""
