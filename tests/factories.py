@@ -71,7 +71,7 @@ def make_suite(*cases: dict[str, Any], dataset_id: str = "shop", **metadata: Any
     """A suite as plain JSON."""
     return {
         "dataset_id": dataset_id,
-        "metadata": {"schema_version": "1.1.0", **metadata},
+        "metadata": {"schema_version": "1.2.0", **metadata},
         "cases": list(cases),
     }
 
@@ -211,7 +211,7 @@ def seal(root: Path, config: RunConfig, *, layout: str, case_ids: Sequence[str])
     """Write `manifest.json` for what lies in `root`; also used to seal again after tampering."""
     folders = {case_id: safe_name(case_id) for case_id in case_ids} if layout == "files" else {}
     manifest = {
-        "schema_version": "1.1.0",
+        "schema_version": "1.2.0",
         "kind": "run",
         "layout": layout,
         "run_id": config.run_id,

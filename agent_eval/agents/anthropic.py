@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +12,7 @@ from typing_extensions import override
 from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive, unreadable
-from agent_eval.agents.usage import figure_of
+from agent_eval.agents.usage import AnswerFacts, facts_of, figure_of
 
 MAX_TOKENS = 4096
 """Default maximum of tokens in one answer; the API requires a number."""
@@ -90,7 +91,7 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
         return unreadable(body, problem)
     message = {"role": "assistant", "content": blocks}
     reason = body.get("stop_reason")
-    return Reply(Turn(text, calls, message, _attributes(body), "" if reason is None else str(reason)))
+    return Reply(Turn(text, calls, message, _facts(body), "" if reason is None else str(reason)))
 
 
 def _call(block: Mapping[str, Any]) -> ModelCall:
@@ -99,25 +100,16 @@ def _call(block: Mapping[str, Any]) -> ModelCall:
     return ModelCall(str(block["id"]), block["name"], block["input"])
 
 
-def _attributes(body: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(body: Mapping[str, Any]) -> AnswerFacts:
+    facts, response_id = facts_of(body), body.get("id")
     usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    read, written = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-    attributes = {
-        "gen_ai.response.id": body.get("id"),
-        "gen_ai.response.model": body.get("model"),
-        "gen_ai.response.finish_reason": body.get("stop_reason"),
+    if isinstance(usage, Mapping) and facts.usage is not None:
         # Anthropic counts cached tokens separately; elsewhere, and in OpenTelemetry, the input includes them.
-        "gen_ai.usage.input_tokens": _sum(usage.get("input_tokens"), read, written),
-        "gen_ai.usage.output_tokens": figure_of(usage.get("output_tokens")),
-        "gen_ai.usage.cache_read.input_tokens": figure_of(read),
-        "gen_ai.usage.cache_creation.input_tokens": figure_of(written),
-    }
-    return {
-        name: value for name, value in attributes.items() if value and isinstance(value, str | int | float)
-    }
-
-
-def _sum(*counts: Any) -> float | None:
-    known = [figure for count in counts if (figure := figure_of(count)) is not None]
-    return sum(known) if known else None
+        counted = [
+            figure_of(usage.get(name))
+            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        ]
+        known = [count for count in counted if count is not None]
+        total = {"input_tokens": sum(known)} if known else {}
+        facts = replace(facts, usage=facts.usage.model_copy(update=total))
+    return replace(facts, response_id=response_id if isinstance(response_id, str) else None)

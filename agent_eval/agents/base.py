@@ -104,7 +104,7 @@ class ToolAnswer:
         output: The tool's result; None if it failed.
         error: The tool's error; None if it succeeded.
         source: Origin of the answer: `tool_response_cassette`, `tool_responses`, `cassette`, `live`,
-            `refused` or `missing`.
+            `refused` or `missing`; `final_output` for a call that is the agent's answer itself.
         delay_ms: Milliseconds to wait before the agent receives the answer.
         retries: How often the call of a live tool was repeated.
         waited: Seconds spent waiting between these repetitions; they do not count as the agent's time.
@@ -163,6 +163,7 @@ class Reply(Generic[T]):
         rate_limited: Whether the service refused because of too many requests (429); the scheduler then
             sends fewer requests at a time.
         received: What came instead of an answer, for the case's artifacts.
+        block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
 
     Example:
         >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
@@ -175,6 +176,7 @@ class Reply(Generic[T]):
     asked_wait: float | None = None
     rate_limited: bool = False
     received: bytes = b""
+    block_reason: str | None = None
 
     def without_value(self) -> Reply[Any]:
         """Return the same failure, typed for another kind of answer."""

@@ -2,7 +2,7 @@
 
 A cassette is a JSON file with one row for each call, in the order of cases and calls:
 
-    {"kind": "tool_cassette", "schema_version": "1.1.0",
+    {"kind": "tool_cassette", "schema_version": "1.2.0",
      "calls": [{"case_id": "refund-1", "tool": "lookup", "arguments": {"id": 1}, "response": {"total": 5}}]}
 
 A row has `response` or `error`. A call that a case repeats has a row for each repetition; the last row

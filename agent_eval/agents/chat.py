@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agent_eval.agents.base import AttemptResult, Reply, Surroundings, Task, ToolAnswer, ToolFault
-from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
+from agent_eval.agents.usage import NO_FACTS, AnswerFacts
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 
@@ -44,19 +45,18 @@ class Turn:
         text: The model's text; None if it only called tools.
         calls: The tool calls that the model asks for.
         message: The answer in the provider's form, to be repeated in the conversation.
-        attributes: Model, tokens and so on, by the names of OpenTelemetry.
+        facts: Model, tokens and so on.
         finish: Why the model stopped, in the provider's word.
 
     Example:
-        >>> usage = {"gen_ai.usage.input_tokens": 12, "gen_ai.usage.output_tokens": 3}
-        >>> Turn("Refunded.", [], {"role": "assistant", "content": "Refunded."}, usage).tokens
-        15
+        >>> Turn("Refunded.", [], {"role": "assistant", "content": "Refunded."}, finish="stop").is_paused
+        False
     """
 
     text: str | None
     calls: Sequence[ModelCall]
     message: Message
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    facts: AnswerFacts = NO_FACTS
     finish: str = ""
 
     @property
@@ -74,13 +74,6 @@ class Turn:
     def is_paused(self) -> bool:
         """Whether the provider expects the conversation again, to go on with this answer."""
         return not self.calls and finish_of(self.finish) is Finish.PAUSED
-
-    @property
-    def tokens(self) -> int | None:
-        """Input and output tokens together; None if the provider does not report them."""
-        names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
-        counts = [self.attributes[name] for name in names if name in self.attributes]
-        return sum(counts) if counts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +138,10 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
             if reply.value is None:
                 if reply.received:
                     recorder.artifacts["answer.txt"] = reply.received
-                return recorder.result(None, reply.failure, reply.problem)
+                return recorder.result(None, reply.failure, reply.problem, block_reason=reply.block_reason)
             turn = _continued(reply.value, paused)
             call_ids = _record(recorder, turn, seconds)
-            recorder.count_step(turn.tokens)
+            recorder.count_step(turn.facts.tokens)
             if turn.stopped_short is not None:
                 return recorder.result(turn.text, *turn.stopped_short)
             if turn.is_paused:
@@ -160,7 +153,10 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
             if not turn.calls:
                 return _result(recorder, turn)
             paused.clear()
-            messages += [turn.message, *model.results(_call_tools(recorder, turn, call_ids))]
+            answers = _call_tools(recorder, turn, call_ids)
+            if any(answer.source == FINAL_OUTPUT for _, answer in answers):
+                return recorder.result()
+            messages += [turn.message, *model.results(answers)]
     except (LimitReached, ToolFault) as problem:
         return recorder.result(None, problem.failure, problem.problem)
 
@@ -213,23 +209,20 @@ def _ask(
     return reply, seconds
 
 
-def _record(recorder: Recorder, turn: Turn, seconds: float) -> list[str]:
+def _record(recorder: Recorder, turn: Turn, seconds: float | None) -> list[str]:
     """Record a turn's events; return the ids of its calls in the evidence.
 
     Only the first event has time and tokens, so that they count once.
     """
-    attributes: Mapping[str, Any] | None = turn.attributes
-    latency: float | None = seconds
+    facts, latency = turn.facts, seconds
     if turn.text is not None or not turn.calls:
-        recorder.record_message(turn.text, seconds=latency, attributes=attributes)
-        attributes = latency = None
+        recorder.record_message(turn.text, seconds=latency, facts=facts)
+        facts, latency = NO_FACTS, None
     ids = []
     for call in turn.calls:
         wanted = call.call_id
-        ids.append(
-            recorder.record_call(call.tool, call.arguments, wanted, seconds=latency, attributes=attributes)
-        )
-        attributes = latency = None
+        ids.append(recorder.record_call(call.tool, call.arguments, wanted, seconds=latency, facts=facts))
+        facts, latency = NO_FACTS, None
     return ids
 
 

@@ -44,6 +44,8 @@ _REFUSALS = {
 _BUSY = frozenset({408, 429, 529})
 _EXHAUSTED = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 """Codes of a refusal that waiting does not change: the account has no credit left."""
+_BLOCKS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+"""Codes of a refusal by a filter, in front of the model."""
 _RATE_LIMITED = frozenset({429, 529})
 """Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
 
@@ -257,7 +259,8 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
             rate_limited=status in _RATE_LIMITED,
         )
     received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
-    return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received)
+    block = next(iter(sorted(_codes(error) & _BLOCKS)), None)
+    return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received, block_reason=block)
 
 
 def _codes(error: Any) -> set[str]:

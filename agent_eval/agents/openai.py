@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent_eval.agents.base import Reply, ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel, receive, unreadable
 from agent_eval.agents.recorder import storable
-from agent_eval.agents.usage import CACHE_READ, REASONING, figure_of
+from agent_eval.agents.usage import AnswerFacts, facts_of
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.json import Limits, parse
 
@@ -76,7 +77,7 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
         answer["tool_calls"] = message["tool_calls"]
     # A refusal is one whatever reason the provider gives for the end.
     finish = "refusal" if refusal else "" if reason is None else str(reason)
-    return Reply(Turn(text, calls, answer, _attributes(body, choice), finish))
+    return Reply(Turn(text, calls, answer, _facts(body, finish), finish))
 
 
 def _text_and_refusal(message: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -117,22 +118,7 @@ def _parsed(arguments: str) -> Any:
     return parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
 
 
-def _attributes(body: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    written = usage.get("completion_tokens_details")
-    written = written if isinstance(written, Mapping) else {}
-    attributes = {
-        "gen_ai.response.id": body.get("id"),
-        "gen_ai.response.model": body.get("model"),
-        "gen_ai.response.finish_reason": choice.get("finish_reason"),
-        "gen_ai.usage.input_tokens": figure_of(usage.get("prompt_tokens")),
-        "gen_ai.usage.output_tokens": figure_of(usage.get("completion_tokens")),
-        CACHE_READ: figure_of(details.get("cached_tokens")),
-        REASONING: figure_of(written.get("reasoning_tokens")),
-    }
-    return {
-        name: value for name, value in attributes.items() if value and isinstance(value, str | int | float)
-    }
+def _facts(body: Mapping[str, Any], stop_reason: str) -> AnswerFacts:
+    facts = facts_of({**body, "stop_reason": stop_reason})
+    response_id = body.get("id")
+    return replace(facts, response_id=response_id if isinstance(response_id, str) else None)

@@ -79,8 +79,8 @@ def record_events(recorder: EventRecorder, events: list[dict[str, Any]]) -> Any:
         if kind == TOOL_CALL and actor != "user":
             recorder.count_call(str(event.get("tool") or ""), event.get("input"))
         added = recorder.add(actor, kind, **event)
-        if added.is_agent and kind not in (TOOL_CALL, TOOL_RESULT) and added.output is not None:
-            output = added.output
+        if added.is_message and added.content is not None:
+            output = added.content
     return output
 
 
@@ -89,7 +89,8 @@ def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
 
     Args:
         trace: The events as plain JSON.
-        source: The attribute of a result that says where it is from; `missing` is no answer.
+        source: The attribute of a result that says where it is from; `missing` is no answer. A call that has
+            it needs none.
 
     Example:
         >>> unanswered_calls([{"type": "tool_call", "call_id": "1"}], "source")
@@ -99,5 +100,8 @@ def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
     missing = len([event for event in answered if (event.get("attributes") or {}).get(source) == "missing"])
     ids = {event.get("call_id") for event in answered}
     calls = (event for event in trace if event.get("type") == TOOL_CALL)
-    unmatched = [call for call in calls if call.get("call_id") is not None and call["call_id"] not in ids]
+    open_calls = (call for call in calls if source not in (call.get("attributes") or {}))
+    unmatched = [
+        call for call in open_calls if call.get("call_id") is not None and call["call_id"] not in ids
+    ]
     return missing + len(unmatched)

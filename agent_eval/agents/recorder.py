@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.own_events import has_result, problem_of_events, record_events, record_result
-from agent_eval.agents.usage import attributes_of
-from agent_eval.contracts import Event, canonical_json
+from agent_eval.agents.usage import NO_FACTS, AnswerFacts, facts_of
+from agent_eval.contracts import Event, Trace, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import Limits, parse, within_64_bits
 
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
 """Attribute of a tool's result: the origin of the answer, as in `ToolAnswer.source`."""
+
+
+FINAL_OUTPUT = "final_output"
+"""The same attribute of a call, and the origin of its answer: the call is the agent's answer itself."""
 
 
 class LimitReached(Exception):
@@ -80,7 +83,7 @@ class Recorder:
         self.seconds = 0.0
         self.waited = 0.0
         self.steps = 0
-        self.tokens = 0
+        self.tokens: float = 0
         self.artifacts: dict[str, bytes] = {}
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
@@ -105,18 +108,12 @@ class Recorder:
         output: Any,
         *,
         seconds: float | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        facts: AnswerFacts = NO_FACTS,
         error: Any = None,
     ) -> None:
-        """Record a message of the agent, with the seconds that the agent took for it."""
-        self.add(
-            "agent",
-            MESSAGE,
-            output=output,
-            error=error,
-            latency_ms=milliseconds(seconds),
-            attributes=dict(attributes or {}),
-        )
+        """Record a message of the agent, with the seconds that the agent took and what is known of it."""
+        latency = milliseconds(seconds)
+        self.add("agent", MESSAGE, output=output, error=error, latency_ms=latency, **facts.event_fields())
 
     def record_call(
         self,
@@ -125,7 +122,7 @@ class Recorder:
         call_id: str | None = None,
         *,
         seconds: float | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        facts: AnswerFacts = NO_FACTS,
     ) -> str:
         """Record a tool call of the agent; return the call's id in the evidence.
 
@@ -138,14 +135,12 @@ class Recorder:
         call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
         self.count_call(tool, arguments)
         call_id = self._unique(call_id)
+        fields = facts.event_fields()
+        if tool == self._task.case.final_output_tool:
+            fields["attributes"] = {**fields.get("attributes", {}), TOOL_ANSWER_SOURCE: FINAL_OUTPUT}
+        latency = milliseconds(seconds)
         self.add(
-            "agent",
-            TOOL_CALL,
-            tool=tool,
-            input=arguments,
-            call_id=call_id,
-            latency_ms=milliseconds(seconds),
-            attributes=dict(attributes or {}),
+            "agent", TOOL_CALL, tool=tool, input=arguments, call_id=call_id, latency_ms=latency, **fields
         )
         return call_id
 
@@ -168,12 +163,14 @@ class Recorder:
         return unique
 
     def call_tool(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
-        """Call a tool, record its result, and return it.
+        """Call a tool, record its result, and return it. The case's `final_output_tool` has none.
 
         Raises:
             ToolFault: The call has no answer, and the attempt needs one. The failure is recorded too.
             LimitReached: The tool takes longer than the attempt may.
         """
+        if tool == self._task.case.final_output_tool:
+            return ToolAnswer(source=FINAL_OUTPUT)
         began = self._clocks.monotonic()
         try:
             answer = self._tools.answer(tool, arguments)
@@ -229,7 +226,7 @@ class Recorder:
         if limit is not None and self.seconds > limit:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
-    def count_step(self, tokens: int | None) -> None:
+    def count_step(self, tokens: float | None) -> None:
         """Count an answer of a model, and the tokens it took.
 
         Raises:
@@ -255,11 +252,25 @@ class Recorder:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"did not come to an end within {limit} steps")
 
     def result(
-        self, output: Any = None, failure: FailureKind | None = None, problem: str = ""
+        self,
+        output: Any = None,
+        failure: FailureKind | None = None,
+        problem: str = "",
+        *,
+        block_reason: str | None = None,
     ) -> AttemptResult:
-        """Return the attempt's result; a failure is also recorded, as an error of the agent."""
+        """Return the attempt's result; a failure is also recorded, as an error of the agent.
+
+        Args:
+            output: The agent's final output, if it is a message.
+            failure: Why the attempt failed; None if it did not.
+            problem: The failure in words.
+            block_reason: What kept the agent's answer back.
+        """
+        if self._task.case.final_output_tool is not None:
+            output = Trace(self.events, self._task.case.final_output_tool).final_output
         if failure is not None:
-            self.add("agent", MESSAGE, error=f"{failure.value}: {problem}")
+            self.add("agent", MESSAGE, error=f"{failure.value}: {problem}", block_reason=block_reason)
         return AttemptResult(
             events=self.events,
             output=storable(output),
@@ -369,7 +380,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
         return recorder.result(
             None, FailureKind.MISSING_OUTPUT, "answered with neither an output nor tool calls"
         )
-    recorder.record_message(output, seconds=seconds, attributes=attributes_of(answer))
+    recorder.record_message(output, seconds=seconds, facts=facts_of(answer))
     if error is not None:
         words = error if isinstance(error, str) else json.dumps(error)
         return recorder.result(output, FailureKind.AGENT_ERROR, f"reported an error: {words[:2000]}")

@@ -1,55 +1,133 @@
-"""Read what agents and models report of their use: the model, tokens and cost."""
+"""Read what agents and models report of an answer: the model, tokens, cost, and why it ended."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-CACHE_READ = "gen_ai.usage.cache_read.input_tokens"
-CACHE_WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
-REASONING = "gen_ai.usage.reasoning.output_tokens"
-"""Attributes of tokens that are part of the input, and of the output."""
+from agent_eval.contracts import TokenUsage
 
-_USAGE_ATTRIBUTES = {
-    "input_tokens": "gen_ai.usage.input_tokens",
-    "prompt_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens",
-    "completion_tokens": "gen_ai.usage.output_tokens",
-    "cache_read_input_tokens": CACHE_READ,
-    "prompt_tokens_details.cached_tokens": CACHE_READ,
-    "input_tokens_details.cached_tokens": CACHE_READ,
-    "cache_creation_input_tokens": CACHE_WRITTEN,
-    "reasoning_tokens": REASONING,
-    "completion_tokens_details.reasoning_tokens": REASONING,
-    "output_tokens_details.reasoning_tokens": REASONING,
+RESPONSE_ID = "gen_ai.response.id"
+"""Attribute of an event: the provider's id of the answer."""
+
+_USAGE_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "cached_tokens": (
+        "cached_tokens",
+        "cache_read_input_tokens",
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+    ),
+    "cache_write_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
+    "reasoning_tokens": (
+        "reasoning_tokens",
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "output_tokens_details.thinking_tokens",
+    ),
 }
+"""Names that services give to counts, as places in their object of usage."""
+
+_PARTS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+"""Counts that are part of another one, and are left out where they are 0."""
 
 
-def attributes_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Extract model, end, tokens and cost that an answer reports, by the names of OpenTelemetry.
+@dataclass(frozen=True, slots=True)
+class AnswerFacts:
+    """What is known of a model's or agent's answer, beside its content.
+
+    Attributes:
+        model: The model that answered.
+        usage: The tokens it used.
+        cost_usd: What it cost, in US dollars.
+        stop_reason: Why it stopped, in its provider's word.
+        block_reason: What kept it back, such as a content filter.
+        agent_name: The agent that answered, where there are several.
+        response_id: The provider's id of the answer.
 
     Example:
-        >>> attributes_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}})
-        {'gen_ai.response.model': 'gpt-4o', 'gen_ai.usage.input_tokens': 12}
+        >>> AnswerFacts(model="gpt-4o", usage=TokenUsage(output_tokens=7)).tokens
+        7
     """
-    attributes: dict[str, Any] = {}
-    if isinstance(answer.get("model"), str):
-        attributes["gen_ai.response.model"] = answer["model"]
-    if isinstance(answer.get("finish_reason"), str):
-        attributes["gen_ai.response.finish_reason"] = answer["finish_reason"]
-    usage = answer.get("usage")
-    for name, attribute in _USAGE_ATTRIBUTES.items():
-        if isinstance(usage, dict) and (figure := figure_of(_at(usage, name))) is not None:
-            attributes.setdefault(attribute, figure)
-    cost = figure_of(answer.get("cost_usd"))
-    if cost is not None:
-        attributes["cost_usd"] = cost
-    return attributes
+
+    model: str | None = None
+    usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    stop_reason: str | None = None
+    block_reason: str | None = None
+    agent_name: str | None = None
+    response_id: str | None = None
+
+    @property
+    def tokens(self) -> float | None:
+        """Input and output tokens together; None if neither is known."""
+        usage = self.usage or TokenUsage()
+        counts = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
+        return sum(counts) if counts else None
+
+    def event_fields(self) -> dict[str, Any]:
+        """Return the fields of the answer's event as plain JSON, without those that are unknown."""
+        fields = {name: getattr(self, name) for name in _EVENT_FIELDS}
+        if self.usage is not None:
+            fields["usage"] = self.usage.to_json()
+        if self.response_id is not None:
+            fields["attributes"] = {RESPONSE_ID: self.response_id}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
-def _at(usage: dict[str, Any], place: str) -> Any:
+_EVENT_FIELDS = ("model", "usage", "cost_usd", "stop_reason", "block_reason", "agent_name")
+NO_FACTS = AnswerFacts()
+
+
+def facts_of(answer: Mapping[str, Any]) -> AnswerFacts:
+    """Extract what an answer reports of itself: model, usage, cost and end. What cannot be read is unknown.
+
+    Example:
+        >>> facts = facts_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}, "cost_usd": "much"})
+        >>> facts.model, facts.tokens, facts.cost_usd
+        ('gpt-4o', 12, None)
+    """
+    return AnswerFacts(
+        model=_text(answer, "model"),
+        usage=usage_of(answer.get("usage")),
+        cost_usd=figure_of(answer.get("cost_usd")),
+        stop_reason=_text(answer, "stop_reason") or _text(answer, "finish_reason"),
+        block_reason=_text(answer, "block_reason"),
+        agent_name=_text(answer, "agent_name"),
+    )
+
+
+def usage_of(reported: Any) -> TokenUsage | None:
+    """Read an object of usage by the names of OpenAI, Anthropic or agent-eval; None if it has no count.
+
+    Example:
+        >>> usage_of({"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 8}}).to_json()
+        {'input_tokens': 12, 'cached_tokens': 8}
+    """
+    if not isinstance(reported, Mapping):
+        return None
+    counts = {name: _first_figure(reported, places) for name, places in _USAGE_NAMES.items()}
+    known = {
+        name: count for name, count in counts.items() if count is not None and (count or name not in _PARTS)
+    }
+    return TokenUsage.model_validate(known) if known else None
+
+
+def _first_figure(usage: Mapping[str, Any], places: tuple[str, ...]) -> int | float | None:
+    return next((figure for place in places if (figure := figure_of(_at(usage, place))) is not None), None)
+
+
+def _at(usage: Mapping[str, Any], place: str) -> Any:
     outer, _, inner = place.partition(".")
     value = usage.get(outer)
     return value if not inner else value.get(inner) if isinstance(value, dict) else None
+
+
+def _text(answer: Mapping[str, Any], name: str) -> str | None:
+    value = answer.get(name)
+    return value if isinstance(value, str) and value else None
 
 
 LARGEST_FIGURE = 2**53

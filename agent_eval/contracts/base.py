@@ -18,10 +18,10 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-SCHEMA_VERSION = "1.1.0"
-"""Version of every file this program writes. A superset of 1.0."""
+SCHEMA_VERSION = "1.2.0"
+"""Version of every file this program writes. A superset of 1.0 and 1.1."""
 
-READABLE_SCHEMA_VERSIONS = ("0.1.0", "1.0.0", "1.1.0")
+READABLE_SCHEMA_VERSIONS = ("0.1.0", "1.0.0", "1.1.0", "1.2.0")
 """Versions this program reads; older ones are migrated on the way in."""
 
 

@@ -74,7 +74,7 @@ class TrialUse:
         self.seconds += seconds
         self.steps += sum(event.type == TOOL_CALL or event.is_message for event in trace.events)
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
-        if any(not _NO_USE.issuperset(event.attributes) for event in trace.events):
+        if any(_may_have_use(event) for event in trace.events):
             used = spent(case, trace, published_price)
             tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
             if tokens:
@@ -99,6 +99,10 @@ class TrialUse:
             and used >= limit
             for name in _UNITS
         )
+
+
+def _may_have_use(event: Event) -> bool:
+    return event.usage is not None or event.cost_usd is not None or not _NO_USE.issuperset(event.attributes)
 
 
 _UNITS = {

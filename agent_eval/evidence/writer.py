@@ -18,6 +18,7 @@ from typing import Any, cast
 from typing_extensions import override
 
 from agent_eval.contracts import (
+    SCHEMA_VERSION,
     CaseIndexRow,
     CaseResult,
     CaseResultRow,
@@ -378,6 +379,8 @@ class PackSealer:
         self._write(at.CONFIG, config)
         self._write(at.SUMMARY, summary)
         manifest = Manifest(
+            # A copy of a pack has the version of the pack, whichever version makes the copy.
+            schema_version=config.get("schema_version", SCHEMA_VERSION),
             layout=self._target.layout,
             run_id=self._target.run_id,
             dataset_id=self._target.dataset_id,

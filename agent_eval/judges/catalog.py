@@ -50,15 +50,17 @@ JUDGES: dict[str, str] = {
 
 VERSIONS = {
     "cost_budget": 2,
-    "final_output": 2,
+    "final_output": 3,
+    "json_schema": 2,
     "latency_slo": 2,
-    "loop_guard": 2,
+    "loop_guard": 3,
     "policy": 2,
     "prompt_injection": 3,
-    "regex": 2,
-    REPLAY_CONTRACT: 2,
+    "regex": 3,
+    REPLAY_CONTRACT: 3,
     "tool_abuse": 2,
-    "trajectory_match": 2,
+    "trajectory_match": 3,
+    "trajectory_step": 2,
 }
 """Versions of the built-in judges that give other verdicts than they first did; all others have version 1.
 

@@ -81,7 +81,8 @@ def merge_into(packs: Sequence[Path], output: Output, *, run_id: str | None = No
         with PackSealer(target) as sealer:
             tally = _write(parts, owners, target, sealer)
             summary = tally.summary(config.run_id, config.dataset_id)
-            sealer.seal(config, summary)
+            version = {"schema_version": config.schema_version}
+            sealer.seal(config, summary.model_copy(update=version))
     return RunResult(config, summary, out)
 
 

@@ -142,7 +142,7 @@ def _check_version(
         )
     elif version is None and header is not None:
         missing = problem(
-            "metadata.schema_version is missing", 'Add "metadata": {"schema_version": "1.1.0"}.'
+            "metadata.schema_version is missing", 'Add "metadata": {"schema_version": "1.2.0"}.'
         )
         if strict:
             report.add_error(missing)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -20,9 +19,11 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.contracts import SCHEMA_VERSION
 from tests.e2e.program import agent_eval, tree
 
 OLD = Path(__file__).parents[1] / "fixtures" / "packs" / "0.1.0"
+CURRENT = OLD.with_name("1.2.0")
 FOLDERS = sorted(path.name for path in (OLD / "packs").iterdir() if path.is_dir())
 PACKS = [*FOLDERS, "evidence.zip"]
 COMPLETE = [name for name in PACKS if name != "stopped"]
@@ -243,7 +244,8 @@ def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Pat
         json.loads((place / name / "run" / "summary.json").read_bytes()) for name in ("before", "again")
     ]
     assert counts[1].pop("run_id") == "again"
-    del counts[0]["run_id"]
+    assert counts[1].pop("schema_version") == SCHEMA_VERSION
+    del counts[0]["run_id"], counts[0]["schema_version"]
     assert without_added_fields(counts[1], counts[0]) == counts[0]
 
 
@@ -315,6 +317,7 @@ RECORDED_RUN = (
     *(option for judge in RECORDED_JUDGES for option in ("--judge", judge)),
     *("--judge-config", "judges.json", "--case-policy", "majority"),
 )
+CONVERSATION_JUDGES = ("--judge", "trajectory_match", "--judge", "final_output")
 WRITTEN_BY = {
     "baseline": (
         "2026-01-13T10:00:00+00:00",
@@ -342,28 +345,66 @@ WRITTEN_BY = {
             *("--run-id", "agent-2", "--layout", "compact"),
         ),
     ),
+    "conversation": (
+        "2026-01-13T10:00:00+00:00",
+        (
+            *("run", "--suite", "conversation.yaml", "--run-id", "conversation-1", "--layout", "files"),
+            *CONVERSATION_JUDGES,
+        ),
+    ),
 }
-"""Clock and command that wrote a pack."""
+"""Clock and command that wrote a pack of the current schema version."""
 
 
 WRITTEN_OTHERWISE = (
     "packs are written otherwise than before. Leave out a new field where it has nothing to say; or raise "
     "SCHEMA_VERSION in agent_eval/contracts/base.py, add packs of that version beside "
-    "tests/fixtures/packs/0.1.0, and hold these bytes against those."
+    "tests/fixtures/packs/1.2.0, and hold these bytes against those."
 )
 
 
 @pytest.mark.parametrize("pack", WRITTEN_BY)
 def test_the_same_inputs_still_give_the_same_bytes(pack: str, place: Path) -> None:
     """Until a version means to write packs otherwise, which says so by a new schema version."""
+    write_again(pack, place)
+    config_before, before = bytes_of_the_run(CURRENT / "packs" / pack)
+    config_now, now = bytes_of_the_run(place / "again")
+    assert config_now == config_before, WRITTEN_OTHERWISE
+    assert now == before, WRITTEN_OTHERWISE
+
+
+def write_again(pack: str, place: Path) -> None:
+    """Run the command that wrote a pack once more, into `again`."""
     clock, arguments = WRITTEN_BY[pack]
+    shutil.copytree(CURRENT / "inputs", place / "inputs", dirs_exist_ok=True)
     environ = {**PYTHON, "AGENT_EVAL_CLOCK": clock}
     ended = agent_eval(*arguments, "--out", "../again", cwd=place / "inputs", environ=environ)
     assert ended.code == 0, ended.err
-    config_before, before = bytes_of_the_run(with_costs_as_decimals(place / "packs" / pack))
-    config_now, now = bytes_of_the_run(without_fields_not_judged(place / "again"))
-    assert config_now == config_before, WRITTEN_OTHERWISE
-    assert now == before, WRITTEN_OTHERWISE
+
+
+@pytest.mark.parametrize("pack", WRITTEN_BY)
+def test_packs_of_the_current_version_verify(pack: str, command: Command) -> None:
+    assert command("pack", "verify", "--run", str(CURRENT / "packs" / pack))["complete"]
+
+
+@pytest.mark.parametrize("pack", ["baseline", "candidate"])
+def test_a_pack_compares_with_the_same_run_of_an_earlier_version(
+    pack: str, command: Command, place: Path
+) -> None:
+    """Nothing but the version and the judges' words differ, so nothing has changed."""
+    now = str(CURRENT / "packs" / pack)
+    command("compare", "--baseline", f"../packs/{pack}", "--candidate", now, "--out", "../delta.json")
+    delta = json.loads((place / "delta.json").read_bytes())
+    cases, overview = delta["cases"], delta["overview"]
+    assert (delta["regressions"], delta["resolved_hard_fail_case_ids"]) == ([], [])
+    assert (cases["changed"], cases["new"], cases["removed"], overview["improved_cases"]) == ([], [], [], 0)
+
+
+def test_every_field_of_a_conversation_is_judged_as_it_was(command: Command, place: Path) -> None:
+    pack = CURRENT / "packs" / "conversation"
+    command("rejudge", "--run", str(pack), *CONVERSATION_JUDGES, "--layout", "files", "--out", "../again")
+    before = verdicts(pack)
+    assert without_added_fields(verdicts(place / "again"), before) == before
 
 
 COSTS_AS_DECIMALS = {b"0.0006399999999999999": b"0.00064"}
@@ -377,27 +418,6 @@ def with_costs_as_decimals(pack: Path) -> Path:
         for before, now in COSTS_AS_DECIMALS.items():
             data = data.replace(before, now)
         path.write_bytes(data)
-    return pack
-
-
-FIELDS_NOT_JUDGED = re.compile(
-    rb'(?P<name>"evidence":\s?)\{\s*"fields_not_judged":\s?\[[^\]]*\]\s*\}|'
-    rb'\s*"fields_not_judged":\s?\{[^}]*\},(?=\n  "flaky_cases")'
-)
-"""What the verdict of `replay_contract` and the summary say since then where no judge reads a field."""
-
-
-def without_fields_not_judged(pack: Path) -> Path:
-    """Take the names of fields that no judge reads out of a pack. No other byte of the packs changed."""
-    found = 0
-    of_verdicts = [*pack.glob("judges/*.json"), *pack.glob("cases/**/verdicts*.json*")]
-    for path in [*of_verdicts, pack / "run" / "summary.json"]:
-        data, count = FIELDS_NOT_JUDGED.subn(
-            lambda match: match["name"] + b"{}" if match["name"] else b"", path.read_bytes()
-        )
-        path.write_bytes(data)
-        found += count
-    assert found
     return pack
 
 

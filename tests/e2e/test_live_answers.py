@@ -89,21 +89,21 @@ def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
         "completion_tokens_details": {"reasoning_tokens": 40},
     }
     expected = {
-        "gen_ai.usage.input_tokens": 100,
-        "gen_ai.usage.output_tokens": 50,
-        "gen_ai.usage.cache_read.input_tokens": 80,
-        "gen_ai.usage.reasoning.output_tokens": 40,
+        "input_tokens": 100,
+        "output_tokens": 50,
+        "cached_tokens": 80,
+        "reasoning_tokens": 40,
     }
     choice = {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice], "usage": usage}).encode()
     with FakeOpenAi(Step(body=body)) as model:
         run(tmp_path, "--agent", "openai:small", "--base-url", model.base_url)
-    assert expected.items() <= events(tmp_path)[-1]["attributes"].items()
+    assert expected.items() <= events(tmp_path)[-1]["usage"].items()
     answer = json.dumps({"assistant_output": "hello", "usage": usage})
     (tmp_path / "agent.py").write_text(f"print({answer!r})")
     command = f"{sys.executable} -S -E agent.py"
     run(tmp_path, "--agent-command", command, "--out", "program")
-    assert expected.items() <= events(tmp_path, "program")[-1]["attributes"].items()
+    assert expected.items() <= events(tmp_path, "program")[-1]["usage"].items()
 
 
 def test_call_ids_that_a_model_repeats_are_made_unique_in_the_evidence(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, Trace, Verdict
-from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
@@ -101,7 +101,7 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         messages = [
             (message_fingerprint(event.content), event)
             for event in events
-            if event.is_agent and event.type not in (TOOL_CALL, TOOL_RESULT) and event.content is not None
+            if event.is_message and event.content is not None
         ]
         counts = Counter(fingerprint for fingerprint, _ in messages if fingerprint)
         if not counts:

@@ -169,7 +169,7 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
     answers: dict[Any, Usage] = {}
     before: Usage | None = None
     for event in events:
-        usage = _read_usage(event.attributes)
+        usage = _usage_of(event)
         if not usage.has_tokens and usage.cost_usd is None:
             continue
         usage.at = event.ts
@@ -208,6 +208,20 @@ def _usage_in_metadata(case: Case) -> Usage:
         if isinstance(nested, Mapping):
             usage.absorb(_read_usage(nested))
     return usage
+
+
+def _usage_of(event: Event) -> Usage:
+    """Read an event's usage from its own fields, and what they leave out from its attributes."""
+    recorded = _read_usage(event.attributes)
+    own = event.usage
+    if own is not None:
+        # One record: its figures are not mixed with those of another.
+        recorded.input_tokens, recorded.output_tokens = own.input_tokens, own.output_tokens
+        recorded.cache_read_tokens, recorded.cache_write_tokens = own.cached_tokens, own.cache_write_tokens
+    if event.cost_usd is not None:
+        recorded.cost_usd = event.cost_usd
+    recorded.model = event.model or recorded.model
+    return recorded
 
 
 def _read_usage(source: Mapping[str, Any]) -> Usage:

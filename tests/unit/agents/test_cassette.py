@@ -63,7 +63,7 @@ def test_file_does_not_depend_on_the_order_of_cases(tmp_path: Path) -> None:
     value = json.loads(path.read_bytes())
     assert [row["case_id"] for row in value["calls"]] == ["a"] * 3 + ["b"] * 3
     assert value["calls"][0] == {"case_id": "a", "tool": "broken", "arguments": {}, "error": "is broken"}
-    assert (value["kind"], value["schema_version"]) == ("tool_cassette", "1.1.0")
+    assert (value["kind"], value["schema_version"]) == ("tool_cassette", "1.2.0")
 
 
 def test_second_attempt_at_a_case_does_not_lengthen_its_sequences(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent_eval.agents.catalog import AGENTS
 from agent_eval.agents.recorder import check_answer
 from agent_eval.agents.tools import CaseTools
-from agent_eval.agents.usage import attributes_of
+from agent_eval.agents.usage import facts_of
 from agent_eval.contracts import Case
 from tests.unit.agents.tasks import make_task
 
@@ -28,7 +28,7 @@ def test_payload_and_answer_are_those_of_the_protocol() -> None:
     ).payload()
     assert BLOCKS[0] == {**payload, "case_id": "refund-1"}
     assert check_answer(BLOCKS[1]) == BLOCKS[1]
-    assert len(attributes_of(BLOCKS[1])) == 4
+    assert set(facts_of(BLOCKS[1]).event_fields()) == {"model", "usage", "cost_usd"}
 
 
 def test_answers_of_tools_are_understood() -> None:

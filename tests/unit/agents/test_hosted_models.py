@@ -10,7 +10,10 @@ import pytest
 
 from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.own_events import unanswered_calls
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import AttemptLimits, Trace
+from agent_eval.engine.trial import event_json
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
 from tests.unit.agents.tasks import Retries, Time, around, make_task, told
@@ -61,10 +64,9 @@ def test_answer_is_recorded_with_model_tokens_and_time(serve: Serve) -> None:
         ("agent", "message", None, "It is 4.", None),
     ]
     answer = result.events[1]
-    assert answer.attributes["gen_ai.response.model"] == "small-2026"
-    assert answer.attributes["gen_ai.usage.input_tokens"] == 100
-    assert answer.attributes["gen_ai.usage.output_tokens"] == 10
-    assert answer.attributes["gen_ai.usage.cache_read.input_tokens"] == 5
+    assert (answer.model, answer.stop_reason in ("stop", "end_turn")) == ("small-2026", True)
+    assert answer.usage is not None
+    assert answer.usage.to_json() == {"input_tokens": 100, "output_tokens": 10, "cached_tokens": 5}
     assert (answer.ts, answer.latency_ms, answer.attempt) == ("2026-11-21T08:00:00.000+00:00", 0.0, 0)
     assert "k-123" in str(server.authorizations[0])
     assert server.requests[0]["messages"] == [{"role": "user", "content": "2 + 2?"}]
@@ -94,17 +96,44 @@ def test_tool_calls_are_answered_from_the_case_until_the_model_has_answered(serv
         {"tool": "lookup", "arguments": {"id": 8}},
     ]
     # Each answer's tokens are counted once.
-    counted = [event.attributes.get("gen_ai.usage.input_tokens") for event in result.events]
+    counted = [event.usage and event.usage.input_tokens for event in result.events]
     assert counted == [None, 100, None, None, None, None, 100]
     assert "lookup" in str(server.requests[0]["tools"])
     assert '{"status": "shipped"}' in str(server.requests[1]["messages"])
+
+
+def test_the_call_that_is_the_answer_ends_the_attempt_and_no_tool_answers_it(serve: Serve) -> None:
+    server, agent = serve(
+        Step(calls=[("lookup", {"id": 7}), ("submit", {"total": 7})]), Step(text="never asked")
+    )
+    task = make_task(metadata=LOOKUP, final_output_tool="submit")
+    result = agent.attempt(task, around(task))
+    assert (result.output, result.failure, len(server.requests)) == ({"total": 7}, None, 1)
+    assert [event.type for event in result.events] == ["message", "tool_call", "tool_call", "tool_result"]
+    recorded = [event_json(event) for event in result.events]
+    assert unanswered_calls(recorded, TOOL_ANSWER_SOURCE) == 0
+
+
+def test_a_model_that_never_calls_the_tool_of_its_answer_gave_none(serve: Serve) -> None:
+    _, agent = serve(Step(text="It is 7."))
+    task = make_task(final_output_tool="submit")
+    assert agent.attempt(task, around(task)).output is None
+
+
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+def test_a_question_that_a_filter_kept_from_the_model_is_blocked(code: str, serve: Serve) -> None:
+    _, agent = serve(Step(status=400, body=f'{{"error": {{"message": "no", "code": "{code}"}}}}'.encode()))
+    task = make_task()
+    result = agent.attempt(task, around(task))
+    assert result.failure is FailureKind.AGENT_ERROR
+    assert result.events[-1].block_reason == code
 
 
 def test_tokens_stand_with_the_first_call_of_an_answer_without_text(serve: Serve) -> None:
     _, agent = serve(Step(calls=[("lookup", {"id": 7})] * 2), Step(text="done"))
     task = make_task(metadata=LOOKUP)
     events = agent.attempt(task, around(task)).events
-    assert [event.attributes.get("gen_ai.usage.output_tokens") for event in events[1:3]] == [10, None]
+    assert [event.usage and event.usage.output_tokens for event in events[1:3]] == [10, None]
     assert [event.latency_ms for event in events[1:3]] == [0.0, None]
 
 

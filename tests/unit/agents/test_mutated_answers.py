@@ -264,7 +264,7 @@ def test_a_paused_turn_is_continued_and_its_texts_are_one_answer() -> None:
             "role": "assistant",
             "content": paused["content"],
         }
-        assert [event.attributes["gen_ai.usage.input_tokens"] for event in result.events[1:]] == [10, 10]
+        assert [event.usage.input_tokens for event in result.events[1:] if event.usage] == [10, 10]
 
 
 def test_a_model_that_only_pauses_comes_to_an_end() -> None:

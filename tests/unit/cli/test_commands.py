@@ -143,7 +143,7 @@ def test_schema__migrates_and_says_so(target: str, here: Path, capsys: pytest.Ca
     assert parsed(capsys, *migrate)["validation"]["passed"] is True
     assert printed(capsys, *migrate, "--format", "text").startswith(f"Wrote {target}\n{target} is valid: ")
     assert '"expected_output"' in (here / target).read_text(encoding="utf-8")
-    report = parsed(capsys, "schema", "validate", "--input", target, "--strict", "--require-version", "1.1.0")
+    report = parsed(capsys, "schema", "validate", "--input", target, "--strict", "--require-version", "1.2.0")
     assert report["passed"] is True
 
 

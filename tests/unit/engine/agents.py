@@ -72,5 +72,5 @@ class FakeAgent:
                 recorder.call_tool(tool, {}, recorder.record_call(tool, {}))
         except LimitReached as reached:
             return recorder.result(None, reached.failure, reached.problem)
-        recorder.record_message(answer.output, attributes=answer.attributes)
+        recorder.add("agent", "message", output=answer.output, attributes=dict(answer.attributes or {}))
         return recorder.result(answer.output)

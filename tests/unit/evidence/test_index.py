@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import Case, CaseIndex, Trace, digest
+from agent_eval.contracts import Case, CaseIndex, digest
 from agent_eval.evidence.index import index_row
 from agent_eval.storage.json import dumps
 
@@ -16,7 +16,7 @@ from agent_eval.storage.json import dumps
 def row(trace: list[dict[str, Any]], **case: Any) -> dict[str, Any]:
     raw = {"case_id": "c", "trace": trace, **case}
     model = Case.model_validate(raw)
-    return dict(index_row(raw, model, Trace(model.trace)))
+    return dict(index_row(raw, model, model.recorded))
 
 
 def said(**fields: Any) -> dict[str, Any]:
@@ -89,6 +89,22 @@ def test_tokens_are_summed_under_every_name(first: str, second: str) -> None:
 
 def test_tokens_said_twice_are_counted_once() -> None:
     assert row([spent(**{"gen_ai.usage.input_tokens": 3, "prompt_tokens": 3})])["input_tokens"] == 3
+
+
+def test_fields_of_events_are_summed_and_win_over_their_attributes() -> None:
+    usage = {"input_tokens": 3, "output_tokens": 5}
+    both = spent(**{"gen_ai.usage.input_tokens": 3, "cost_usd": 0.5, "model": "small"})
+    counted = row(
+        [{**both, "usage": usage, "cost_usd": 0.25, "model": "small-2026"}, {**spent(), "usage": usage}]
+    )
+    assert (counted["input_tokens"], counted["output_tokens"], counted["cost_usd"]) == (6, 10, 0.25)
+    assert counted["models"] == ["small-2026"]
+
+
+def test_an_answer_by_tool_call_is_the_output_of_the_row() -> None:
+    trace = [{"idx": 0, "actor": "agent", "type": "tool_call", "tool": "submit", "input": {"total": 7}}]
+    assert row(trace)["output_digest"] is None
+    assert row(trace, final_output_tool="submit")["output_digest"] == digest({"total": 7})
 
 
 def test_usage_and_cost_of_the_case_count_only_where_events_say_nothing() -> None:

@@ -35,7 +35,7 @@ OLD: dict[str, Any] = {
 def test_old_names_become_current_ones_and_the_rest_stays() -> None:
     assert migrate(OLD) == {
         "dataset_id": "d",
-        "metadata": {"schema_version": "1.1.0", "owner": "qa"},
+        "metadata": {"schema_version": "1.2.0", "owner": "qa"},
         "team": "x",
         "cases": [
             {
@@ -68,12 +68,12 @@ def test_migrated_suite_passes_strict_validation(tmp_path: Path) -> None:
     del old["cases"][0]["tool_contracts"]["t"]["note"]
     path = tmp_path / "s.json"
     path.write_text(json.dumps(migrate(old)))
-    assert validate_suite(path, strict=True, require_version="1.1.0").passed
+    assert validate_suite(path, strict=True, require_version="1.2.0").passed
 
 
 def test_version_at_the_top_is_raised_too() -> None:
     migrated = migrate({"dataset_id": "d", "schema_version": "1.0.0", "cases": []})
-    assert (migrated["schema_version"], migrated["metadata"]["schema_version"]) == ("1.1.0", "1.1.0")
+    assert (migrated["schema_version"], migrated["metadata"]["schema_version"]) == ("1.2.0", "1.2.0")
 
 
 def test_numbered_events_keep_their_numbers() -> None:

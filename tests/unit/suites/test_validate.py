@@ -18,7 +18,7 @@ EVENT = {"idx": 0, "ts": None, "actor": "agent", "type": "message", "output": "x
 def suite(**changes: Any) -> dict[str, Any]:
     whole = {
         "dataset_id": "demo",
-        "metadata": {"schema_version": "1.1.0"},
+        "metadata": {"schema_version": "1.2.0"},
         "cases": [{"case_id": "a", "input": "hi", "trace": [EVENT]}],
     }
     return {**whole, **changes}
@@ -40,12 +40,12 @@ def errors(path: Path, **options: Any) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", ["s.json", "s.jsonl", "s.yaml"])
 @pytest.mark.parametrize("strict", [False, True])
 def test_correct_suite_passes(tmp_path: Path, name: str, strict: bool) -> None:
-    report = validate_suite(write(tmp_path / name, suite()), strict=strict, require_version="1.1.0")
+    report = validate_suite(write(tmp_path / name, suite()), strict=strict, require_version="1.2.0")
     assert report.passed
     assert report.to_json() == {
         "input": str(tmp_path / name),
         "passed": True,
-        "schema_version": "1.1.0",
+        "schema_version": "1.2.0",
         "case_count": 1,
         "error_count": 0,
         "warning_count": 0,
@@ -106,14 +106,14 @@ def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("metadata", [{}, {"schema_version": "1.0.0"}])
 def test_required_version_must_be_stated(tmp_path: Path, metadata: dict[str, Any]) -> None:
     path = write(tmp_path / "s.json", suite(metadata=metadata))
-    ((place, message),) = errors(path, require_version="1.1.0", strict=True)
+    ((place, message),) = errors(path, require_version="1.2.0", strict=True)
     assert place == "$.metadata.schema_version"
-    assert 'must be "1.1.0"' in message
+    assert 'must be "1.2.0"' in message
 
 
 def test_version_at_the_top_counts(tmp_path: Path) -> None:
-    path = write(tmp_path / "s.json", suite(metadata={}, schema_version="1.1.0"))
-    assert validate_suite(path, strict=True, require_version="1.1.0").passed
+    path = write(tmp_path / "s.json", suite(metadata={}, schema_version="1.2.0"))
+    assert validate_suite(path, strict=True, require_version="1.2.0").passed
 
 
 def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
         ({"dataset_id": "d", "metadata": 1, "cases": []}, ["metadata must be an object, not 1"]),
         (
             {"dataset_id": "d", "schema_version": "3", "cases": []},
-            ['schema_version "3" is not a version this program reads (0.1.0, 1.0.0, 1.1.0)'],
+            ['schema_version "3" is not a version this program reads (0.1.0, 1.0.0, 1.1.0, 1.2.0)'],
         ),
     ],
 )

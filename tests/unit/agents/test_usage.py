@@ -1,0 +1,62 @@
+"""What agents and models report of their answers, in the words of every service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.usage import facts_of, usage_of
+
+
+@pytest.mark.parametrize(
+    ("reported", "read"),
+    [
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"cached_tokens": 80},
+                "completion_tokens_details": {"reasoning_tokens": 40},
+            },
+            {"input_tokens": 100, "output_tokens": 50, "cached_tokens": 80, "reasoning_tokens": 40},
+        ),
+        (
+            {
+                "input_tokens": 3,
+                "output_tokens": 9,
+                "cache_read_input_tokens": 11,
+                "cache_creation_input_tokens": 4,
+                "output_tokens_details": {"thinking_tokens": 2},
+            },
+            {
+                "input_tokens": 3,
+                "output_tokens": 9,
+                "cached_tokens": 11,
+                "cache_write_tokens": 4,
+                "reasoning_tokens": 2,
+            },
+        ),
+        ({"input_tokens": 0, "cached_tokens": 0}, {"input_tokens": 0}),
+        ({"input_tokens": "12", "output_tokens": -1}, {"input_tokens": 12}),
+    ],
+)
+def test_usage_is_read_by_the_names_of_every_service(reported: Any, read: dict[str, int]) -> None:
+    usage = usage_of(reported)
+    assert usage is not None
+    assert usage.to_json() == read
+
+
+@pytest.mark.parametrize("reported", [None, 3, "many", {}, {"input_tokens": {}}, {"cached_tokens": 0}])
+def test_usage_that_says_nothing_is_none(reported: Any) -> None:
+    assert usage_of(reported) is None
+
+
+def test_an_answer_says_who_gave_it_and_why_it_ended() -> None:
+    answer = {"stop_reason": "length", "block_reason": "moderation", "agent_name": "triage", "model": ""}
+    assert facts_of(answer).event_fields() == {
+        "stop_reason": "length",
+        "block_reason": "moderation",
+        "agent_name": "triage",
+    }
+    assert facts_of({"finish_reason": "stop"}).stop_reason == "stop"
