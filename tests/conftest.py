@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,10 +64,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what programs keep for their user (which packs were made here) for the tests alone."""
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what programs keep for their user, or for a moment, where the tests keep theirs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))
+        patch.setattr(tempfile, "tempdir", None)
         yield
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NoReturn
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any, NoReturn
 
 import pytest
 
@@ -16,3 +18,37 @@ def unavailable(reason: str) -> NoReturn:
     if FULL:
         pytest.fail(f"a full run must not go without: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+OTHERS = pytest.mark.slow(reason="further combinations")
+
+
+def crossed(**axes: Sequence[Any]) -> pytest.MarkDecorator:
+    """Parametrize a test with every combination of values, all but a sample of them marked slow.
+
+    The sample has each value of two axes, and each pair of values of any two of more axes. It is the same in
+    each run. A full run has all combinations.
+
+    Example:
+        @crossed(trick=["rewrite", "delete"], layout=["compact", "files"])
+        def test_no_verdict_changes(trick: str, layout: str) -> None: ...
+    """
+    chosen = covering([len(values) for values in axes.values()])
+    rows = []
+    for places in product(*(range(len(values)) for values in axes.values())):
+        values = [of_axis[place] for of_axis, place in zip(axes.values(), places, strict=True)]
+        rows.append(pytest.param(*values, marks=[] if places in chosen else OTHERS))
+    return pytest.mark.parametrize(list(axes), rows)
+
+
+def covering(sizes: Sequence[int]) -> set[tuple[int, ...]]:
+    """Rows of positions in which each position of two axes occurs, or each pair of positions of more axes."""
+    together = min(2, len(sizes) - 1)
+    parts = {row: set(combinations(enumerate(row), together)) for row in product(*map(range, sizes))}
+    missing = set().union(*parts.values())
+    chosen = set()
+    while missing:
+        best = max(parts, key=lambda row: len(parts[row] & missing))
+        missing -= parts[best]
+        chosen.add(best)
+    return chosen

@@ -75,5 +75,6 @@ class Recorder:
 def skip_slow(items: Iterable[pytest.Item]) -> None:
     """Skip the tests that are marked slow."""
     for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="slow"))
+        marker = item.get_closest_marker("slow")
+        if marker:
+            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("reason", "slow")))

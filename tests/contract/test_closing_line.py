@@ -37,6 +37,10 @@ def test_that_is_known_to_fail():
 def test_that_takes_long():
     pass
 
+@pytest.mark.slow(reason="further combinations")
+def test_that_has_its_reason():
+    pass
+
 def test_that_can_be_interrupted():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
@@ -74,15 +78,16 @@ def test_tests_are_counted_by_the_reason_for_which_they_were_skipped__in_process
         found = run_pytest(tmp_path, "-n", "2")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert found == Record(2, Counter({"without scipy": 3, "needs root": 1, "slow": 1}))
+    reasons = {"without scipy": 3, "needs root": 1, "slow": 1, "further combinations": 1}
+    assert found == Record(2, Counter(reasons))
 
 
 def test_slow_tests_are_run_where_nothing_is_left_out(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, full=True) == Record(3, Counter({"without scipy": 3, "needs root": 1}))
+    assert run_pytest(tmp_path, full=True) == Record(4, Counter({"without scipy": 3, "needs root": 1}))
 
 
 def test_slow_tests_are_run_where_they_are_asked_for(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, "-m", "slow") == Record(1, Counter())
+    assert run_pytest(tmp_path, "-m", "slow") == Record(2, Counter())
 
 
 def test_the_records_of_several_runs_are_added(tmp_path: Path) -> None:

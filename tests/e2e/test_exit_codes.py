@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, agent_eval, environment, start, unmeasured
+from tests.extent import crossed
 
 SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
 
@@ -45,19 +46,24 @@ RUN = ["run", "--suite", "suite.json", "--out", "out"]
 WRONG = ["run", "--suite", "missing.json", "--out", "out"]
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- 2>&-"])
-@pytest.mark.parametrize(("arguments", "code"), [(RUN, 0), (WRONG, 2), (["gat"], 2), (["--version"], 0)])
+@crossed(
+    asked=[(RUN, 0), (WRONG, 2), (["gat"], 2), (["--version"], 0)],
+    redirection=["2>&-", "2>/dev/full", "<&- 2>&-"],
+)
 def test_a_closed_or_full_stderr_changes_no_exit_code(
-    arguments: list[str], code: int, redirection: str, place: Path
+    asked: tuple[list[str], int], redirection: str, place: Path
 ) -> None:
+    arguments, code = asked
     ended = shell(place, redirection, *arguments)
     assert (ended.returncode, ended.stderr) == (code, "")
     if code == 0:
         assert ended.stdout
 
 
-@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", ">&- 2>&-", ">/dev/full 2>/dev/full"])
-@pytest.mark.parametrize("arguments", [RUN, ["--version"], ["--help"]])
+@crossed(
+    arguments=[RUN, ["--version"], ["--help"]],
+    redirection=[">&-", ">/dev/full", ">&- 2>&-", ">/dev/full 2>/dev/full"],
+)
 def test_a_result_that_cannot_be_printed_is_exit_4(
     arguments: list[str], redirection: str, place: Path
 ) -> None:

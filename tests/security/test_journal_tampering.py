@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from agent_eval.errors import ExitCode
 from tests.e2e.program import Ended, agent_eval, tree
+from tests.extent import crossed
 
 CASES = 12
 AGENT = """\
@@ -58,6 +61,11 @@ json.dump({{"assistant_output": "done", "tool_calls": calls, "cost_usd": 0.1}}, 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
+    return prepare(tmp_path)
+
+
+def prepare(place: Path) -> Path:
+    """Write a suite and its agent."""
     cases = [
         {
             "case_id": str(number),
@@ -66,10 +74,10 @@ def place(tmp_path: Path) -> Path:
         }
         for number in range(CASES)
     ]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
-    agent = AGENT.format(journal=str(tmp_path / "out.journal"), trick=str(tmp_path / "trick"))
-    (tmp_path / "agent.py").write_text(agent)
-    return tmp_path
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    agent = AGENT.format(journal=str(place / "out.journal"), trick=str(place / "trick"))
+    (place / "agent.py").write_text(agent)
+    return place
 
 
 def run(place: Path, out: str, *more: str) -> Ended:
@@ -78,12 +86,26 @@ def run(place: Path, out: str, *more: str) -> Ended:
     return agent_eval(*words, *more, cwd=place)
 
 
-@pytest.mark.parametrize("layout", ["compact", "files"])
-@pytest.mark.parametrize("parallel", ["1", "2", "8"])
-@pytest.mark.parametrize("trick", ["rewrite", "damage", "replace", "delete"])
-def test_no_verdict_changes(place: Path, trick: str, parallel: str, layout: str) -> None:
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, str]]:
+    """The files of the pack of a run in which the agent plays no trick."""
+
+    @cache
+    def files(*how: str) -> dict[str, str]:
+        place = prepare(tmp_path_factory.mktemp("honest"))
+        assert run(place, "honest", *how).code == 0
+        return tree(place / "honest")
+
+    return files
+
+
+@crossed(
+    trick=["rewrite", "damage", "replace", "delete"], parallel=["1", "2", "8"], layout=["compact", "files"]
+)
+def test_no_verdict_changes(
+    place: Path, honest: Callable[..., dict[str, str]], trick: str, parallel: str, layout: str
+) -> None:
     how = ("--parallel", parallel, "--layout", layout)
-    assert run(place, "honest", *how).code == 0
     (place / "trick").write_text(trick)
     ended = run(place, "out", *how)
     if ended.code:
@@ -94,7 +116,7 @@ def test_no_verdict_changes(place: Path, trick: str, parallel: str, layout: str)
         assert run(place, "out", *how, "--resume").code == 0
     else:
         assert trick in ("replace", "delete") or parallel != "1", "the rewritten records were taken"
-    assert tree(place / "out") == tree(place / "honest")
+    assert tree(place / "out") == honest(*how)
 
 
 def test_what_was_damaged_between_two_starts_is_run_again_and_the_pack_says_so(place: Path) -> None:

@@ -14,6 +14,7 @@ from agent_eval.contracts import SHARD_CASES, RunConfig
 from agent_eval.engine import JudgePlan, remote, score_suite
 from agent_eval.engine.remote import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
+from tests.extent import crossed
 from tests.unit.engine.conftest import MakeSuite, case
 
 POLICY = JudgePlan(("policy",))
@@ -30,8 +31,7 @@ def threads() -> Iterator[Cluster]:
         yield Cluster(pool, 4, VERSIONS)
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("name", ["s.jsonl", "s.json"])
+@crossed(layout=["files", "compact"], name=["s.jsonl", "s.json"])
 def test_pack_is_the_one_that_this_machine_writes(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, layout: Any, name: str
 ) -> None:
@@ -47,7 +47,8 @@ def test_processes_need_nothing_but_the_task(
 ) -> None:
     suite = make_suite(2 * SHARD_CASES)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        summary = score_suite(suite, POLICY, config, tmp_path / "p", cluster=Cluster(pool, 2, VERSIONS))
+        cluster = Cluster(pool, 2, VERSIONS)
+        summary = score_suite(suite, POLICY, config, tmp_path / "p", layout="compact", cluster=cluster)
     assert summary.total_cases == 2 * SHARD_CASES
 
 
@@ -61,7 +62,7 @@ def test_errors_are_those_of_this_machine(
     errors = []
     for cluster in (None, threads):
         with pytest.raises(InvalidInput) as caught:
-            score_suite(suite, POLICY, config, tmp_path / "pack", cluster=cluster)
+            score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=cluster)
         errors.append(caught.value.to_json())
         assert not (tmp_path / "pack").exists()
     assert errors[0] == errors[1]
@@ -71,7 +72,8 @@ def test_no_more_tasks_are_given_than_can_be_held(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path
 ) -> None:
     pool = _Counting()
-    score_suite(make_suite(5 * SHARD_CASES), POLICY, config, tmp_path / "pack", cluster=pool.cluster(2))
+    suite = make_suite(5 * SHARD_CASES)
+    score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=pool.cluster(2))
     assert pool.most == 2
     assert pool.task_count == 5
 

@@ -15,7 +15,7 @@ from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
-from tests.extent import unavailable
+from tests.extent import crossed, unavailable
 from tests.unit.engine import plugins
 from tests.unit.engine.conftest import MakeSuite, case
 
@@ -66,8 +66,7 @@ def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConf
     assert (manifest.case_count, manifest.layout, manifest.run_id) == (14, "files", "run")
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("name", ["suite.jsonl", "suite.json"])
+@crossed(layout=["files", "compact"], name=["suite.jsonl", "suite.json"])
 def test_bytes_do_not_depend_on_who_does_the_work(
     make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any, name: str
 ) -> None:
@@ -165,11 +164,15 @@ BROKEN: list[tuple[dict[int, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize(("changes", "message"), BROKEN, ids=range(len(BROKEN)))
+@crossed(problem=BROKEN, workers=[1, 2, 3])
 def test_first_problem_in_suite_order_is_the_error(
-    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int, changes: dict[int, Any], message: str
+    make_suite: MakeSuite,
+    config: RunConfig,
+    out: Path,
+    workers: int,
+    problem: tuple[dict[int, Any], str],
 ) -> None:
+    changes, message = problem
     cases: list[Any] = [case(f"c{number}") for number in range(1000)]
     for position, broken in changes.items():
         cases[position] = broken

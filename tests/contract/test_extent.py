@@ -1,0 +1,37 @@
+"""A sample of combinations has each value, or each pair of values; the others are slow."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+
+from tests.extent import covering, crossed
+
+
+@pytest.mark.parametrize("sizes", [(3,) * 2, (4, 3), (1, 5)])
+def test_of_two_axes_each_value_is_in_the_sample(sizes: tuple[int, ...]) -> None:
+    chosen = covering(sizes)
+    assert len(chosen) == max(sizes)
+    for axis, size in enumerate(sizes):
+        assert {row[axis] for row in chosen} == set(range(size))
+
+
+@pytest.mark.parametrize("sizes", [(4, 3, 2), (2, 2, 2, 2), (3, 3, 3)])
+def test_of_more_axes_each_pair_of_values_is_in_the_sample(sizes: tuple[int, ...]) -> None:
+    chosen = covering(sizes)
+    assert len(chosen) < len(list(product(*map(range, sizes))))
+    for one, other in combinations(range(len(sizes)), 2):
+        pairs = set(product(range(sizes[one]), range(sizes[other])))
+        assert {(row[one], row[other]) for row in chosen} == pairs
+
+
+def test_what_is_not_in_the_sample_is_slow() -> None:
+    mark = crossed(letter=["a", "b"], number=[1, 2, 3]).mark
+    names, rows = mark.args
+    assert names == ["letter", "number"]
+    assert [row.values for row in rows] == list(product("ab", [1, 2, 3]))
+    quick = [row.values for row in rows if not row.marks]
+    assert {letter for letter, _ in quick} == {"a", "b"}
+    assert sorted(number for _, number in quick) == [1, 2, 3]
+    assert all(mark.name == "slow" for row in rows for mark in row.marks)
