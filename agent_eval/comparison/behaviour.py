@@ -265,7 +265,7 @@ def run_behaviour(
     before, now = _models(baseline, candidate, compared)
     shifts = [shift for name in FIGURES if (shift := _shift(name, baseline, candidate, compared))]
     model_changed = bool(before and now) and before != now
-    notices = _failed_checks(compatibility, "case_policy_match", "trial_count_match")
+    notices = _failed_checks(compatibility, "execution_match", "case_policy_match", "trial_count_match")
     notices += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
     notices += [sentence for shift in shifts if (sentence := _sentence(shift))]
     notices += _failed_checks(compatibility, "judges_match", "judge_config_match")

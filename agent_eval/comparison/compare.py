@@ -14,7 +14,7 @@ from agent_eval.comparison.behaviour import (
 )
 from agent_eval.comparison.changes import Pair, case_regressions, new_hard_fail
 from agent_eval.comparison.clusters import failure_clusters, triage
-from agent_eval.comparison.compatibility import Changed, changed_judges, check, partition, select
+from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
 from agent_eval.comparison.facts import RunView, case_outcomes
 from agent_eval.comparison.judged_twice import JudgedTwice
@@ -100,6 +100,8 @@ def compare(
         new_expectations=twice.new_expectations(before, todays),
         before_today=todays[0],
         apart=twice.apart,
+        by_baseline=twice.by_baseline,
+        is_helped=is_helped(baseline.config, candidate.config),
     )
     metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
     differing_cases = differences(baseline, candidate, compared)

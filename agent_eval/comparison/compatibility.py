@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
-from agent_eval.comparison.facts import CaseOutcome, RunView
+from agent_eval.comparison.facts import CaseOutcome, RunView, cut
 from agent_eval.comparison.trials import case_policies, has_trials, trials_of
-from agent_eval.contracts import REPLAY_CONTRACT, CaseSets, Compatibility, CompatibilityCheck, digest
+from agent_eval.contracts import (
+    REPLAY_CONTRACT,
+    CaseSets,
+    Compatibility,
+    CompatibilityCheck,
+    RunConfig,
+    digest,
+)
+from agent_eval.contracts.base import Contract
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from agent_eval.text.numbers import verb
@@ -69,6 +77,7 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
         _definitions(parts, enforced=same_cases_needed),
         _judges(baseline.config.judges, candidate.config.judges),
         _judge_configs(baseline.config.judge_configs, candidate.config.judge_configs),
+        *_execution(baseline.config, candidate.config),
         *_trials(baseline, candidate, parts, enforced=same_cases_needed),
     ]
     return Compatibility(
@@ -230,6 +239,61 @@ def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Compati
         message=f"{', '.join(differ)} configured differently" if differ else "same configuration of judges",
         details={"changed": differ},
     )
+
+
+def is_helped(before: RunConfig, now: RunConfig) -> bool:
+    """Tell whether a run's agent was given what the baseline's was not: the answers, or what judges said."""
+    old, new = before.execution_config, now.execution_config
+    is_shown = new.share_expected_output and not old.share_expected_output
+    return is_shown or new.max_repairs > old.max_repairs
+
+
+_CONDITIONS = {
+    "share_expected_output": "whether the agent is handed the expected output",
+    "max_repairs": "repairs after what the judges said",
+    "strict_side_effects": "whether a tool call without an answer fails",
+    "attempt_limits": "the limits of an attempt",
+    "case_limits": "the limits of a case",
+    "tool_server": "the live tools",
+    "cassette": "how recorded answers of tools are used",
+}
+"""Fields of `execution_config` that say under which conditions the agent ran."""
+
+
+def _execution(before: RunConfig, now: RunConfig) -> list[CompatibilityCheck]:
+    """Check that two runs of an agent had the same conditions; recorded traces have none, but may lack help."""
+    old, new = before.execution_config, now.execution_config
+    differ = [name for name in _CONDITIONS if getattr(old, name) != getattr(new, name)]
+    are_agents = old.agent is not None and new.agent is not None
+    if not differ or not (are_agents or is_helped(before, now)):
+        return []
+    words = "; ".join(
+        _differing(_CONDITIONS[name], getattr(old, name), getattr(new, name)) for name in differ
+    )
+    return [
+        CompatibilityCheck(
+            name="execution_match",
+            passed=False,
+            enforced=False,
+            message=f"the agent ran under other conditions: {words}",
+            details={"changed": differ},
+        )
+    ]
+
+
+def _differing(words: str, before: Any, now: Any) -> str:
+    if isinstance(before, Contract) and isinstance(now, Contract):
+        limits = [name for name in type(now).model_fields if getattr(before, name) != getattr(now, name)]
+        return "; ".join(
+            _differing(f"{words}, {name}", getattr(before, name), getattr(now, name)) for name in limits
+        )
+    return f"{words} ({_stated(before)} in the baseline, {_stated(now)} now)"
+
+
+def _stated(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return f"{value:,.12g}" if isinstance(value, float) else cut(str(value), 80)
 
 
 def _trials(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView
 from agent_eval.comparison.trials import trials_of
-from agent_eval.contracts import REPLAY_CONTRACT, Coverage, CoverageLoss, Outcome
+from agent_eval.contracts import REPLAY_CONTRACT, CaseResultRow, Coverage, CoverageLoss, Outcome
 from agent_eval.contracts.coverage import Cause
+from agent_eval.contracts.verdict import EXECUTION
 
-_SKIPPED, _ERROR = Outcome.SKIPPED.value, Outcome.ERROR.value
+_PASSED, _SKIPPED, _ERROR = Outcome.PASSED.value, Outcome.SKIPPED.value, Outcome.ERROR.value
 _LossKey = tuple[Cause, str | None]
 
 
@@ -29,6 +30,8 @@ class CoverageFacts:
         new_expectations: Judges by case id by whose old expectation the case got worse, not by the new one.
         before_today: Outcomes of cases in the baseline as they are judged today, where that differs.
         apart: Ids of the judges that are not compared, because they could not judge both runs alike.
+        is_helped: Whether the candidate's agent was given what the baseline's was not.
+        by_baseline: Results of the candidate by the baseline's definitions and judges, where these differ.
 
     Example:
         >>> passed = CaseOutcome("passed", passed=True, hard_failed=False, failing=False, judges={})
@@ -44,6 +47,8 @@ class CoverageFacts:
     new_expectations: Mapping[str, Sequence[str]] = field(default_factory=dict)
     before_today: Mapping[str, CaseOutcome] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
+    by_baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
+    is_helped: bool = False
 
 
 def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, trials_differ: bool) -> Coverage:
@@ -66,7 +71,8 @@ def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, tri
         if whole is not None:
             losses.add(whole, None, case_id, Fraction(1))
             continue
-        rest = _lose_judges(losses, case_id, facts, silent)
+        silent_here = silent | _newly_silent(case_id, facts, candidate)
+        rest = _lose_judges(losses, case_id, facts, silent_here)
         if trials_differ and rest:
             of = len(trials_of(baseline.results[case_id]))
             fewer = of - min(of, len(trials_of(candidate.results[case_id])))
@@ -86,13 +92,15 @@ def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:
         return "removed"
     if case_id in facts.changed:
         return "changed"
+    if facts.is_helped:
+        return "helped"
     before = facts.before_today.get(case_id, facts.before[case_id])
     if before.outcome == _ERROR and not facts.now[case_id].passed:
         return "baseline-error"
     return None
 
 
-def _lose_judges(losses: _Losses, case_id: str, facts: CoverageFacts, silent: frozenset[str]) -> Fraction:
+def _lose_judges(losses: _Losses, case_id: str, facts: CoverageFacts, silent: Set[str]) -> Fraction:
     """Add the judges that a case lost; return the share of the case that is left."""
     judges = _judges(facts.before[case_id])
     if not judges:
@@ -108,6 +116,28 @@ def _lose_judges(losses: _Losses, case_id: str, facts: CoverageFacts, silent: fr
             losses.add(cause, judge_id, case_id, each)
             rest -= each
     return rest
+
+
+def _newly_silent(case_id: str, facts: CoverageFacts, candidate: RunView) -> set[str]:
+    """Collect the judges that passed a case and find nothing to judge in any trial of it now.
+
+    A verdict that was no pass cannot get worse. That the agent came to its end is nothing to judge either.
+    """
+    before, now = facts.before[case_id].judges, facts.now[case_id].judges
+    skipping = {
+        judge_id
+        for judge_id, outcome in before.items()
+        if outcome == _PASSED and now.get(judge_id) == _SKIPPED and judge_id != EXECUTION
+    }
+    if not skipping:
+        return skipping
+    row = facts.by_baseline.get(case_id) or candidate.results[case_id]
+    return skipping - {
+        verdict["judge_id"]
+        for trial in trials_of(row)
+        for verdict in trial["verdicts"]
+        if verdict["outcome"] != _SKIPPED
+    }
 
 
 def _judges(case: CaseOutcome) -> list[str]:

@@ -11,6 +11,7 @@ from agent_eval.contracts.base import Contract
 Cause = Literal[
     "removed",
     "changed",
+    "helped",
     "baseline-error",
     "quarantined",
     "judge-gone",
@@ -23,8 +24,10 @@ Cause = Literal[
 
 `removed`: the candidate has no case of that id (a renamed case is one). `changed`: the case asks something
 else. `baseline-error`: the baseline could not be judged on the case, and the candidate does not pass it.
-`judge-gone`: a judge does not judge any more. `judge-changed`: it judges by another configuration, and the
-stored trajectories could not be judged by it. `fewer-trials`: the candidate has fewer trials of the case.
+`judge-gone`: a judge does not judge any more, or finds nothing to judge where it passed the case.
+`judge-changed`: it judges by another configuration, and the stored trajectories could not be judged by it.
+`helped`: the agent was given what it was not in the baseline: the expected output, or more repairs after what
+the judges said. `fewer-trials`: the candidate has fewer trials of the case.
 `new-expectation`: the case passes by today's definition and judges, and regresses by the baseline's.
 `quarantined` and `waived`: the policy or a waiver that names no case leaves a verdict out of the decision.
 """

@@ -79,6 +79,7 @@ def coverage_sentence(coverage: Coverage | None) -> str:
 _WORDS: dict[Cause, tuple[str, str]] = {
     "removed": ("{cases} was removed or renamed", "{cases} were removed or renamed"),
     "changed": ("{cases} asks something else now", "{cases} ask something else now"),
+    "helped": ("the agent was helped in {cases}, and not in the baseline",) * 2,
     "baseline-error": ("the baseline could not judge {cases}",) * 2,
     "quarantined": ("{cases} is in quarantine", "{cases} are in quarantine"),
     "judge-gone": ("{judge} judges no more in {cases}",) * 2,

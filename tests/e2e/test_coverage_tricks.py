@@ -7,6 +7,7 @@ the suite, the judges, the policy, the registry or the comparison hides that.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,63 @@ def regressed() -> None:
     judged("before", cases())
     judged("now", cases(broken=BROKEN))
     assert compared() == 0
+
+
+@PRESETS
+@pytest.mark.parametrize("way", ["compare", "ci"])
+def test_an_agent_that_does_nothing_where_a_judge_would_look(
+    way: str, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--judge", "tool_abuse", "--judge", "regex")
+    judged("before", cases(), *flags)
+    lazy = [make_case(f"order-{n:02}", output="done", regex_patterns=["done"]) for n in range(BROKEN)]
+    for case in lazy:
+        # No tool is called; the answer is what the pattern asks for.
+        case["trace"] = [{**case["trace"][-1], "idx": 0}]
+    judged("now", lazy + cases()[BROKEN:], *flags)
+    if way == "ci":
+        code, _ = in_ci(capsys, *by(preset), *flags)
+        refuse_a_pass(preset, code, decided())
+        return
+    assert compared() == 0
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
+
+
+AGENT = """
+import json, sys
+task = json.load(sys.stdin)
+knows = task.get("expected_output") if {shared} else {repaired} and task["mode"] == "repair"
+print(json.dumps({{"output": "done" if knows or {good} else "sorry"}}))
+"""
+
+
+def ran(name: str, *flags: str, shared: bool = False, repaired: bool = False) -> None:
+    """Run a program over the suite `asked.json`; it answers well only with the help that is named, if any."""
+    good = not (shared or repaired)
+    Path(f"{name}.py").write_text(AGENT.format(shared=shared, repaired=repaired, good=good))
+    command = ("run", "--suite", "asked.json", "--agent-command", f"{sys.executable} {name}.py")
+    assert main([*command, "--judge", "regex", "--out", name, "--run-id", name, *flags]) == 0
+
+
+@PRESETS
+@pytest.mark.parametrize("help_", ["the expected output", "repairs"])
+def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [
+        {"case_id": f"order-{n}", "input": "?", "expected_output": "done", "regex_patterns": ["done"]}
+        for n in range(4)
+    ]
+    Path("asked.json").write_text(json.dumps(make_suite(*asked)))
+    ran("before")
+    if help_ == "repairs":
+        ran("now", "--max-repairs", "1", repaired=True)
+    else:
+        ran("now", "--share-expected-output", shared=True)
+    assert compared() == 0
+    code, decision = gated(capsys, *by(preset))
+    refuse_a_pass(preset, code, decision)
+    assert "the agent was helped in 4 cases" in " ".join(decision["explanation"])
+    notices = json.loads(Path(DELTA).read_text())["behaviour"]["notices"]
+    assert notices[0].startswith("The agent ran under other conditions: ")
 
 
 @PRESETS

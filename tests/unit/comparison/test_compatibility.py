@@ -11,6 +11,7 @@ from agent_eval.comparison.compatibility import (
     Changed,
     changed_judges,
     check,
+    is_helped,
     judge_ids,
     partition,
     select,
@@ -194,3 +195,38 @@ def test_a_name_that_no_verdict_carries_means_every_id_that_no_run_names() -> No
     assert judge_ids(["policy"], named, *seen) == {"policy"}
     assert judge_ids(["policy", "mine:Regex"], named, *seen) == {"policy", "mine"}
     assert judge_ids([], named, *seen) == frozenset()
+
+
+def run_of_an_agent(**conditions: Any) -> RunView:
+    agent = {"agent": "command", "command": "python agent.py"}
+    return view({"a": "passed"}, execution_config={"agent": agent, **conditions})
+
+
+def execution(before: RunView, now: RunView) -> list[str]:
+    compatibility = check(before, now, partition(before, now), "exclude")
+    return [found.message for found in compatibility.failures if found.name == "execution_match"]
+
+
+def test_other_conditions_of_an_agent_are_said_and_stop_nothing() -> None:
+    before, same = run_of_an_agent(), run_of_an_agent()
+    assert execution(before, same) == []
+    limits = run_of_an_agent(attempt_limits={"seconds": 60, "tool_calls": None}, tool_server="tools:serve")
+    assert execution(before, limits) == [
+        "the agent ran under other conditions: "
+        "the limits of an attempt, seconds (30 in the baseline, 60 now); "
+        "the limits of an attempt, tool_calls (200 in the baseline, none now); "
+        "the live tools (none in the baseline, tools:serve now)"
+    ]
+    assert not is_helped(before.config, limits.config)
+
+
+def test_recorded_traces_have_no_conditions_but_an_agent_beside_them_may_be_helped() -> None:
+    recorded = view({"a": "passed"})
+    assert execution(recorded, run_of_an_agent(case_limits={"seconds": 9})) == []
+    helped = run_of_an_agent(max_repairs=2)
+    assert execution(recorded, helped) == [
+        "the agent ran under other conditions: repairs after what the judges said (0 in the baseline, 2 now)"
+    ]
+    assert is_helped(recorded.config, helped.config)
+    assert not is_helped(helped.config, recorded.config)
+    assert is_helped(recorded.config, run_of_an_agent(share_expected_output=True).config)

@@ -8,6 +8,7 @@ import pytest
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
 from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.judged_twice import JudgedTwice
 from agent_eval.contracts import Comparison, Coverage
 from tests.unit.comparison.views import passing, result, tried, view
 
@@ -42,14 +43,49 @@ def test_a_judge_that_is_gone_takes_its_share_of_every_case_that_it_judged() -> 
     assert found.share == pytest.approx(2 / 3)
 
 
-def test_a_judge_that_finds_nothing_to_judge_in_any_case_is_gone_and_in_one_case_it_is_not() -> None:
+def test_a_judge_that_finds_nothing_to_judge_where_it_passed_a_case_is_gone_there() -> None:
     before = view({"a": BOTH, "b": BOTH})
-    one, none = {**BOTH, "regex": "skipped"}, view({"a": "passed", "b": {**BOTH, "regex": "skipped"}})
-    assert covered(before, view({"a": BOTH, "b": one})).losses == []
+    one = {**BOTH, "regex": "skipped"}
+    assert losses(covered(before, view({"a": BOTH, "b": one}))) == [("judge-gone", "regex", {"b": 0.5})]
     assert losses(covered(before, view({"a": one, "b": one}))) == [
         ("judge-gone", "regex", {"a": 0.5, "b": 0.5})
     ]
-    assert covered(before, none).share == 0.5
+    assert covered(before, view({"a": "passed", "b": one})).share == 0.5
+
+
+@pytest.mark.parametrize("outcome", ["failed", "error", "inconclusive"])
+def test_a_verdict_that_was_no_pass_can_be_skipped_unless_the_judge_says_nothing_any_more(
+    outcome: str,
+) -> None:
+    before = view({"a": {**BOTH, "regex": outcome}, "b": BOTH})
+    skipped = {**BOTH, "regex": "skipped"}
+    assert covered(before, view({"a": skipped, "b": BOTH})).losses == []
+    assert len(covered(before, view({"a": skipped, "b": skipped})).losses) == 1
+
+
+def test_that_the_agent_came_to_its_end_is_skipped_by_execution_and_is_no_loss() -> None:
+    before = view({"a": {**BOTH, "execution": "passed"}, "b": {**BOTH, "execution": "passed"}})
+    assert covered(before, view({"a": {**BOTH, "execution": "skipped"}, "b": BOTH})).share > 0.5
+    now = view({"a": {**BOTH, "execution": "skipped"}, "b": {**BOTH, "execution": "passed"}})
+    assert covered(before, now).losses == []
+
+
+def test_a_judge_that_judges_one_of_the_trials_is_not_gone() -> None:
+    skipped = {**BOTH, "regex": "skipped"}
+    before = view({"a": tried("a", BOTH, BOTH), "b": BOTH})
+    assert covered(before, view({"a": tried("a", skipped, BOTH), "b": BOTH})).losses == []
+    now = view({"a": tried("a", skipped, skipped), "b": BOTH})
+    assert losses(covered(before, now)) == [("judge-gone", "regex", {"a": 0.5})]
+
+
+def test_a_judge_that_judged_by_the_baselines_definition_is_not_gone() -> None:
+    before = view({"a": BOTH, "b": BOTH})
+    skipped = {**BOTH, "regex": "skipped"}
+    now = view({"a": skipped, "b": BOTH}, index={"a": {"definition_digest": "other"}})
+    twice = JudgedTwice(
+        baseline={"a": result("a", skipped).to_json()}, by_baseline={"a": result("a", BOTH).to_json()}
+    )
+    assert covered(before, now, judged_twice=twice).losses == []
 
 
 def test_another_configuration_loses_the_judge_and_that_of_a_plug_in_every_judge_without_a_name() -> None:
