@@ -15,7 +15,6 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
-from agent_eval.ci.unjudged import why_unjudged
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
@@ -36,6 +35,7 @@ from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import run_suite
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -241,8 +241,14 @@ def _decide(
         comparison=comparison,
         decision=decision,
         note=note,
-        unjudged=why_unjudged(target.path, candidate, has_agent=settings.agent is not None),
+        unjudged=_why_unjudged(job, target, candidate),
     )
+
+
+def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str:
+    why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
+    remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
+    return f"{why} {remedy}" if why else ""
 
 
 def _compare(

@@ -12,6 +12,7 @@ from agent_eval.cli.output import emit
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.operations.run import RunResult
     from agent_eval.operations.stability import StabilityRequest, StabilityResult
 
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 def rejudge(output_format: str, **values: Any) -> None:
     """Judge the stored trajectories of a pack with other judges, without running the agent.
 
-    The pack stays as it is. The new pack names it, with its digest, in run/config.json.
+    The pack stays as it is. The new pack names it, with its digest, in run/config.json. Exits 4 when no case
+    could be judged.
     """
     import os
 
@@ -38,6 +40,7 @@ def rejudge(output_format: str, **values: Any) -> None:
         **result.config.execution_config.to_json(),
     }
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    _refuse_unjudged(result)
 
 
 @click.command(cls=TableCommand, path="merge")
@@ -46,7 +49,7 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     """Join the packs of a divided run into one, as if it had not been divided.
 
     Each pack must have been made with --shard K/N and the same settings. Overlaps, gaps and different
-    settings are refused.
+    settings are refused. Exits 4 when no case could be judged.
     """
     from pathlib import Path
 
@@ -58,6 +61,13 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     result = merge_into([Path(pack) for pack in packs], output, run_id=run_id)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    _refuse_unjudged(result)
+
+
+def _refuse_unjudged(result: RunResult) -> None:
+    from agent_eval.operations.unjudged import CHECK_THE_RUN, refuse_unjudged
+
+    refuse_unjudged(result.pack, result.summary, name=str(result.pack), remedy=CHECK_THE_RUN)
 
 
 RECORDED, AGENT = "trace_score", "propose_execute_repair"

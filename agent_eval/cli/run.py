@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def run(output_format: str, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
-    Exits 0 when everything was evaluated, whatever the verdicts; `gate` decides on them.
+    Exits 0 when the suite was evaluated, whatever the verdicts; `gate` decides on them. Exits 4 when no case
+    could be judged.
     """
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.config.spec import RunSpec
@@ -48,6 +49,9 @@ def run(output_format: str, **values: Any) -> int:
     except EmptyShard as empty:
         return _report_empty(empty, spec, output_format)
     _print_recorded(result, output_format)
+    from agent_eval.operations.unjudged import RECORD_TRACES, refuse_unjudged
+
+    refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
     return int(ExitCode.OK)
 
 
@@ -92,7 +96,8 @@ def run_loop(output_format: str, **values: Any) -> int:
     """Run an agent over a suite: propose, judge, and repair until it passes.
 
     Every finished trial is on disk before it counts. After Ctrl-C, a kill or a full disk, the same command
-    with --resume runs the rest. Exits 0 when everything was evaluated, whatever the verdicts.
+    with --resume runs the rest. Exits 0 when the suite was evaluated, whatever the verdicts, and 4 when no
+    case could be judged.
     """
     from agent_eval.config.spec import RunSpec
     from agent_eval.processes.privacy import hide_environment
@@ -115,7 +120,7 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
     Raises:
-        AgentEvalError: As `run_agent`, and if the agent was never reached.
+        AgentEvalError: As `run_agent`, and if the agent was never reached, or no case could be judged.
     """
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.replay import remember_pack
@@ -144,7 +149,7 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
         text, hint = _stopped_text(result, spec)
         _report_stop(result.stopped, hint, text)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
-    _refuse_unreachable(result, spec)
+    _refuse_unjudged(result, spec)
     return int(ExitCode.OK)
 
 
@@ -174,13 +179,15 @@ def _print(result: RunLoopResult, output_format: str) -> None:
     emit(output_format, payload, text)
 
 
-def _refuse_unreachable(result: RunLoopResult, spec: RunSpec) -> None:
+def _refuse_unjudged(result: RunLoopResult, spec: RunSpec) -> None:
     from agent_eval.operations.agent_packs import may_be_unreachable, refuse_unreachable
+    from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged
 
     if may_be_unreachable(result.summary):
         from agent_eval.evidence.reader import open_pack
 
         refuse_unreachable(open_pack(result.pack), spec.suite)
+    refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=CHECK_THE_AGENT)
 
 
 def _report_stop(reason: str, hint: str, text: str) -> None:

@@ -261,7 +261,7 @@ _CONDITIONS = {
 
 
 def _execution(before: RunConfig, now: RunConfig) -> list[CompatibilityCheck]:
-    """Check that two runs of an agent had the same conditions; recorded traces have none, but may lack help."""
+    """Check that two runs of an agent had the same conditions. Recorded traces have none but the help."""
     old, new = before.execution_config, now.execution_config
     differ = [name for name in _CONDITIONS if getattr(old, name) != getattr(new, name)]
     are_agents = old.agent is not None and new.agent is not None

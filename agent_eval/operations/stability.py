@@ -25,9 +25,11 @@ from agent_eval.operations.run_agent import (
     judge_names,
     run_agent,
 )
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, refuse_unjudged
 from agent_eval.storage.json import dumps
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, refuse_duplicates
+from agent_eval.text.escape import one_line
 
 RECORDED_MODE = "trace_score"
 FEWEST_RUNS = 2
@@ -94,6 +96,7 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid.
+        NotEvaluable: No case could be judged.
         NothingMeasured: There is no case, or no judge had anything to judge.
         UsageError: Fewer than two runs are requested.
         StorageError: The report could not be written.
@@ -104,12 +107,19 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
     judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
     recorded_once = 0
-    measured = False
+    measured, error = False, ""
     for case in _cases(source, judges):
         results = _judge(judges, case, request.runs)
         recorded_once += not case.trials
-        measured |= any(result.outcome is not Outcome.SKIPPED for result in results)
+        measured |= any(result.outcome not in (Outcome.SKIPPED, Outcome.ERROR) for result in results)
+        error = error or next((_reason(row) for row in results if row.outcome is Outcome.ERROR), "")
         trials[case.case_id] = [TrialOutcome(result.passed, result.hard_failed) for result in results]
+    if error and not measured:
+        raise NotEvaluable(
+            f"No case of `{request.suite}` could be judged: {error}.",
+            remedy=RECORD_TRACES,
+            file=str(request.suite),
+        )
     if not measured:
         raise NothingMeasured(
             f"{request.suite}: nothing was measured: no judge had anything to judge in any case",
@@ -175,6 +185,7 @@ def check_agent(
             pack = open_pack(result.pack)
             refuse_incomplete(pack.name, pack.manifest)
             refuse_unreachable(pack, request.suite)
+            refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
             for row in pack.results():
                 trials.setdefault(row["case_id"], []).append(_outcome(row))
     report = stability(
@@ -200,6 +211,12 @@ def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
 def _judge(judges: Sequence[Judge], case: Case, runs: int) -> list[CaseResult]:
     trials = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
     return [judge(judges, trial, trial.recorded) for trial in trials]
+
+
+def _reason(result: CaseResult) -> str:
+    """Take the reason of the first error."""
+    errors = (verdict.reason for verdict in result.verdicts if verdict.outcome is Outcome.ERROR)
+    return one_line(next(errors, "no verdict"), limit=200).rstrip(".")
 
 
 def _outcome(row: CaseResultRow) -> TrialOutcome:

@@ -1,0 +1,67 @@
+"""Say why a run judged none of its cases: such a run is neither a pass nor a first baseline, but an error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
+from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.errors import NotEvaluable
+from agent_eval.evidence.reader import open_pack
+from agent_eval.gate.fitness import judged_nothing
+from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import of_all
+
+_REASON_LIMIT = 200
+CHECK_THE_AGENT = "Check how the agent is started or where it is; the evidence has each error."
+RECORD_TRACES = "Record traces in the suite, or name the agent to run (`agent-command`, `agent-url`)."
+CHECK_THE_RUN = "The evidence has each error; run the agent again, or name judges that can judge it."
+
+
+def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow]) -> str:
+    """Say that no case could be judged, and why most could not; empty if one could.
+
+    A run whose judges had nothing to judge is not meant: the gate says no to it.
+
+    Args:
+        name: What was judged, as the sentence names it: a suite or a pack.
+        summary: The run's.
+        results: Of every case; only read where no case could be judged.
+    """
+    if not _is_unjudged(summary):
+        return ""
+    reasons = Counter(_reason(row) for row in results if row["outcome"] == Outcome.ERROR)
+    [(reason, number)] = reasons.most_common(1)
+    affected = "" if number == summary.total_cases else f" (in {of_all(number, summary.total_cases, 'case')})"
+    return f"No case of `{one_line(name, limit=_REASON_LIMIT)}` could be judged: {reason}{affected}."
+
+
+def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:
+    """Refuse a run that judged no case. Its pack stays where it is, with every error.
+
+    Args:
+        where: The run's pack.
+        summary: The run's.
+        name: What was judged: a suite or a pack.
+        remedy: What to do.
+
+    Raises:
+        NotEvaluable: No case could be judged; says why most could not.
+    """
+    if _is_unjudged(summary):
+        why = why_unjudged(name, summary, open_pack(where).results())
+        raise NotEvaluable(why, remedy=remedy, file=name)
+
+
+def _is_unjudged(summary: RunSummary) -> bool:
+    return judged_nothing(summary) and summary.error_cases > 0
+
+
+def _reason(row: CaseResultRow) -> str:
+    """Take the reason of the first error; that of the agent's run first, from which others may follow."""
+    verdicts = [verdict for trial in row.get("trials") or [row] for verdict in trial["verdicts"]]
+    errors = [verdict for verdict in verdicts if verdict["outcome"] == Outcome.ERROR]
+    errors.sort(key=lambda verdict: verdict["judge_id"] != EXECUTION)
+    return one_line(errors[0]["reason"], limit=_REASON_LIMIT).rstrip(".") if errors else "no verdict"
