@@ -46,6 +46,12 @@ class Ended:
         assert self.err == "", self.err
         return json.loads(self.out)
 
+    def unjudged(self) -> Any:
+        """Stdout as JSON of a run that judged no case, which is no success."""
+        assert self.code == 4, self.err
+        assert "No case of `" in self.err
+        return json.loads(self.out)
+
     @property
     def error(self) -> dict[str, Any]:
         """The one error on stderr; stdout must be silent."""

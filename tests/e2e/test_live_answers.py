@@ -75,7 +75,7 @@ def test_an_answer_that_cannot_be_read_is_kept_with_the_providers_words(
     body, words = ODD[what]
     with HOSTED[kind](Step(body=body)) as model:
         ended = run(tmp_path, "--agent", f"{kind}:small", "--base-url", model.base_url)
-    assert ended.json()["summary"]["error_cases"] == 1
+    assert ended.unjudged()["summary"]["error_cases"] == 1
     assert words in events(tmp_path)[-1]["error"]
     kept = (tmp_path / "out/cases/a/artifacts/attempt-0-answer.txt").read_bytes()
     assert kept == body if what == "no JSON" else json.loads(kept) == json.loads(body)

@@ -90,13 +90,13 @@ def test_an_output_beside_the_events_is_the_final_one(tmp_path: Path) -> None:
     ],
 )
 def test_events_of_another_form_are_no_answer(wrong: Any, named: str, tmp_path: Path) -> None:
-    said = run(tmp_path, {"events": wrong, "assistant_output": "shipped"}).json()
+    said = run(tmp_path, {"events": wrong, "assistant_output": "shipped"}).unjudged()
     assert said["summary"]["failures"].get("type_error") == 1
     assert named in events(tmp_path)[-1]["error"]
 
 
 def test_reported_events_keep_to_the_limit_of_calls(tmp_path: Path) -> None:
-    said = run(tmp_path, {"events": [EVENTS[1], EVENTS[1]]}, "--max-tool-calls", "1").json()
+    said = run(tmp_path, {"events": [EVENTS[1], EVENTS[1]]}, "--max-tool-calls", "1").unjudged()
     assert said["summary"]["failures"].get("budget_exceeded") == 1
 
 
@@ -171,7 +171,7 @@ def test_a_call_that_ends_the_attempt_is_not_undone_by_a_good_answer(
         f"try:\n    {call}\nexcept urllib.error.HTTPError as error:\n    assert error.code == 410\n"
         "print(json.dumps({'assistant_output': 'shipped'}))\n"
     )
-    summary = run_program(tmp_path, body, *flag).json()["summary"]
+    summary = run_program(tmp_path, body, *flag).unjudged()["summary"]
     assert (summary["passed_cases"], summary["failures"][kind]) == (0, 3)
 
 
