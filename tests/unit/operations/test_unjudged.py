@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci.unjudged import why_unjudged
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
 from tests.unit.comparison.views import result, tried, view
 
 SUITE = Path("shop.json")
 
 
 def unjudged(cases: dict[str, Any], *, has_agent: bool = True) -> str:
-    return why_unjudged(SUITE, view(cases), has_agent=has_agent)
+    run = view(cases)
+    why = why_unjudged(str(SUITE), run.summary, run.results.values())
+    return f"{why} {CHECK_THE_AGENT if has_agent else RECORD_TRACES}" if why else ""
 
 
 def error(case_id: str, reason: str, **others: str) -> Any:
