@@ -15,6 +15,7 @@ import argparse
 import ast
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,16 +27,18 @@ from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
 
+from tests.mutation_loop import CHANGES
+
 ROOT = Path(__file__).resolve().parents[1]
-ARGUMENTS = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
+ARGUMENTS = ["-q", "--tb=no", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
 # A failing example is enough; making it small takes minutes for each change.
 ARGUMENTS.append("--hypothesis-profile=mutation")
 SURVIVED, UNTESTED, UNCHECKED = "survived", "no tests", "not checked"
 AGAIN = {SURVIVED, UNTESTED, UNCHECKED}
 
 LEFT_OUT = {
-    "gate": ["tests/unit/gate/test_simulation.py"],
-    "ci": ["tests/unit/ci/test_withheld.py"],
+    "gate": ["test_simulation.py"],
+    "ci": ["platforms", "test_job.py", "test_withheld.py", "test_unjudged.py", "test_trusted_files.py"],
 }
 """Test files that would run for nearly every change and take seconds each: they drive a whole job."""
 
@@ -54,11 +57,16 @@ def configuration(room: str) -> str:
         "only_mutate": [f"agent_eval/{room}/*.py", f"agent_eval/{room}.py"],
         "also_copy": top,
         "pytest_add_cli_args_test_selection": [f"tests/unit/{room}"],
-        "pytest_add_cli_args": ARGUMENTS + [f"--ignore={path}" for path in LEFT_OUT.get(room, [])],
+        "pytest_add_cli_args": arguments(room),
         "mutate_only_covered_lines": True,
         "timeout_multiplier": 4,
     }
     return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
+
+
+def arguments(room: str) -> list[str]:
+    """The arguments of pytest for a room, beside the directory of its tests."""
+    return [*ARGUMENTS, *(f"--ignore=tests/unit/{room}/{name}" for name in LEFT_OUT.get(room, []))]
 
 
 def copy_to(place: Path, room: str) -> None:
@@ -168,7 +176,7 @@ def _row(title: str, found: dict[str, str], words: set[str]) -> str:
     return f"{title}: {dict(counts)}; {share:.1f} % noticed; {in_words} survivors change words alone"
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Run mutmut on a room, and print the counts; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make mutation")
     parser.add_argument("room")
@@ -176,25 +184,39 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--again", action="store_true", help="only what survived or was not reached, after new tests"
     )
-    parser.add_argument("--jobs", default="2", help="processes at a time")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     place = ROOT / ".cache" / "mutation" / options.room
     mutmut = Path(sys.executable).with_name("mutmut")
     copy_to(place, options.room)
-    names = [f"agent_eval.{options.room}.{module}.*" for module in options.module]
-    if options.again:
-        modules = options.module
-        names = [
-            name
-            for name, outcome in outcomes(place, mutmut).items()
-            if outcome in AGAIN and (not modules or _module(name) in modules)
-        ]
+    # mutmut makes the changes and learns which test reaches which function; no change is called like this.
     code = subprocess.run(
-        [mutmut, "run", "--max-children", options.jobs, *names], cwd=place, check=False
+        [mutmut, "run", "--max-children", "1", "nothing.*"], cwd=place, check=False
     ).returncode
-    if not code:
-        report(options.room, place, mutmut)
-    return code
+    if code:
+        return code
+    found = outcomes(place, mutmut)
+    names = [
+        name
+        for name, outcome in found.items()
+        if outcome in (AGAIN if options.again else {UNCHECKED})
+        and (not options.module or _module(name) in options.module)
+    ]
+    try_changes(place, options.room, names)
+    report(options.room, place, mutmut)
+    return 0
+
+
+def try_changes(place: Path, room: str, names: Sequence[str]) -> None:
+    """Run the tests of each change; the results are written as mutmut's own."""
+    changes = place / "changes.txt"
+    changes.write_text("".join(f"{name}\n" for name in names))
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.mutation_loop", *arguments(room), f"tests/unit/{room}"],
+        cwd=place / "mutants",
+        env={**os.environ, CHANGES: str(changes)},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
 
 
 if __name__ == "__main__":
