@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -42,6 +43,13 @@ LEFT_OUT = {
 }
 """Test files that would run for nearly every change and take seconds each: they drive a whole job."""
 
+MORE = {
+    "evidence": [
+        f"tests/security/test_pack_{part}.py" for part in ("files", "manifests", "verdicts", "trials")
+    ]
+}
+"""Further test files that hold a room."""
+
 WORDS = re.compile(r"^\s*(remedy|message|description)=")
 """Arguments that a person reads and no code."""
 
@@ -56,12 +64,17 @@ def configuration(room: str) -> str:
         "source_paths": ["agent_eval"],
         "only_mutate": [f"agent_eval/{room}/*.py", f"agent_eval/{room}.py"],
         "also_copy": top,
-        "pytest_add_cli_args_test_selection": [f"tests/unit/{room}"],
+        "pytest_add_cli_args_test_selection": selection(room),
         "pytest_add_cli_args": arguments(room),
         "mutate_only_covered_lines": True,
         "timeout_multiplier": 4,
     }
     return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
+
+
+def selection(room: str) -> list[str]:
+    """The tests of a room."""
+    return [f"tests/unit/{room}", *MORE.get(room, [])]
 
 
 def arguments(room: str) -> list[str]:
@@ -188,11 +201,7 @@ def main(words: Sequence[str]) -> int:
     place = ROOT / ".cache" / "mutation" / options.room
     mutmut = Path(sys.executable).with_name("mutmut")
     copy_to(place, options.room)
-    # mutmut makes the changes and learns which test reaches which function; no change is called like this.
-    code = subprocess.run(
-        [mutmut, "run", "--max-children", "1", "nothing.*"], cwd=place, check=False
-    ).returncode
-    if code:
+    if code := prepare(place, mutmut):
         return code
     found = outcomes(place, mutmut)
     names = [
@@ -206,12 +215,26 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
+def prepare(place: Path, mutmut: Path) -> int:
+    """Have mutmut make the changes, and learn which test reaches which function; return its exit code."""
+    begun = time.time()
+    # No change is called like this, which mutmut says by an error once it is done with all that.
+    made = subprocess.run(
+        [mutmut, "run", "nothing.*"], cwd=place, capture_output=True, text=True, check=False
+    )
+    reached = place / "mutants" / "mutmut-stats.json"
+    if reached.exists() and reached.stat().st_mtime >= begun and "nothing matches" in made.stderr:
+        return 0
+    print(made.stdout[-4000:], made.stderr[-4000:], file=sys.stderr)
+    return made.returncode or 1
+
+
 def try_changes(place: Path, room: str, names: Sequence[str]) -> None:
     """Run the tests of each change; the results are written as mutmut's own."""
     changes = place / "changes.txt"
     changes.write_text("".join(f"{name}\n" for name in names))
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.mutation_loop", *arguments(room), f"tests/unit/{room}"],
+        [sys.executable, "-m", "pytest", "-p", "tests.mutation_loop", *arguments(room), *selection(room)],
         cwd=place / "mutants",
         env={**os.environ, CHANGES: str(changes)},
         stdout=subprocess.DEVNULL,

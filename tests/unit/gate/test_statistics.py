@@ -444,3 +444,20 @@ def test_statsmodels_agrees() -> None:
     for _ in range(200):
         p = [source.random() ** 3 for _ in range(source.randrange(1, 12))]
         assert holm_discrete(p, [0.0] * len(p)) == list(multipletests(p, 0.05, "holm")[0])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize(("drop", "discordant"), [(0.1, 0.3), (0.2, 0.2), (0.3, 0.1), (0.5, 1.0), (1.0, 1.0)])
+def test_exact_power_is_the_chance_of_all_outcomes_that_are_significant(
+    drop: float, discordant: float, alpha: float
+) -> None:
+    total, apart = 7, max(drop, discordant)
+    worse, better = (apart + drop) / 2, (apart - drop) / 2
+    chance = 0.0
+    for regressed in range(total + 1):
+        for fixed in range(total + 1 - regressed):
+            if regressed + fixed and mcnemar(regressed, fixed).one_sided <= alpha:
+                same = total - regressed - fixed
+                ways = comb(total, regressed) * comb(total - regressed, fixed)
+                chance += ways * worse**regressed * better**fixed * (1 - apart) ** same
+    assert paired_power(drop, discordant, total, alpha) == pytest.approx(chance)
