@@ -197,6 +197,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--again", action="store_true", help="only what survived or was not reached, after new tests"
     )
+    parser.add_argument("--every", type=int, default=1, help="one change of so many, as a sample")
     options = parser.parse_args(words)
     place = ROOT / ".cache" / "mutation" / options.room
     mutmut = Path(sys.executable).with_name("mutmut")
@@ -210,7 +211,7 @@ def main(words: Sequence[str]) -> int:
         if outcome in (AGAIN if options.again else {UNCHECKED})
         and (not options.module or _module(name) in options.module)
     ]
-    try_changes(place, options.room, names)
+    try_changes(place, options.room, names[:: options.every])
     report(options.room, place, mutmut)
     return 0
 
