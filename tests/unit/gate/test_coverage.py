@@ -157,3 +157,30 @@ def test_waivers_of_every_case_leave_nothing_to_pass() -> None:
     assert decision.steps[0].message.startswith("No case of the baseline is compared")
     alone = decide(found, Thresholds(min_pass_rate=0.5), generated_at=NOW, waivers=[waiver(case_id="a")])
     assert not alone.passed
+
+
+def test_where_nothing_is_compared_rules_on_compared_cases_do_not_apply_and_the_others_do() -> None:
+    found = comparison({"a": "passed"}, {"b": "passed"})
+    limits = Thresholds(max_regressed_cases=0, max_pass_rate_drop=0.5, min_pass_rate=1.0)
+    decision = gate(found, GatePolicy(thresholds=limits))
+    applied = {rule.rule: rule.applied for rule in decision.rules}
+    assert applied == {
+        "max_regressed_cases": False,
+        "max_pass_rate_drop": False,
+        "min_pass_rate": True,
+        "min_coverage": True,
+    }
+    # What is not known stays open; it is no failure of a rule that nothing could hold or break.
+    assert statuses(decision)["thresholds"] == "passed"
+    assert decision.gate_status is GateStatus.INCONCLUSIVE
+    alone = decide(found, Thresholds(max_regressed_cases=0), generated_at=NOW)
+    assert [rule.applied for rule in alone.rules if rule.rule == "max_regressed_cases"] == [True]
+    assert not alone.passed
+
+
+def test_a_decision_by_policy_names_what_it_rests_on() -> None:
+    decision = gate(comparison({"a": "passed"}, {"a": "passed"}), comparison_sha256="c" * 64)
+    assert decision.comparison_sha256 == "c" * 64
+    assert (decision.baseline_run_id, decision.candidate_run_id) == ("run-1", "run-1")
+    assert decision.baseline_manifest_sha256 == decision.candidate_manifest_sha256 == "0" * 64
+    assert decision.generated_at == NOW

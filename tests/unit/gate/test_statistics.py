@@ -456,7 +456,7 @@ def test_exact_power_is_the_chance_of_all_outcomes_that_are_significant(
     chance = 0.0
     for regressed in range(total + 1):
         for fixed in range(total + 1 - regressed):
-            if regressed + fixed and mcnemar(regressed, fixed).one_sided <= alpha:
+            if regressed + fixed and mcnemar(regressed, fixed) <= alpha:
                 same = total - regressed - fixed
                 ways = comb(total, regressed) * comb(total - regressed, fixed)
                 chance += ways * worse**regressed * better**fixed * (1 - apart) ** same
