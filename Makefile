@@ -80,14 +80,15 @@ shell: venv
 	$(BIN)/shellcheck $(SHELL_FILES)
 
 # Measuring coverage takes two thirds more time, so that is done on CI and by make coverage; processes that tests
-# start are measured as well, and the floor is in pyproject.toml. The first run is spread over two processes; what
+# start are measured as well, and the floor is in pyproject.toml. The first run is spread over three processes: two
+# would leave a core idle while tests wait. Each takes modules in a row, so that their fixtures are made once. What
 # must stay in one (see the markers) comes after, and closes with the coverage. Its numpy, where the oracles are
 # installed, starts no threads: a process that has some is never forked.
 ALONE := single_thread or container
 MEASURE = $(filter true,$(CI))
 tests: venv
 	@failed=0; \
-	$(BIN)/pytest -q -n 2 -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0) || failed=1; \
+	$(BIN)/pytest -q -n 3 --dist worksteal -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0) || failed=1; \
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term) \
 		|| failed=1; \
 	exit $$failed

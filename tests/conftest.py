@@ -17,7 +17,7 @@ from tests.left_out import RECORDS, Recorder, skip_slow
 
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
 settings.register_profile("full", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("quick", deadline=None, max_examples=20)
 # A changed source fails at the first example or passes; which example is smallest does not matter.
 settings.register_profile(
     "mutation",

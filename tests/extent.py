@@ -20,6 +20,11 @@ def unavailable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def examples(number: int) -> int:
+    """How many random examples a test tries that a full run tries this number of."""
+    return number if FULL else max(number // 4, 5)
+
+
 OTHERS = pytest.mark.slow(reason="further combinations")
 
 

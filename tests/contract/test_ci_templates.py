@@ -21,6 +21,7 @@ import yaml
 from agent_eval.ci.inputs import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
+from tests.e2e.program import write_program
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"
@@ -93,9 +94,12 @@ def run(
     script: str, where: Path, suite: str = "suites/support.json", **inputs: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a template's shell as the platforms do: bash, stopping at the first failure."""
+    tools = where.parent / "bin"
+    tools.mkdir(exist_ok=True)
+    inherited = write_program(tools / "agent-eval")
     environ = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
     environ |= {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(where),
         "AGENT_EVAL_BRANCH": "main",
         "AGENT_EVAL_SUITE": suite,
@@ -105,7 +109,14 @@ def run(
     }
     command = ["bash", "-euo", "pipefail", "-c", script]
     return subprocess.run(
-        command, cwd=where, env=environ, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=where,
+        env=environ,
+        pass_fds=inherited,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 

@@ -29,6 +29,7 @@ from agent_eval.storage.journal import Journal
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from tests.e2e.program import tree
+from tests.extent import crossed
 from tests.unit.engine.agents import STILL, Answer, FakeAgent
 from tests.unit.engine.conftest import MakeSuite
 
@@ -350,8 +351,7 @@ def test_secrets_reach_neither_journal_nor_pack(
     assert open_pack(tmp_path / "pack").trajectory("c0").trace[-1].output == "it is [redacted]"
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("parallel", [1, 7, None])
+@crossed(layout=["files", "compact"], parallel=[1, 7, None])
 def test_the_pack_does_not_depend_on_how_it_was_run(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path, layout: Any, parallel: int | None
 ) -> None:

@@ -15,6 +15,7 @@ from agent_eval.errors import InvalidPack, UsageError
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
+from tests.extent import examples
 from tests.factories import make_case, make_config, make_pack, make_result, pretty, seal
 
 CONVERT = {"files": compact, "compact": expand}
@@ -82,7 +83,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.dictionaries(
         st.text(min_size=1, max_size=8), st.tuples(JSON, st.text(max_size=20)), min_size=1, max_size=5

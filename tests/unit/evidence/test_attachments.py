@@ -21,6 +21,7 @@ from agent_eval.evidence.attachments import artifact_line, names_problem, storab
 from agent_eval.evidence.layout import Layout, case_directory
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
+from tests.extent import examples
 from tests.factories import make_config, make_pack, make_result, seal
 from tests.unit.evidence.test_archive_convert import CONVERT, LAYOUTS, OTHER, bytes_of
 from tests.unit.evidence.test_writer import CONFIG, case, evidence
@@ -106,7 +107,7 @@ ARTIFACTS = st.dictionaries(
 IDS = st.sampled_from(["a", "A", "../x", "artifacts", "artifacts-00000.jsonl", "🎉", "nul"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(IDS, ARTIFACTS, min_size=1, max_size=4), st.sampled_from(["files", "compact"]))
 def test_there_and_back_are_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, made: dict[str, dict[str, bytes]], layout: Layout

@@ -12,6 +12,7 @@ from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus,
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
 from agent_eval.reports.terminal_decision import gate_text
+from tests.extent import examples
 from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
@@ -464,7 +465,7 @@ def grown(number: int, word: str) -> object:
     word=st.sampled_from(["x", "long " * 60, "🙂" * 300, "`|@a" * 80]),
     data=st.data(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_any_limit_is_kept_without_cutting_markup(number, word, data):
     limit = data.draw(st.integers(2_000, 65_536))
     text = comment_on(grown(number, word), limit=limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.detail import characters, utf8_bytes
 from agent_eval.reports.markdown_file import render_markdown
+from tests.extent import examples
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
 
@@ -75,9 +77,11 @@ def test_a_case_is_only_counted_where_there_is_no_room_for_a_line(number):
 
 def test_cases_are_in_full_up_to_the_last_one_that_fits():
     """One case more than fits in full costs no more than a few cases their detail."""
-    number = 5
-    while shown(comment_on(scenarios.many_behave_otherwise(number)))[1] == 0:
-        number += 1
+
+    def has_lines(number: int) -> bool:
+        return shown(comment_on(scenarios.many_behave_otherwise(number)))[1] > 0
+
+    number = 5 + bisect_left(range(5, 500), True, key=has_lines)
     in_full, lines, _counted = shown(comment_on(scenarios.many_behave_otherwise(number)))
     assert (in_full + lines, lines < 8) == (number, True)
 
@@ -118,7 +122,7 @@ def test_a_case_that_behaves_as_before_is_not_taken_for_one_that_was_left_out():
 
 
 @given(limit=st.integers(2_000, 65_536), number=st.integers(0, 120))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_every_case_is_shown_or_counted_at_any_limit(limit, number):
     text = comment_on(scenarios.many_behave_otherwise(number), limit=limit)
     assert characters(text) <= limit

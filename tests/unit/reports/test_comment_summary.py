@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.reports.detail import utf8_bytes
+from tests.extent import examples
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios
 
@@ -20,7 +21,7 @@ def test_it_points_to_the_evidence():
 
 
 @given(limit=st.integers(2_000, 200_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_any_limit_in_bytes_is_kept(limit):
     text = scenarios.full_report(scenarios.many_regressed(700), limit=limit)
     assert utf8_bytes(text) <= limit

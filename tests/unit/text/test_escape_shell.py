@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.text.escape import many_lines, shell_word
+from tests.extent import examples
 
 SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
 SHOW = "import sys; sys.stdout.buffer.write(repr([*map(ascii, sys.argv[1:])]).encode())"
@@ -51,7 +52,7 @@ def test_a_program_is_given_the_very_text(shell, text):
 
 @pytest.mark.parametrize("shell", SHELLS)
 @given(words=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_a_program_is_given_any_text(shell, words):
     assert received(shell, words) == repr([ascii(word) for word in words])
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_eval.judges.matching.json_schema import UnusableSchema, apply, inspect, make_validator
 from agent_eval.judges.matching.schema_keywords import DRAFTS
+from tests.extent import examples
 
 KEYWORDS = (
     "$anchor $defs $dynamicAnchor $dynamicRef $id $recursiveAnchor $recursiveRef $ref additionalItems "
@@ -52,7 +53,7 @@ instances = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(schemas, instances, st.sampled_from(sorted(DRAFTS)))
 def test_no_schema_crashes(schema: Any, value: Any, draft: str) -> None:
     with suppress(UnusableSchema):
