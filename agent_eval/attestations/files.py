@@ -149,7 +149,7 @@ def unsigned(read: ReadFile, pack: str) -> UntrustedPack:
         what = "has an HMAC, but no shared secret was given to check it with"
         remedy = "Give it with --secret-file."
     else:
-        what, remedy = "is unsigned", "Sign it with `agent-eval attest --signing-key`."
+        what, remedy = "is unsigned", "Sign it with `agent-eval attest --key`."
     return UntrustedPack(
         f"{pack}: {what}",
         remedy=f"{remedy} To check only that the pack is whole, add --allow-unsigned.",

@@ -25,6 +25,7 @@ from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
+from agent_eval.operations.trusted_packs import Admission
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import safe_name
@@ -245,7 +246,9 @@ def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:
 
 def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
     try:
-        packs = open_bundle(candidate.fetch(), source=f"the evidence of {candidate.label}")
+        source = f"the evidence of {candidate.label}"
+        packs = open_bundle(candidate.fetch(), source=source, admit=candidate.admission)
+        _check_statements(packs, candidate.admission)
         opened = _opened(packs, wanted)
     except Skipped as skipped:
         if candidate.named_by_user:
@@ -296,12 +299,20 @@ def _lost_datasets(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str
     }
 
 
-def from_path(where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "") -> Search:
+def from_path(
+    where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "", admission: Admission | None = None
+) -> Search:
     """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
+
+    Args:
+        where: The path.
+        wanted: Slugs of the suites.
+        unfit: Says why a run is no baseline, as a clause; empty for one that is.
+        admission: Check of its signature; None where it need not be signed.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
-        InvalidPack: A pack does not verify.
+        InvalidPack: A pack does not verify, or its signature does not.
         UsageError: A pack is no baseline, as `unfit` says.
     """
     if not where.exists():
@@ -311,7 +322,8 @@ def from_path(where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "") -
             file=str(where),
             field="baseline",
         )
-    packs = _packs_below(where)
+    packs = _packs_below(where, admission)
+    _check_statements(packs, admission)
     opened = _opened(packs, wanted)
     baselines = {
         slug: Baseline(pack, seen, Origin(how="path"), named_by_user=True)
@@ -337,7 +349,11 @@ def from_path(where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "") -
 
 
 def from_registry(
-    entry: BaselineEntry, registry: Path, wanted: Sequence[str], unfit: Unfit = lambda _: ""
+    entry: BaselineEntry,
+    registry: Path,
+    wanted: Sequence[str],
+    unfit: Unfit = lambda _: "",
+    admission: Admission | None = None,
 ) -> Search:
     """Read the baseline that a registry has under a name.
 
@@ -347,17 +363,25 @@ def from_registry(
         UsageError: It is no baseline, as `unfit` says.
     """
     where = path_from_registry(entry.run_path, registry)
-    result = from_path(where, wanted, unfit)
+    result = from_path(where, wanted, unfit, admission)
     for baseline in result.baselines.values():
         ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
     return result
 
 
-def _packs_below(where: Path) -> dict[str, Pack]:
+def _check_statements(packs: Mapping[str, Pack], admission: Admission | None) -> None:
+    if admission is not None:
+        for pack in packs.values():
+            admission.check(pack)
+
+
+def _packs_below(where: Path, admission: Admission | None) -> dict[str, Pack]:
     if where.is_dir() and not (where / "manifest.json").exists():
         folders = sorted(entry for entry in where.iterdir() if (entry / "manifest.json").is_file())
-        return {folder.name: open_pack(folder) for folder in folders}
-    return {where.name: open_pack(where)} if where.is_dir() else open_bundle(where)
+        return {folder.name: open_pack(folder, admit=admission) for folder in folders}
+    if where.is_dir():
+        return {where.name: open_pack(where, admit=admission)}
+    return open_bundle(where, admit=admission)
 
 
 def age_in_words(created_at: str | None, now: datetime) -> str | None:

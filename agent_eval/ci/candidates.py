@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent_eval.operations.trusted_packs import Admission
 from agent_eval.storage.files import sha256_bytes
 
 MAX_ARCHIVE_BYTES = 256 << 20
@@ -51,12 +52,14 @@ class Candidate:
         fetch: Reads its evidence archive; raises `Skipped` when there is none, and `Withheld` when there is
             one that cannot be read.
         named_by_user: Whether the user named this run, so that every fault of it is an error.
+        admission: Check of the evidence's signature; None where it need not be signed.
     """
 
     label: str
     origin: Origin
     fetch: Callable[[], bytes]
     named_by_user: bool = False
+    admission: Admission | None = None
 
 
 class Skipped(Exception):

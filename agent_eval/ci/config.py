@@ -14,7 +14,7 @@ from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_IN
 from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
-from agent_eval.config.options import Option, variable
+from agent_eval.config.options import SECRET, Option, variable
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
 from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
@@ -49,7 +49,7 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
         raise wrong_value(stated, row, "printable text of reasonable length", quoted=False)
     if not text:
         return None
-    if not row.is_listed and row.kind != "script" and ("\n" in text or "\r" in text):
+    if not row.is_listed and row.kind not in _OF_LINES and ("\n" in text or "\r" in text):
         raise wrong_value(stated, row, "a single line", quoted=False)
     try:
         return parse(row, text)
@@ -59,7 +59,7 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
 
 def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool = True) -> UsageError:
     """Build the error for a wrong value. A secret is never quoted, not even a broken one."""
-    value = f" {stated.text[:80]!r}" if quoted and row.kind != "secret" else ""
+    value = f" {stated.text[:80]!r}" if quoted and row.kind not in SECRET else ""
     return UsageError(
         f"{row.name}:{value} is not {wanted} (from {stated.source}).",
         remedy=f"Set `{row.name}` to {wanted}." if quoted else "Correct the value.",
@@ -68,6 +68,9 @@ def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool =
 
 
 _COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OF_LINES = frozenset({"script", "private key"})
+"""Kinds with one value of several lines."""
+
 _OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
 _ALMOST = 0.85
 DEFAULT = "default"
@@ -129,6 +132,8 @@ class Settings:
     comment: str
     comment_id: str
     fail_on: str
+    signing_key: str | None = field(default=None, repr=False)
+    baseline_public_key: Path | None = None
     platform: Mapping[str, Any] = field(repr=False)
     """Values of the rows of every platform, by field; each platform reads its own."""
 
@@ -147,7 +152,8 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that nothing the job writes may hold, and no agent may see."""
-        return tuple(self.platform[row.field] for row in PLATFORM_INPUTS if row.kind == "secret")
+        of_platform = (self.platform[row.field] for row in PLATFORM_INPUTS if row.kind in SECRET)
+        return (*of_platform, *filter(None, [self.signing_key]))
 
 
 _PARTS: dict[str, Callable[..., Any]] = {**PARTS, "setup": Setup, "thresholds": Thresholds, "platform": dict}

@@ -13,6 +13,7 @@ from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, 
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import stated_commit
+from agent_eval.ci.signing import admission_by, sign, signed_candidates, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
@@ -116,6 +117,7 @@ def evaluate(job: JobContext) -> Evaluation:
     """
     targets = find_targets(job.settings.suite)
     agent = checked_agent(job)
+    signer = signer_of(job.settings)
     if agent is not None:
         set_up(job.settings.setup, job.environ, job.platform.say)
     # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
@@ -127,6 +129,8 @@ def evaluate(job: JobContext) -> Evaluation:
     suites = [
         _decide(job, target, packs[target.slug], search, missing.get(target.slug)) for target in targets
     ]
+    for suite in suites:
+        sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
     return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
@@ -186,18 +190,18 @@ def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
 def _baselines(job: JobContext, slugs: list[str]) -> Search:
     settings, rules = job.settings, job.rules
     unfit = partial(why_no_baseline, limit=rules.policy.max_baseline_error_rate)
+    admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
         return Search(notes=["No baseline is wanted (`baseline: none`)."])
     if settings.baseline != "auto":
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():
-            return from_registry(entry, rules.registry_path, slugs, unfit)
-        return from_path(Path(settings.baseline), slugs, unfit)
+            return from_registry(entry, rules.registry_path, slugs, unfit, admission)
+        return from_path(Path(settings.baseline), slugs, unfit, admission)
     remedy = job.platform.spec.remedies.read_runs
     named_by_user = settings.baseline_run_id is not None
-    return find_baselines(
-        job.platform.candidates, slugs, remedy=remedy, unfit=unfit, named_by_user=named_by_user
-    )
+    candidates = signed_candidates(job.platform.candidates, rules.baseline_key)
+    return find_baselines(candidates, slugs, remedy=remedy, unfit=unfit, named_by_user=named_by_user)
 
 
 def _decide(

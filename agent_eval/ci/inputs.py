@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_eval.ci.platforms.catalog import platform_specs
-from agent_eval.config.options import CI, Option
+from agent_eval.config.options import CI, SECRET, Option
 from agent_eval.config.table import options_of
 
 CONFIG_FILE = "agent-eval.yml"
@@ -30,7 +30,7 @@ PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for
 INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
 """The rows that every platform has, then those of each platform."""
 
-SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind == "secret")
+SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
 
 INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
 """By name and by every other name that is accepted."""

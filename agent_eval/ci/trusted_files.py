@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.config import Settings
 from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
 from agent_eval.ci.platforms.base import Platform
@@ -47,6 +48,7 @@ class JudgingRules:
         loosened: Those that let more pass, and that a change may therefore not decide on by itself.
         from_base: Whether the base branch's rules hold, so that `changes` were not applied.
         warnings: What a user should know of how the rules were read.
+        baseline_key: The key with which a baseline must have been signed; None where it need not be.
     """
 
     policy: GatePolicy
@@ -58,6 +60,7 @@ class JudgingRules:
     from_base: bool = False
     warnings: list[str] = field(default_factory=list)
     base_policy: GatePolicy | None = None
+    baseline_key: PublicKey | None = None
 
     @property
     def is_release(self) -> bool:
@@ -213,7 +216,9 @@ def judging_rules(
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
     if settings.judging.judge_config is not None:
         files.watch(settings.judging.judge_config)
+    key_file = settings.baseline_public_key
     rules = JudgingRules(
+        baseline_key=_baseline_key(key_file, files) if key_file is not None else None,
         policy=policy,
         registry=registry,
         registry_path=settings.registry_path,
@@ -266,6 +271,21 @@ def _held_to_base(
         *unreviewed_waivers(_waivers_for(registry, base["baseline-name"]), rules.waivers, now=now),
     ]
     return replace(rules, loosened=[*rules.loosened, *loosened], base_policy=policy)
+
+
+def _baseline_key(path: Path, files: TrustedFiles) -> PublicKey:
+    data = files.read(path)
+    if data is None:
+        raise InvalidInput(
+            f"The public key {path} does not exist.",
+            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            file=str(path),
+            field="baseline-public-key",
+        )
+    base = files.base(path) if files.has_base else None
+    if base is not None and base != data:
+        files.loosened.append("the key with which the baseline must have been signed is another one.")
+    return parse_public_key(data, source=str(path))
 
 
 def _waivers_for(registry: Registry, baseline_name: str) -> list[Waiver]:

@@ -47,7 +47,7 @@ def keygen(out: Path, output_format: str) -> None:
 @click.command(cls=TableCommand, path="attest")
 def attest(
     pack: Path,
-    signing_key: Path | None,
+    key: Path | None,
     secret: str | None,
     secret_file: Path | None,
     decision: Path | None,
@@ -63,7 +63,7 @@ def attest(
 
     from agent_eval.operations.attest import attest as attest_pack
 
-    signer = _signer(signing_key, secret, secret_file, os.environ)
+    signer = _signer(key, secret, secret_file, os.environ)
     attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
     emit(output_format, attested.to_json(), lambda _colour: _attested_text(attested))
 

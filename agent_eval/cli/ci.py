@@ -45,20 +45,19 @@ def ci(**values: Any) -> int:
     Every flag can also be set as the environment variable AGENT_EVAL_<NAME>, in the file agent-eval.yml,
     or as an input of the action. Outside CI the comment is printed.
     """
-    import os
     import sys
 
     from agent_eval.ci.inputs import INPUTS
     from agent_eval.ci.job import run_job
     from agent_eval.processes.privacy import hide_environment
 
-    hide_environment()
+    environ = hide_environment()
     inputs = {}
     for row in INPUTS:
         value = values.get(row.field)
         if value is not None and value != ():
             inputs[row.name] = "\n".join(value) if isinstance(value, tuple) else value
-    return int(run_job(inputs, os.environ, sys.stdout))
+    return int(run_job(inputs, environ, sys.stdout))
 
 
 @click.command(cls=TableCommand, path="demo")

@@ -22,6 +22,8 @@ def compare(
     allow_incompatible: bool,
     out: Path | None,
     registry_path: Path,
+    baseline_public_key: Path | None,
+    candidate_public_key: Path | None,
     output_format: str,
 ) -> None:
     """Compare a candidate run with a baseline run.
@@ -32,6 +34,7 @@ def compare(
     import os
 
     from agent_eval.operations.compare import compare_packs
+    from agent_eval.operations.trusted_packs import SignerKeys
     from agent_eval.reports.terminal_comparison import compare_text
 
     result = compare_packs(
@@ -40,6 +43,7 @@ def compare(
         registry=registry_path,
         allow_incompatible=allow_incompatible,
         out=out,
+        keys=SignerKeys.read(baseline_public_key, candidate_public_key),
         environ=os.environ,
     )
     comparison = result.comparison
@@ -66,6 +70,8 @@ def gate(
     apply_waivers: bool,
     baseline_name: str | None,
     registry_path: Path,
+    baseline_public_key: Path | None,
+    candidate_public_key: Path | None,
     out: Path | None,
     output_format: str,
     **thresholds: Any,
@@ -80,8 +86,10 @@ def gate(
 
     from agent_eval.operations.gate import chosen_policy, decide_on
     from agent_eval.operations.provenance import PackSources
+    from agent_eval.operations.trusted_packs import SignerKeys
     from agent_eval.reports.terminal_decision import gate_text
 
+    keys = SignerKeys.read(baseline_public_key, candidate_public_key)
     result = decide_on(
         comparison,
         policy=chosen_policy(policy, preset),
@@ -89,7 +97,7 @@ def gate(
         waived=_waiver_source(apply_waivers, baseline_name, registry_path),
         limits={name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()},
         config=config,
-        packs=PackSources(baseline, candidate, registry_path),
+        packs=PackSources(baseline, candidate, registry_path, keys),
         out=out,
         environ=os.environ,
     )

@@ -14,6 +14,7 @@ Kind = Literal[
     "path",
     "url",
     "secret",
+    "private key",
     "script",
     "choice",
     "switch",
@@ -30,14 +31,14 @@ Kind = Literal[
     "headers",
 ]
 """`text` is a line that can be printed, `id` any text that a suite or pack may use as a name; `script` is
-text of several lines; `secret` never appears in any output. `switch` is true or false. `share` is a number
-from 0 to 1, `amount` one above 0; `count` is a whole number from 0, `integer` a positive one, `seed` any
-that 64 bits hold; `parallel` is one up to 256, or `auto`. `case policy` is what
-`contracts.trials.case_policy` reads.
+text of several lines; `secret` and `private key`, which has several lines, never appear in any output.
+`switch` is true or false. `share` is a number from 0 to 1, `amount` one above 0; `count` is a whole number
+from 0, `integer` a positive one, `seed` any that 64 bits hold; `parallel` is one up to 256, or `auto`.
+`case policy` is what `contracts.trials.case_policy` reads.
 
 The last four have several values, one a line in the CI job and one for each time that the flag is given:
-`lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables; `headers`,
-lines of `NAME=VARIABLE`."""
+`lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables;
+`headers`, lines of `NAME=VARIABLE`."""
 
 Loosens = Literal["higher", "lower", "on", "off", "earlier", "later", "other", "fewer", "compared", "nothing"]
 """What change of a value lets more pass: a `higher` or `lower` number (without one there is no limit), a
@@ -46,6 +47,9 @@ a list.
 
 `compared`: the comparison with the baseline sees it, or what follows from it is held against the base
 branch's. `nothing`: no change of it lets more pass."""
+
+SECRET: frozenset[Kind] = frozenset({"secret", "private key"})
+"""Kinds whose values are redacted from everything, and never repeated in a message."""
 
 LISTED: frozenset[Kind] = frozenset({"lines", "list", "variables", "headers"})
 """Kinds with several values."""

@@ -211,6 +211,7 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "path": _path,
     "url": _url,
     "secret": _secret,
+    "private key": _as_it_is,
     "script": _as_it_is,
     "choice": _choice,
     "switch": _switch,

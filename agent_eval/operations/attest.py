@@ -161,12 +161,38 @@ def attest(
             file=str(path),
         )
     pack = open_run(path)
-    refuse_incomplete(pack.name, pack.manifest)
     check_agreement(pack)
+    return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), url=url, environ=environ)
+
+
+def attest_opened(
+    pack: Pack,
+    path: Path,
+    signer: Signer,
+    *,
+    gate: dict[str, Any] | None,
+    url: str | None = None,
+    environ: Mapping[str, str],
+) -> Attested:
+    """Write the attestations of a pack that is open, and of the decision that was made on it in memory.
+
+    Args:
+        pack: The verified pack.
+        path: Its directory.
+        signer: As for `attest`.
+        gate: Predicate of the gate, from `gate_predicate`; None unless it passed.
+        url: Page of the CI run.
+        environ: As for `attest`.
+
+    Raises:
+        InvalidInput: A statement would hold a secret.
+        InvalidPack: The run is not complete.
+    """
+    refuse_incomplete(pack.name, pack.manifest)
     result = result_predicate(pack.config, outcomes_of(pack), url=url)
     statements = {RESULT: result_statement(pack.manifest_sha256, pack.config, result)}
-    if (passed := _passed_gate(pack, decision)) is not None:
-        statements[GATE] = gate_statement(pack.manifest_sha256, pack.config, passed)
+    if gate is not None:
+        statements[GATE] = gate_statement(pack.manifest_sha256, pack.config, gate)
     redactor = redactor_for(environ)
     for statement in statements.values():
         if redactor.finds(statement.encode()):

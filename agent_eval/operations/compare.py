@@ -16,7 +16,8 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
 from agent_eval.operations.judged_twice import judge_twice
-from agent_eval.operations.packs import open_run, read_comparison, read_decision, read_object, view
+from agent_eval.operations.packs import read_comparison, read_decision, read_object, view
+from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signed
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
@@ -53,9 +54,12 @@ def compare_packs(
     registry: Path = DEFAULT_PATH,
     allow_incompatible: bool = False,
     out: Path | None = None,
+    keys: SignerKeys = UNSIGNED,
     environ: Mapping[str, str],
 ) -> CompareResult:
     """Verify two packs, compare them, and write the comparison.
+
+    More than six parameters: two packs and the environment are needed, each of the others replaces a default.
 
     Args:
         baseline: Pack or archive to compare with, or the name of a registered one.
@@ -63,16 +67,19 @@ def compare_packs(
         registry: Registry in which a name is looked up.
         allow_incompatible: Whether to compare the common cases of runs whose datasets or definitions differ.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
+        keys: With which the packs must have been signed.
         environ: The environment variables; they may pin the clock.
 
     Raises:
         InvalidInput: The baseline is neither a path nor a registered name.
+        UntrustedPack: A pack was not signed with the key that it must have been signed with.
         InvalidPack: A pack does not verify, or the registered baseline was replaced by another pack.
         IncompatibleRuns: The runs did not evaluate the same thing; nothing has been written.
         UsageError: The candidate is an archive and `out` is None.
     """
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
-    before, after = open_run(registered.path), open_run(candidate)
+    before = open_signed(registered.path, keys.baseline)
+    after = open_signed(candidate, keys.candidate)
     registered.check(before.manifest_sha256)
     comparison = compared(
         before,

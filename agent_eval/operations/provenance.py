@@ -15,7 +15,8 @@ from agent_eval.contracts import Comparison
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations.compare import compared
-from agent_eval.operations.packs import ReadComparison, open_run, pack_around
+from agent_eval.operations.packs import ReadComparison, pack_around
+from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signed
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_registry
 
@@ -41,11 +42,13 @@ class PackSources:
         candidate: A pack or an archive. None for the pack that holds the comparison, else for the place that
             the comparison names.
         registry: The registry.
+        keys: With which the packs must have been signed.
     """
 
     baseline: str | None = None
     candidate: Path | None = None
     registry: Path = DEFAULT_PATH
+    keys: SignerKeys = UNSIGNED
 
 
 class ComparedPacks:
@@ -77,11 +80,11 @@ class ComparedPacks:
         candidate = sources.candidate or pack_around(path) or _beside(path, stated.candidate_path)
         baseline = _baseline(path, stated, sources)
         packs = []
-        for side, place, digest in (
-            ("baseline", baseline, stated.baseline.manifest_sha256),
-            ("candidate", candidate, stated.candidate.manifest_sha256),
+        for side, place, digest, key in (
+            ("baseline", baseline, stated.baseline.manifest_sha256, sources.keys.baseline),
+            ("candidate", candidate, stated.candidate.manifest_sha256, sources.keys.candidate),
         ):
-            pack = open_run(_existing(place, path, side))
+            pack = open_signed(_existing(place, path, side), key)
             if pack.manifest_sha256 != digest:
                 raise InvalidInput(
                     f"{place} is not the {side} that {path} compares",

@@ -15,6 +15,7 @@ from agent_eval.attestations.bundle import MEDIA_TYPE
 from agent_eval.attestations.dsse import MAX_ATTESTATION_BYTES
 from agent_eval.attestations.errors import UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust, Verified, admit
+from agent_eval.attestations.keys import PublicKey, read_public_key
 from agent_eval.attestations.predicates import GATE_FIELD, check_result
 from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.reader import Pack, refuse_incomplete
@@ -143,6 +144,43 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
     refuse_incomplete(pack.name, pack.manifest)
     check_agreement(pack)
     return TrustedPack(path, pack, admission.check(pack), trust)
+
+
+@dataclass(frozen=True)
+class SignerKeys:
+    """The keys with which baseline and candidate must have been signed; None where they need not be.
+
+    Example:
+        >>> SignerKeys.read(None, None) == UNSIGNED
+        True
+    """
+
+    baseline: PublicKey | None = None
+    candidate: PublicKey | None = None
+
+    @classmethod
+    def read(cls, baseline: Path | None, candidate: Path | None) -> SignerKeys:
+        """Read the public keys from their files.
+
+        Raises:
+            InvalidInput: A file cannot be read, or is no ECDSA P-256 public key.
+        """
+        return cls(*(read_public_key(file) if file is not None else None for file in (baseline, candidate)))
+
+
+UNSIGNED = SignerKeys()
+"""No pack need be signed."""
+
+
+def open_signed(path: Path, key: PublicKey | None) -> Pack:
+    """Open and verify a pack, or an archive of one; with a key, only if it was signed with that.
+
+    Raises:
+        InvalidInput: There is no pack, or the archive has several.
+        InvalidPack: The pack does not verify.
+        UntrustedPack: It was not signed with the key.
+    """
+    return open_run(path) if key is None else open_trusted(path, Trust(keys=(key,))).pack
 
 
 def _check_result(pack: Pack, verified: Verified) -> None:

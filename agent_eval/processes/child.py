@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
 from agent_eval.processes.pool import SUPERVISORS, SupervisorLink, SupervisorLost
+from agent_eval.processes.privacy import OF_THE_SIGNER
 
 _CHUNK = 1 << 16
 _LONGEST_POLL_SECONDS = 3600.0
@@ -165,13 +166,14 @@ def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -
 
     Args:
         environ: This program's environment.
-        names: Further variables to pass; those that are not set are left out.
+        names: Further variables to pass; those that are not set are left out, as is what evidence is signed
+            with.
 
     Example:
         >>> allowed_environment({"PATH": "/bin", "DEPLOY_TOKEN": "s3cret", "SHOP": "eu"}, ["SHOP"])
         {'PATH': '/bin', 'SHOP': 'eu'}
     """
-    passed_on = PASSED_ON.union(names)
+    passed_on = PASSED_ON.union(names).difference(OF_THE_SIGNER)
     return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
 
 

@@ -14,7 +14,13 @@ _SECRET_WORDS = frozenset(
         *("CREDS", "AUTH", "AUTHORIZATION", "COOKIE", "SIGNATURE", "PRIVATE", "WEBHOOK"),
     )
 )
-_NOT_SECRET = frozenset(("PWD", "OLDPWD", "SSH_AUTH_SOCK"))
+_NOT_SECRET = frozenset(
+    (
+        *("PWD", "OLDPWD", "SSH_AUTH_SOCK"),
+        # The path of a public key, which would be replaced in every message and report.
+        *("INPUT_BASELINE-PUBLIC-KEY", "AGENT_EVAL_BASELINE_PUBLIC_KEY"),
+    )
+)
 _WORD_ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "APIKEY", "CREDENTIALS")
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.processes.privacy import OF_THE_SIGNER
 
 PLATFORMS = (
     "agent_eval.ci.platforms.github.spec:GITHUB",
@@ -28,8 +29,8 @@ def detected_platform(environ: Mapping[str, str]) -> PlatformSpec:
 
 
 def is_secret_of_a_job(variable: str) -> bool:
-    """Whether any platform keeps secrets in this variable, also one that this job does not run on."""
-    return any(spec.keeps_from_agents(variable) for spec in platform_specs())
+    """Whether any platform, also one that this job does not run on, or the signer keeps secrets in it."""
+    return variable in OF_THE_SIGNER or any(spec.keeps_from_agents(variable) for spec in platform_specs())
 
 
 def stated_commit(environ: Mapping[str, str]) -> str | None:

@@ -61,7 +61,7 @@ def test_keys_are_made_once(pack: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_signed_pack_is_verified_and_stays_whole(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    attested = answer(capsys, "attest", "--run", "p", "--signing-key", "key.pem")
+    attested = answer(capsys, "attest", "--run", "p", "--key", "key.pem")
     assert attested["integrity"] == "signature"
     assert attested["result"] == "PASSED"
     assert attested["files"] == [
@@ -125,15 +125,15 @@ def test_without_key_or_secret_a_pack_is_unsigned_and_fails(
 
 
 def test_each_credential_that_is_given_must_verify(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(capsys, "attest", "--run", "p", "--signing-key", "key.pem")
+    answer(capsys, "attest", "--run", "p", "--key", "key.pem")
     both = ("verify-attestation", "--run", "p", *PUBLIC, "--secret", "hunter2")
     assert "has no HMAC" in answer(capsys, *both, code=1)["reason"]
-    answer(capsys, "attest", "--run", "p", "--signing-key", "key.pem", "--secret", "hunter2")
+    answer(capsys, "attest", "--run", "p", "--key", "key.pem", "--secret", "hunter2")
     assert len(answer(capsys, *both)["attestations"]) == 2
 
 
 def test_an_attestation_may_be_somewhere_else(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(capsys, "attest", "--run", "p", "--signing-key", "key.pem", "--secret", "hunter2")
+    answer(capsys, "attest", "--run", "p", "--key", "key.pem", "--secret", "hunter2")
     make_pack(Path("bare"), [make_result("a"), make_result("b")], config=make_config(model="m"))
     for name, given in (("sigstore", PUBLIC), ("hmac", ("--secret", "hunter2"))):
         Path(f"p/attestations/test-result.{name}.json").rename(f"{name}.json")
@@ -153,10 +153,10 @@ def test_what_cannot_be_checked_is_no_refusal(pack: Path, capsys: pytest.Capture
     assert "private key" in error(capsys, "verify-attestation", "--run", "p", "--public-key", "key.pem")
     assert "both given" in error(capsys, "attest", "--run", "p", "--secret", "a", "--secret-file", "b")
     Path("p.zip").write_bytes(b"PK")
-    assert "is an archive" in error(capsys, "attest", "--run", "p.zip", "--signing-key", "key.pem")
+    assert "is an archive" in error(capsys, "attest", "--run", "p.zip", "--key", "key.pem")
 
 
 def test_an_unfinished_run_is_not_attested(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = json.loads((pack / "manifest.json").read_bytes())
     (pack / "manifest.json").write_text(json.dumps({**manifest, "complete": False}))
-    assert "not complete" in error(capsys, "attest", "--run", "p", "--signing-key", "key.pem")
+    assert "not complete" in error(capsys, "attest", "--run", "p", "--key", "key.pem")

@@ -14,6 +14,7 @@ _BY_KIND: dict[str, tuple[str, Any]] = {
     "path": ("some/file.json", Path("some/file.json")),
     "url": ("https://example.org/v1", "https://example.org/v1"),
     "secret": ("hunter2-hunter2", "hunter2-hunter2"),
+    "private key": ("a-private-key", "a-private-key"),
     "script": ("pip install x\npip list", "pip install x\npip list"),
     "switch": ("true", True),
     "share": ("0.25", 0.25),

@@ -1,0 +1,80 @@
+"""Sign the evidence of a job, and use only a baseline that was signed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.attestations.files import Trust
+from agent_eval.attestations.keys import PublicKey, parse_signing_key
+from agent_eval.attestations.predicates import gate_predicate
+from agent_eval.attestations.statement import Expected
+from agent_eval.ci.candidates import Candidate
+from agent_eval.ci.config import Settings
+from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.operations.attest import Signer, attest_opened
+from agent_eval.operations.trusted_packs import Admission
+from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.json import dumps
+
+if TYPE_CHECKING:
+    from agent_eval.ci.context import JobContext
+    from agent_eval.evidence.reader import Pack
+
+Candidates = Callable[[list[str]], Iterable[Candidate]]
+
+
+def signer_of(settings: Settings) -> Signer:
+    """Parse the job's key, before anything is run; a signer without one signs nothing.
+
+    Raises:
+        InvalidInput: It is no ECDSA P-256 key.
+    """
+    if settings.signing_key is None:
+        return Signer()
+    return Signer(parse_signing_key(settings.signing_key.encode() + b"\n", source="signing-key"))
+
+
+def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: GateDecision) -> None:
+    """Attest the run of a pack and, if it passed, the gate, from what the job has in memory.
+
+    Args:
+        job: The job.
+        signer: From `signer_of`; without a key nothing is written.
+        pack: The verified pack.
+        place: Its directory.
+        decision: The decision on it.
+
+    Raises:
+        InvalidInput: A statement would hold a secret.
+        StorageError: It cannot be written.
+    """
+    if signer.key is None:
+        return
+    passed = decision.gate_status is GateStatus.PASSED and decision.passed and not decision.blocks
+    decision_sha256 = sha256_bytes(dumps(decision.to_json(), indent=True))
+    attest_opened(
+        pack,
+        place,
+        signer,
+        gate=gate_predicate(pack.config, decision, decision_sha256) if passed else None,
+        url=job.platform.run.run_url,
+        environ=job.environ,
+    )
+
+
+def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission | None:
+    """Make the check that a baseline is signed, and of the commit that its run says; None without a key."""
+    return Admission(Trust(keys=(key,), expected=Expected(commit=commit))) if key is not None else None
+
+
+def signed_candidates(candidates: Candidates, key: PublicKey | None) -> Candidates:
+    """Give each candidate for a baseline the check of its signature and commit."""
+
+    def with_admission(notes: list[str]) -> Iterator[Candidate]:
+        for candidate in candidates(notes):
+            yield replace(candidate, admission=admission_by(key, candidate.origin.sha))
+
+    return with_admission

@@ -1,0 +1,167 @@
+"""`agent-eval ci` signs its evidence and takes only a signed baseline; the key reaches nothing else."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent_eval.attestations.files import GATE, RESULT, Trust
+from agent_eval.attestations.keys import SigningKey
+from agent_eval.attestations.statement import Expected
+from agent_eval.operations.trusted_packs import open_trusted
+from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped
+from tests.e2e.test_ci_agent import COMMAND, write
+from tests.fakes.github import FakeGitHub, sha
+
+KEY, OTHER = SigningKey.generate(), SigningKey.generate()
+PEM = KEY.pem().decode()
+NUMBER = KEY._key.private_numbers().private_value.to_bytes(32, "big")
+SECRETS = (
+    *(line.encode() for line in PEM.splitlines()[1:-1]),
+    *(NUMBER, NUMBER.hex().encode(), base64.b64encode(NUMBER)),
+)
+
+
+@pytest.fixture
+def signed(runner: Runner, github: FakeGitHub) -> Step:
+    """What a run on main left, signed; the public key is in the repository."""
+    github.add_run(400, head_sha=BASE_SHA)
+    runner.write_suite(*orders())
+    (runner.workspace / "evidence.pub").write_bytes(KEY.public.pem)
+    github.files["evidence.pub"] = KEY.public.pem
+    return runner.push(signing_key=PEM)
+
+
+def packed(step: Step, tmp_path: Path) -> Path:
+    path = tmp_path / "evidence.zip"
+    path.write_bytes(step.archive)
+    return path
+
+
+def everything(step: Step, github: FakeGitHub) -> dict[str, bytes]:
+    files = {str(path): path.read_bytes() for path in step.workspace.rglob("*") if path.is_file()}
+    texts = {"log": step.log, "summary": step.summary, "outputs": json.dumps(step.outputs)}
+    texts["comments"] = "".join(github.bodies(PULL)) if PULL in github.pulls else ""
+    return files | unzipped(step.archive) | {name: text.encode() for name, text in texts.items()}
+
+
+def test_the_archive_of_a_run_is_signed_and_says_of_what(
+    github: FakeGitHub, signed: Step, tmp_path: Path
+) -> None:
+    trust = Trust(keys=(KEY.public,), expected=Expected(commit=BASE_SHA, dataset_id="shop"))
+    trusted = open_trusted(packed(signed, tmp_path), trust)
+    (verified,) = trusted.verified
+    assert verified.statement.predicate["url"].startswith("https://github.com/")
+    for name, data in everything(signed, github).items():
+        assert not any(secret in data for secret in SECRETS), name
+
+
+def test_a_gate_that_passed_is_signed_and_one_that_failed_is_not(
+    runner: Runner, github: FakeGitHub, signed: Step, tmp_path: Path
+) -> None:
+    runner.upload(signed, 400)
+    step = runner.pull_request(signing_key=PEM)
+    assert step.outcome == "passed"
+    trust = Trust(keys=(KEY.public,), gate=True, expected=Expected(commit=HEAD_SHA))
+    assert open_trusted(packed(step, tmp_path), trust).key_id == KEY.public.key_id
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request(run_id=501, signing_key=PEM)
+    assert step.outcome == "failed"
+    names = unzipped(step.archive)
+    assert f"shop/{RESULT.bundle}" in names
+    assert f"shop/{GATE.bundle}" not in names
+
+
+def test_a_signed_baseline_is_used(runner: Runner, github: FakeGitHub, signed: Step) -> None:
+    runner.upload(signed, 400)
+    step = runner.pull_request(baseline_public_key="evidence.pub")
+    assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "400")
+
+
+@pytest.mark.parametrize("kind", ["unsigned", "another key", "another commit"])
+def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
+    runner: Runner, github: FakeGitHub, signed: Step, kind: str
+) -> None:
+    run_id = 400
+    if kind == "another commit":
+        run_id = github.add_run(450)
+        runner.upload(signed, run_id)  # an artifact of run 400 in the place of run 450's
+    else:
+        runner.upload(
+            runner.push(**({} if kind == "unsigned" else {"signing_key": OTHER.pem().decode()})), 400
+        )
+    step = runner.pull_request(baseline_public_key="evidence.pub")
+    assert (step.code, step.outcome) == (4, "error")
+    why = {
+        "unsigned": "has no signature",
+        "another key": "was not signed by a trusted key",
+        "another commit": f"not of `'{sha('commit 450')}'`",
+    }[kind]
+    assert why in github.bodies(PULL)[0]
+
+
+def test_an_older_signed_baseline_stands_in(runner: Runner, github: FakeGitHub, signed: Step) -> None:
+    runner.upload(signed, github.add_run(390, head_sha=BASE_SHA))
+    runner.upload(runner.push(run_id=401), 400)
+    step = runner.pull_request(baseline_public_key="evidence.pub")
+    assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "390")
+
+
+def test_a_key_that_the_change_replaces_is_not_trusted_yet(
+    runner: Runner, github: FakeGitHub, signed: Step
+) -> None:
+    runner.upload(runner.push(signing_key=OTHER.pem().decode()), 400)
+    (runner.workspace / "evidence.pub").write_bytes(OTHER.public.pem)
+    step = runner.pull_request(baseline_public_key="evidence.pub")
+    assert step.outcome == "inconclusive"
+    assert "the key with which the baseline must have been signed is another one" in github.bodies(PULL)[0]
+
+
+@pytest.mark.parametrize("name", ["AGENT_EVAL_SIGNING_KEY", "AGENT_EVAL_ATTESTATION_SECRET"])
+def test_no_agent_may_be_given_what_evidence_is_signed_with(
+    runner: Runner, github: FakeGitHub, name: str
+) -> None:
+    write(runner)
+    step = runner.pull_request(agent_command=COMMAND, agent_env=name, environ={name: PEM})
+    assert (step.code, step.outcome) == (2, "error")
+    assert f"{name} is the job's own, and no agent may see it" in step.log
+
+
+def test_an_agent_that_prints_its_environment_has_no_key_to_print(runner: Runner, github: FakeGitHub) -> None:
+    write(runner, "said = json.dumps(dict(os.environ))\n")
+    step = runner.pull_request(
+        agent_command=COMMAND, signing_key=PEM, environ={"AGENT_EVAL_ATTESTATION_SECRET": "hunter2-hunter2"}
+    )
+    assert unzipped(step.archive).keys() >= {f"shop/{RESULT.bundle}"}
+    for name, data in everything(step, github).items():
+        assert not any(secret in data for secret in SECRETS), name
+        assert b"hunter2-hunter2" not in data, name
+        assert b"SIGNING" not in data or name.endswith((".json", ".zip", "log")), name
+
+
+@pytest.mark.parametrize("pem", ["no key at all", PEM.replace("MIG", "MIX")])
+def test_a_wrong_key_is_an_error_before_anything_is_run(runner: Runner, github: FakeGitHub, pem: str) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(signing_key=pem)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "signing-key: is not a private key in PEM" in step.log
+    assert not any(line in step.log for line in pem.splitlines()[1:-1])
+    assert not os.path.lexists(runner.workspace / "agent-eval-out" / "shop")
+
+
+def test_a_public_key_that_is_missing_is_an_error(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    step = runner.pull_request(baseline_public_key="nowhere.pub")
+    assert (step.code, step.outcome) == (2, "error")
+    assert "The public key nowhere.pub does not exist" in step.log
+
+
+def test_the_archive_is_a_zip_that_other_tools_open(signed: Step) -> None:
+    with zipfile.ZipFile(io.BytesIO(signed.archive)) as archive:
+        assert json.loads(archive.read(f"shop/{RESULT.bundle}"))["dsseEnvelope"]["signatures"]
