@@ -29,7 +29,8 @@ def compare(
     """Compare a candidate run with a baseline run.
 
     Both packs are verified first. The comparison lists what changed: rates, judges, cases, tool calls,
-    outputs, models, tokens, cost and latency.
+    outputs, models, tokens, cost and latency. Cases with another input are listed and not compared; where a
+    case expects something else or the judges differ, both runs are judged by either.
     """
     import os
 

@@ -65,7 +65,8 @@ def compare_packs(
         baseline: Pack or archive to compare with, or the name of a registered one.
         candidate: Pack or archive to decide on.
         registry: Registry in which a name is looked up.
-        allow_incompatible: Whether to compare the common cases of runs whose datasets or definitions differ.
+        allow_incompatible: Whether to compare all common cases, also of runs of different datasets and where
+            they ask something else. Otherwise these are listed and left out.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
         keys: With which the packs must have been signed.
         environ: The environment variables; they may pin the clock.
@@ -74,7 +75,7 @@ def compare_packs(
         InvalidInput: The baseline is neither a path nor a registered name.
         UntrustedPack: A pack was not signed with the key that it must have been signed with.
         InvalidPack: A pack does not verify, or the registered baseline was replaced by another pack.
-        IncompatibleRuns: The runs did not evaluate the same thing; nothing has been written.
+        IncompatibleRuns: The runs are of different datasets; nothing has been written.
         UsageError: The candidate is an archive and `out` is None.
     """
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
@@ -84,7 +85,7 @@ def compare_packs(
     comparison = compared(
         before,
         after,
-        changed="include" if allow_incompatible else "refuse",
+        changed="include" if allow_incompatible else "exclude",
         generated_at=clock.timestamp(environ),
     )
     path = out if out is not None else _default_path(candidate)
@@ -114,7 +115,7 @@ def compared(
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
     Raises:
-        IncompatibleRuns: The runs did not evaluate the same thing.
+        IncompatibleRuns: The runs are of different datasets, or `changed` is `refuse` and something differs.
         InvalidInput: A stored result contradicts the verdicts.
         NothingMeasured: A run has no case, or the runs share none with `include`.
     """

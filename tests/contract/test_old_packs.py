@@ -149,8 +149,11 @@ def test_old_packs_compare_gate_and_report_as_they_did(
     part = "../packs/candidate/compare"
     delta, decision, report = (f"{part}/{name}" for name in COMPARISON)
     runs = ("--baseline", "../packs/baseline", "--candidate", "../packs/candidate")
-    refused = command("compare", *runs, code=2)
-    assert refused["error"]["code"] == "incompatible_runs"
+    # The definitions of old packs differ: what keeps its input is judged twice, and the rest is left out.
+    excluding = command("compare", *runs, "--out", "excluding.json")["overview"]
+    assert excluding["compared_cases"] < min(
+        excluding["total_baseline_cases"], excluding["total_candidate_cases"]
+    )
     command("compare", *runs, "--allow-incompatible")
     command("gate", "--compare", delta, "--policy", "gate.yml", code=1)
     command("report", "markdown", "--compare", delta, "--gate", decision, "--out", report)

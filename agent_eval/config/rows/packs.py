@@ -108,7 +108,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "allow-incompatible",
         "switch",
-        "Compare the cases both runs have, even where datasets, definitions or case policies differ.",
+        "Compare the cases that both runs have by id, even of different datasets and with other inputs.",
         goes_to="allow_incompatible",
         commands=("compare",),
         default="false",
