@@ -32,10 +32,11 @@ from agent_eval.gate.decide import (
 )
 from agent_eval.gate.fitness import why_no_baseline
 from agent_eval.gate.waivers import active_quarantine
+from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import view
-from agent_eval.operations.run import run_suite
+from agent_eval.operations.run import judge_plan, run_suite
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
@@ -123,6 +124,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
     search = _baselines(job, [target.slug for target in targets])
     search.warnings += _lost_datasets(search)
+    _refuse_unknown_judges(job, search)
     packs = _score_all(job, targets) if agent is None else _run_all(job, targets)
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: _suites_gone(search)}
@@ -204,6 +206,15 @@ def _baselines(job: JobContext, slugs: list[str]) -> Search:
     return find_baselines(candidates, slugs, remedy=remedy, unfit=unfit, named_by_user=named_by_user)
 
 
+def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
+    """Refuse a judge that does not exist before an agent has run for an hour."""
+    judging = job.settings.judging
+    judges = judge_plan(judging, judging.judges or DEFAULT_JUDGES).load()
+    seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
+    known = {judge.judge_id for judge in judges}.union(*seen)
+    refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
+
+
 def _decide(
     job: JobContext, target: Target, pack: Pack, search: Search, broken: RuleResult | None
 ) -> SuiteEvaluation:
@@ -213,8 +224,6 @@ def _decide(
     candidate = view(pack)
     in_quarantine = active_quarantine(rules.policy.quarantine, now=decision_time(now))
     comparison = _without_secrets(_compare(target, pack, search, now, in_quarantine), job.redactor)
-    baseline = [comparison.baseline] if comparison is not None else []
-    refuse_unknown_judges(rules.policy, rules.waivers, candidate.reference(), *baseline)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None:

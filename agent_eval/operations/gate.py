@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
@@ -124,7 +125,8 @@ def decide_on(
     waivers = _waivers(waived, now) if waived is not None else []
     read = read_comparison(comparison)
     try:
-        refuse_unknown_judges(policy, waivers, read.comparison.baseline, read.comparison.candidate)
+        runs = (read.comparison.baseline, read.comparison.candidate)
+        refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
         compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
         followed = _followed(compared_packs, applied, now)
         decision = _decide(
@@ -186,8 +188,15 @@ def _decide(
     )
 
 
-def refuse_unknown_judges(policy: GatePolicy | None, waivers: Sequence[Waiver], *runs: RunReference) -> None:
+def refuse_unknown_judges(
+    policy: GatePolicy | None, waivers: Sequence[Waiver], judge_ids: Iterable[str]
+) -> None:
     """Refuse a policy or a waiver that names a judge that neither the runs nor the catalog know.
+
+    Args:
+        policy: The policy; None for none.
+        waivers: The waivers; revoked ones may name anything.
+        judge_ids: The judges of the runs, by the ids under which they give verdicts.
 
     Raises:
         InvalidInput: There is no such judge; names the nearest one.
@@ -198,7 +207,7 @@ def refuse_unknown_judges(policy: GatePolicy | None, waivers: Sequence[Waiver], 
         for waiver in waivers
         if waiver.judge_id is not None and waiver.revoked_at is None
     ]
-    known = {judge_id for run in runs for judge_id in run.summary.judge_counts}
+    known = set(judge_ids)
     for name, where in named:
         if name not in known and name not in known_judges():
             every = sorted(known.union(known_judges()))

@@ -400,3 +400,49 @@ def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: Fak
     done = runner.pull_request(environ=environ, **inputs)
     assert (done.code, done.outcome) == (0, "passed"), done.log
     assert "`setup-command` is done" in done.log
+
+
+UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "zero tolerance": ({"policy": "gate.yml"}, {"gate.yml": "zero_tolerance: [promt_injection]"}),
+    "a waiver": (
+        {},
+        {
+            ".agent_eval/registry.json": json.dumps(
+                {
+                    "waivers": [
+                        {
+                            "waiver_id": "w-1",
+                            "baseline_name": "main",
+                            "judge_id": "promt_injection",
+                            "reason": "noise",
+                            "approved_by": "ada",
+                            "created_at": "2026-01-14T10:00:00+00:00",
+                        }
+                    ]
+                }
+            )
+        },
+    ),
+    "the judges": ({"judge": "promt_injection"}, {}),
+    "the judges' configuration": (
+        {"judge_config": "judges.json"},
+        {"judges.json": '{"promt_injection": {"hard": true}}'},
+    ),
+}
+"""By where a judge is named that does not exist: inputs, and files of the workspace."""
+
+
+@pytest.mark.parametrize("where", UNKNOWN_JUDGE)
+def test_a_judge_that_does_not_exist_is_refused_before_the_agent_is_paid_for(
+    where: str, runner: Runner
+) -> None:
+    inputs, files = UNKNOWN_JUDGE[where]
+    write(runner, "open('paid', 'a').write('.')\n")
+    for name, content in files.items():
+        path = runner.workspace / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    step = runner.push(agent_command=COMMAND, **inputs)
+    assert (step.code, step.outcome) == (2, "error")
+    assert any("prompt_injection" in line for line in step.annotations)
+    assert not (runner.workspace / "paid").exists()

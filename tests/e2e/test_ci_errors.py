@@ -233,7 +233,7 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     step = runner.pull_request(judges="regex", min_pass_rate="0")
     assert step.code == 1
     assert step.outputs["passed"] == "false"
-    assert "nothing" in github.bodies(PULL)[0] or "no pass" in github.bodies(PULL)[0]
+    assert "No judge had anything to judge (4 cases), and that is no pass." in github.bodies(PULL)[0]
 
 
 def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:

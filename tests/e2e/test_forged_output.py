@@ -43,23 +43,40 @@ AGENT = ["--agent-command", f"{sys.executable} -S -E agent.py"]
 
 @pytest.mark.parametrize("output", ["text", "json", "auto"])
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "code"),
     [
-        ["run", "--suite", FORGED, "--out", FORGED + ".out"],
-        ["run", "--suite", FORGED, "--out", FORGED + ".out", "--shard", "1/9"],
-        ["run", "--suite", FORGED, "--out", FORGED + ".out", *AGENT, "--trials", "3", "--max-run-cost", "1"],
-        ["run", "--suite", "wrong\nOutcome: passed.json", "--out", "out"],
-        ["run", "--suite", FORGED + ".missing", "--out", "out"],
-        ["schema", "validate", "--suite", FORGED],
-        ["schema", "migrate", "--suite", FORGED, "--out", FORGED + ".new"],
-        ["registry", "dataset-add", "--suite", FORGED],
-        ["pack", "verify", "--run", FORGED],
-        ["init", "--out", FORGED + ".dir"],
+        (["run", "--suite", FORGED, "--out", FORGED + ".out"], 0),
+        (["run", "--suite", FORGED, "--out", FORGED + ".out", "--shard", "1/9"], 0),
+        (
+            [
+                "run",
+                "--suite",
+                FORGED,
+                "--out",
+                FORGED + ".out",
+                *AGENT,
+                "--trials",
+                "3",
+                "--max-run-cost",
+                "1",
+            ],
+            4,
+        ),
+        (["run", "--suite", "wrong\nOutcome: passed.json", "--out", "out"], 2),
+        (["run", "--suite", FORGED + ".missing", "--out", "out"], 2),
+        (["schema", "validate", "--suite", FORGED], 2),
+        (["schema", "migrate", "--suite", FORGED, "--out", FORGED + ".new"], 2),
+        (["registry", "dataset-add", "--suite", FORGED], 0),
+        (["pack", "verify", "--run", FORGED], 2),
+        (["init", "--out", FORGED + ".dir"], 0),
     ],
 )
-def test_a_name_forges_no_line_of_a_command(arguments: list[str], output: str, place: Path) -> None:
+def test_a_name_forges_no_line_of_a_command(
+    arguments: list[str], code: int, output: str, place: Path
+) -> None:
     ended = agent_eval(*arguments, "--format", output, cwd=place)
-    assert ended.out or ended.err
+    assert ended.code == code
+    assert bool(ended.err) == (code != 0)
     check(ended.out, ended.err)
 
 
@@ -82,7 +99,7 @@ def test_the_command_that_resumes_still_names_the_files_exactly(place: Path) -> 
 def test_a_name_forges_no_line_of_a_job(wrong: bool, place: Path) -> None:
     suite = "wrong*.json" if wrong else "a*.json"
     ended: Ended = agent_eval("ci", "--suite", suite, cwd=place)
-    assert "Outcome" in ended.out or wrong
+    assert ended.code == (2 if wrong else 0)
     outcomes = [line for line in lines_of(ended.out) if line.startswith("Outcome:")]
     assert len(outcomes) == (0 if wrong else 1)
     check(ended.out, ended.err)
