@@ -203,9 +203,9 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
-        platform.fail(verdict_line(evaluation, settings, outcome))
+        platform.fail(verdict_line(report, outcome))
     elif outcome == GateStatus.INCONCLUSIVE.value:
-        platform.warn(verdict_line(evaluation, settings, outcome))
+        platform.warn(verdict_line(report, outcome))
     return code
 
 

@@ -16,9 +16,9 @@ from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
-from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunLimits
+from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.reports.decision import gate_reasons
+from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.text.escape import clean, fence, plain, prose
 
@@ -27,6 +27,8 @@ ERROR = "error"
 
 MAX_FAILING = 2_000
 MAX_NOTES = 4
+MAX_SUITES = 3
+"""Suites whose reasons the line has room for."""
 MAX_OUTPUT = 6_000
 """Characters of what a failed `setup-command` printed."""
 
@@ -60,6 +62,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         reproduce=_reproduce(settings),
         tool_version=__version__,
         not_evaluated=evaluation.problem,
+        boxes=job.platform.spec.alert_boxes,
     )
 
 
@@ -140,22 +143,20 @@ def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str =
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def verdict_line(evaluation: Evaluation, settings: Settings, outcome: str) -> str:
-    """Say in one line why the job fails."""
-    if evaluation.problem:
-        return f"{settings.report_title}: {outcome}. {evaluation.problem}"
-    reasons = [
-        reason
-        for suite in evaluation.suites
-        for reason in [*suite.decision.failures, *_undecided(suite.decision)]
-    ]
-    more = f" And {len(reasons) - 3} more reasons." if len(reasons) > 3 else ""
-    return f"{settings.report_title}: {outcome}. {' '.join(map(full_stop, reasons[:3]))}{more}".strip()
-
-
-def _undecided(decision: GateDecision) -> list[str]:
-    reasons = [reason.rstrip(".") for reason in gate_reasons(decision)]
-    return ["; ".join(reasons)] if reasons else []
+def verdict_line(report: EvaluationReport, outcome: str) -> str:
+    """Say in one line why the job fails, in the words that the comment begins with."""
+    if report.not_evaluated:
+        return f"{report.title}: {outcome}. {report.not_evaluated}"
+    voice = Voice(code="`{}`".format, prose=str)
+    stopping = [suite for suite in report.worst_first if suite.status is report.status]
+    sentences = []
+    for suite in stopping[:MAX_SUITES]:
+        headline = Headline(suite, voice)
+        name = f"{suite.slug}: " if len(report.suites) > 1 else ""
+        sentences.append(" ".join(filter(None, [f"{name}{headline.what_happened}", headline.why])))
+    more = len(stopping) - len(sentences)
+    others = f" And {more} more suites." if more else ""
+    return f"{report.title}: {outcome}. {' '.join(sentences)}{others}".strip()
 
 
 def full_stop(sentence: str) -> str:

@@ -233,6 +233,8 @@ MIN_CASES = 5
 """Number of cases with a known figure in both runs from which a shift has a sentence."""
 NOTABLE = {"input_tokens": 0.10, "output_tokens": 0.10, "cost_usd": 0.10, "latency_ms": 0.20}
 """Relative change of the total from which it has a sentence. Latency varies more than tokens and cost."""
+START_UP_MS = 250.0
+"""Latency of a case, in ms, below which a shift is noise: starting a process takes up to about as long."""
 WIDESPREAD = 0.05
 """Relative change of the median case below which few cases cause the shift."""
 NAME_LIMIT = 100
@@ -344,6 +346,8 @@ def _sentence(shift: _Shift) -> str | None:
         return None
     change = now / before - 1
     if not abs(change) >= NOTABLE[metric.name]:
+        return None
+    if metric.name == "latency_ms" and abs(now - before) < START_UP_MS * shift.cases:
         return None
     title, form, unit = _NAMES[metric.name]
     sentence = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from agent_eval.contracts import Metric
 from agent_eval.text.escape import code_span
@@ -42,6 +43,25 @@ def folded(title: str, blocks: Iterable[str]) -> str:
     if not inside:
         return ""
     return "\n\n".join([f"<details>\n<summary>{title}</summary>", *inside, "</details>"])
+
+
+Alert = Literal["NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"]
+
+
+def alert(kind: Alert, paragraphs: Iterable[str], *, boxes: bool) -> str:
+    """Set paragraphs in one of GitHub's alert boxes; as a plain quote where the platform has none.
+
+    Args:
+        kind: Decides the colour and the word at the top of the box.
+        paragraphs: Markdown without a fence. Empty ones are left out; of nothing there is no box.
+        boxes: Whether the place where this is read knows the boxes.
+    """
+    inside = [paragraph for paragraph in paragraphs if paragraph]
+    if not inside:
+        return ""
+    first = [f"[!{kind}]\n{inside[0]}"] if boxes else inside[:1]
+    lines = "\n\n".join([*first, *inside[1:]]).splitlines()
+    return "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 def names(identifiers: Sequence[str], *, most: int, limit: int) -> str:

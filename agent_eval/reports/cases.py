@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_eval.comparison.behaviour import ABSENT
+from agent_eval.comparison.behaviour import ABSENT, START_UP_MS
 from agent_eval.contracts import (
     BehaviourChange,
     CallRun,
@@ -21,11 +21,14 @@ from agent_eval.contracts import (
     RunBehaviour,
 )
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.reports.blocks import AMOUNTS, amount, bullets
+from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
+from agent_eval.reports.causes import is_crash
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, fence
 from agent_eval.text.numbers import count
 
+_REASONS_SHOWN = 3
+"""Reasons of judges that a case shows; further judges object to the same answer, and have their names."""
 _RUNS_SHOWN = 8
 _TOOLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
@@ -58,10 +61,7 @@ def in_full(
         command: Empty for none.
         detail: How much to show.
     """
-    lines = [_judge_line(judge, detail) for judge in case.judges[: detail.judges]]
-    hidden = len(case.judges) - len(lines)
-    if hidden:
-        lines.append(f"and {count(hidden, 'more judge')}")
+    lines = list(_judge_lines(case, detail))
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
@@ -120,10 +120,31 @@ def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) 
     return lines
 
 
-def _judge_line(judge: JudgeChange, detail: Detail) -> str:
-    after = judge.candidate
+def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
+    """Say what judges object to, each cause once: the first judges in full, those after them by name."""
+    if len(case.judges) == 1:
+        yield _judge_line(case.judges, detail)
+        return
+    crash = [judge for judge in case.judges if is_crash(judge)]
+    if crash:
+        yield from (_judge_line([judge], detail) for judge in crash)
+        if following := len(case.judges) - len(crash):
+            yield f"so {count(following, 'more judge')} had nothing to judge"
+        return
+    alike: dict[tuple[Outcome | None, str], list[JudgeChange]] = {}
+    for judge in case.judges:
+        alike.setdefault((judge.candidate, judge.reason), []).append(judge)
+    groups = list(alike.values())
+    most = min(_REASONS_SHOWN, detail.judges)
+    yield from (_judge_line(judges, detail) for judges in groups[:most])
+    if others := [judge.judge_id for judges in groups[most:] for judge in judges]:
+        yield f"and {names(others, most=detail.judges, limit=detail.name)}"
+
+
+def _judge_line(judges: Sequence[JudgeChange], detail: Detail) -> str:
+    judge, after = judges[0], judges[0].candidate
     mark = _MARK[after] if after else "➖"
-    line = f"{mark} {code_span(judge.judge_id, limit=detail.name)}"
+    line = f"{mark} {names([one.judge_id for one in judges], most=detail.judges, limit=detail.name)}"
     if after is None:
         line += " no longer judges this case"
     elif after is Outcome.PASSED:
@@ -240,6 +261,8 @@ def _short(value: Any) -> str:
 def _stands_out(metric: Metric, total: Metric | None) -> bool:
     """Whether a case's figure moved by half or more, relative to the whole run's."""
     if metric.name not in AMOUNTS or not metric.baseline or metric.candidate is None:
+        return False
+    if metric.name == "latency_ms" and abs(metric.candidate - metric.baseline) < START_UP_MS:
         return False
     usual = total.candidate / total.baseline if total and total.baseline and total.candidate else 1.0
     ratio = metric.candidate / metric.baseline / usual

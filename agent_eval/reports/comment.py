@@ -1,4 +1,4 @@
-"""Render the comment on a change: the decision and why, the change in numbers, the cases, the rest folded."""
+"""Render the comment on a change: what happened, what to do, a line of numbers, cases, the rest folded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from functools import partial
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import bullets, document
+from agent_eval.reports.blocks import Alert, alert, bullets, document
 from agent_eval.reports.counts import not_judged
-from agent_eval.reports.decision import certainty, counting_again, left_out
+from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
+from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.sentences import ICONS, decision_word, overall, sentence, suite_why
+from agent_eval.reports.sentences import ICONS, decision_word, overall
 from agent_eval.reports.suite import most_regressed
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
@@ -32,7 +33,10 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
         if report.run_url is not None:
             there = f"see the {report.full_report}"
             detail = replace(detail, elsewhere=there, cases_elsewhere=there)
-        return document([marker, *evaluation(report, detail), _pointers(report, detail)])
+        pointers = _pointers(report, detail)
+        if len(report.suites) == 1 and is_calm(report, report.suites[0]):
+            return document([marker, *_calm(report, pointers, detail)])
+        return document([marker, *evaluation(report, replace(detail, calm=True), ""), pointers])
 
     regressed = most_regressed(suite.comparison for suite in report.suites)
     return fit(render, COMMENT, limit=limit, size=characters, regressed=regressed)
@@ -64,7 +68,7 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
     """
 
     def render(detail: Detail) -> str:
-        return document([*evaluation(report, detail), evidence(report, detail)])
+        return document(evaluation(report, detail, evidence(report, detail)))
 
     regressed = most_regressed(suite.comparison for suite in report.suites)
     return fit(render, _LEVELS, limit=limit, size=utf8_bytes, regressed=regressed)
@@ -74,30 +78,75 @@ NOT_EVALUATED = ("🛑", "not evaluated")
 """Shown in the heading in place of a decision where none was possible."""
 
 
-def evaluation(report: EvaluationReport, detail: Detail) -> list[str]:
-    """Render a report as blocks: heading, warnings, and each suite, worst first."""
-    title = f"## {heading(report, report.title, detail)}"
-    if report.not_evaluated:
-        icon, word = NOT_EVALUATED
-        title = f"## {icon} {plain(report.title, limit=detail.name)}: {word}"
-        title += f"\n\n**{prose(report.not_evaluated, limit=2 * detail.quote)}**"
+def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
+    """Whether there is nothing in a suite to look at: three lines are enough in a comment."""
+    comparison, decision = suite.comparison, suite.decision
+    if report.not_evaluated or report.rule_changes.sentences or report.warnings or not report.run_url:
+        return False
+    if suite.status is not GateStatus.PASSED or comparison is None or suite.nothing_shared:
+        return False
+    sets = comparison.cases
+    to_look_at = (
+        comparison.overview.regressed_cases,
+        [*sets.new, *sets.changed, *sets.removed],
+        comparison.behaviour.notices,
+        [*decision.waivers, *decision.expired, *decision.quarantined_case_ids],
+        not_judged(suite.candidate.summary),
+        suite.baseline_note,
+    )
+    return not any(to_look_at)
+
+
+def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
+    suite = report.suites[0]
+    compared = suite_section.compared_with(suite, report.head_sha, detail)
+    happened = Headline(suite, _voice(detail)).what_happened
+    return [f"## {heading(report, report.title, detail)}", happened, f"{compared} {pointers}".strip()]
+
+
+def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[str]:
+    """Render a report as blocks: heading, what happened, warnings, and each suite, worst first."""
     if len(report.suites) == 1:
-        top = [title, _rule_changes(report, detail), _warnings(report, detail)]
-        return [*top, *_sections(report.suites[0], report, detail)]
-    suites = report.worst_first[: detail.suites]
-    # The suites share the room for cases, so that one suite's cases do not bury the next suite.
-    share = max(1, len(suites))
+        return [*_one_suite(report, detail), pointers]
+    suites = [suite for suite in report.worst_first if not (detail.calm and is_calm(report, suite))]
+    # The suites that regressed share the room for cases, so that one does not bury the next.
+    share = max(1, sum(bool(suite.causes) for suite in suites[: detail.suites]))
     each = replace(
         detail,
         cases=max(1, detail.cases // share) if detail.cases else 0,
         listed=max(1, detail.listed // share) if detail.listed else 0,
     )
-    blocks = [title, _rule_changes(report, detail), f"**{overall(report)}**", _warnings(report, detail)]
-    blocks.append(_suite_list(report, detail))
-    for suite in suites:
-        blocks.append(f"## {heading(suite, suite.slug, detail)}")
+    blocks = [*_title(report, detail), _overall(report, detail), *_cautions(report, detail)]
+    for suite in suites[: detail.suites]:
+        blocks += [f"## {heading(suite, suite.slug, detail)}", *_verdict(suite, report, each)]
         blocks += _sections(suite, report, each)
-    return blocks
+    return [*blocks, pointers]
+
+
+def _one_suite(report: EvaluationReport, detail: Detail) -> list[str]:
+    suite = report.suites[0]
+    box, numbers, compared = _verdict(suite, report, detail)
+    cautions = _cautions(report, detail)
+    # How the change is judged comes before what it is compared with: it decides what the numbers mean.
+    verdict = [*cautions, box, numbers] if report.not_evaluated else [box, numbers, *cautions]
+    return [*_title(report, detail), *verdict, compared, *_sections(suite, report, detail)]
+
+
+def _title(report: EvaluationReport, detail: Detail) -> list[str]:
+    if not report.not_evaluated:
+        return [f"## {heading(report, report.title, detail)}"]
+    icon, word = NOT_EVALUATED
+    return [
+        f"## {icon} {plain(report.title, limit=detail.name)}: {word}",
+        alert(
+            "WARNING",
+            [
+                f"**{prose(report.not_evaluated, limit=2 * detail.quote)}**",
+                "This says nothing about the change.",
+            ],
+            boxes=report.boxes,
+        ),
+    ]
 
 
 def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) -> str:
@@ -113,72 +162,100 @@ def evidence(report: EvaluationReport, detail: Detail) -> str:
     return f"Evidence: {link(code_span(report.evidence_name, limit=detail.name), report.evidence_url)}"
 
 
-def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
-    comparison = suite.comparison
-    reasons = sentence(suite_why(suite, partial(prose, limit=2 * detail.quote))[: detail.sentences])
-    failing = [row["case_id"] for row in suite.failing]
-    # Statistics come first where they are the reason; otherwise a reader wants the cases first.
-    undecided = suite.status is GateStatus.INCONCLUSIVE
-    certain = certainty(suite.decision, detail)
+_KINDS: dict[GateStatus, Alert] = {
+    GateStatus.FAILED: "CAUTION",
+    GateStatus.INCONCLUSIVE: "WARNING",
+    GateStatus.NO_BASELINE: "NOTE",
+}
+
+
+def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    """Render what happened and what to do, in a box unless the suite passed; then the line of numbers."""
+    headline = Headline(suite, _voice(detail))
+    happened = headline.what_happened
+    box = happened
+    if report.not_evaluated:
+        # There is no decision to rely on, so what it says is not repeated.
+        box = f"{headline.in_short}."
+    elif suite.status in _KINDS:
+        to_do = headline.what_to_do
+        paragraphs = [f"**{happened}** {headline.why}".rstrip(), f"**To do:** {to_do}" if to_do else ""]
+        box = alert(_KINDS[suite.status], paragraphs, boxes=report.boxes)
     return [
-        reasons if suite.status is GateStatus.PASSED else f"**{reasons}**",
-        _not_judged(suite, detail),
+        box,
+        suite_section.numbers_line(suite, detail),
         suite_section.compared_with(suite, report.head_sha, detail),
-        suite_section.case_set(comparison, failing, detail),
-        suite_section.notices(comparison, detail),
-        *suite_section.numbers(comparison, detail),
-        *(certain if undecided else []),
-        left_out(suite.decision, detail),
-        counting_again(suite.decision, detail),
-        *suite_section.regressed(comparison, partial(report.reproduce_command, suite), detail),
-        *suite_section.failing(suite, detail),
-        *([] if undecided else certain),
-        *suite_section.behind_a_click(
-            suite.candidate,
-            comparison,
-            suite.decision,
-            detail,
-            suite_path=suite.suite_path,
-            tool_version=report.tool_version,
-        ),
     ]
 
 
-def _not_judged(suite: SuiteReport, detail: Detail) -> str:
+def _voice(detail: Detail) -> Voice:
+    return Voice(code=partial(code_span, limit=detail.name), prose=partial(prose, limit=2 * detail.quote))
+
+
+def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    comparison = suite.comparison
+    failing = [row["case_id"] for row in suite.failing]
+    return [
+        _not_judged(suite, report, detail),
+        suite_section.other_rules(comparison, detail),
+        suite_section.case_set(comparison, failing, detail),
+        left_out(suite.decision, detail),
+        counting_again(suite.decision, detail),
+        *suite_section.less_often(suite, detail),
+        *suite_section.regressed(suite, partial(report.reproduce_command, suite), detail),
+        *suite_section.failing(suite, detail),
+        suite_section.notices(comparison, detail),
+        *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
+    ]
+
+
+def _not_judged(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
     """List the answers and fields that nothing looked at, which readers of "passed" must know of first."""
-    sentences = not_judged(suite.candidate.summary)
-    return "\n>\n".join(f"> ⚠️ {prose(sentence, limit=2 * detail.quote)}" for sentence in sentences)
+    sentences = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(suite.candidate.summary)]
+    return alert("WARNING", sentences, boxes=report.boxes)
+
+
+def _overall(report: EvaluationReport, detail: Detail) -> str:
+    """Summarize several suites: how many, which, and what to do first."""
+    worst = report.worst_first[0]
+    has_to_do = bool(Headline(worst, _voice(detail)).what_to_do) and detail.suites
+    first = f"**To do:** Start with {code_span(worst.slug, limit=detail.name)}, below." if has_to_do else ""
+    paragraphs = [f"**{overall(report)}**", first]
+    box = "\n\n".join(filter(None, paragraphs))
+    if report.status in _KINDS and not report.not_evaluated:
+        box = alert(_KINDS[report.status], paragraphs, boxes=report.boxes)
+    return f"{box}\n\n{_suite_list(report, detail)}"
 
 
 def _suite_list(report: EvaluationReport, detail: Detail) -> str:
-    quote = partial(prose, limit=detail.quote)
     lines = []
     for suite in report.worst_first[: detail.suite_lines]:
         name = f"{ICONS[suite.status]} {code_span(suite.slug, limit=detail.name)}"
-        lines.append(f"{name}: {sentence(suite_why(suite, quote)[:1])}")
+        lines.append(f"{name}: {Headline(suite, _voice(detail)).in_short}")
     hidden = len(report.suites) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
     return bullets(lines)
 
 
+def _cautions(report: EvaluationReport, detail: Detail) -> list[str]:
+    return [_rule_changes(report, detail), _warnings(report, detail)]
+
+
 def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
     changes = report.rule_changes
     if not changes.sentences:
         return ""
-    lines = [
-        f"- {prose(change, limit=2 * detail.quote)}" for change in changes.sentences[: 2 * detail.sentences]
-    ]
+    lines = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: 2 * detail.sentences]]
     hidden = len(changes.sentences) - len(lines)
     if hidden:
-        lines.append(f"- and {count(hidden, 'more difference')}, {detail.elsewhere}")
-    return "\n".join(f"> {line}".rstrip() for line in [f"⚠️ **{changes.title}**", "", *lines])
+        lines.append(f"and {count(hidden, 'more difference')}, {detail.elsewhere}")
+    return alert("IMPORTANT", [f"⚠️ **{changes.title}**", bullets(lines)], boxes=report.boxes)
 
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:
-    warnings = report.warnings[: detail.sentences]
-    lines = [f"> ⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in warnings]
-    hidden = len(report.warnings) - len(warnings)
+    lines = [f"⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in report.warnings[: detail.sentences]]
+    hidden = len(report.warnings) - len(lines)
     if hidden:
-        lines.append(f"> and {count(hidden, 'more warning')}, {detail.elsewhere}")
-    return "\n>\n".join(lines)
+        lines.append(f"and {count(hidden, 'more warning')}, {detail.elsewhere}")
+    return alert("WARNING", lines, boxes=report.boxes)

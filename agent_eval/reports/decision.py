@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
 from agent_eval.gate.explanation import trial_numbers, trials_needed
-from agent_eval.reports.blocks import bullets, folded, names, table
+from agent_eval.reports.blocks import bullets, names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, prose
 from agent_eval.text.numbers import beside, count, differing, margin, percent
@@ -22,17 +20,24 @@ _METHODS = {
 _STEP_ICONS = {"passed": "✅", "failed": "❌", "inconclusive": "⚠️", "not-applied": "➖"}
 
 
+def sureness(decision: GateDecision | None) -> str:
+    """Say in a title whether what got worse could be chance, with the counts behind the probability."""
+    evidence = decision.evidence if decision is not None else None
+    if evidence is None or not evidence.regressed:
+        return "How sure is this?"
+    worse, better = _directions(evidence)
+    chance = f"{_probability(evidence.p_value)}: {evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"
+    beyond = any(judge.judge_id == _CASES and judge.significant for judge in evidence.judges)
+    return f"{'More than chance explains' if beyond else 'Could be chance'} ({chance})"
+
+
 def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
-    """Render the statistics of a decision as a table that fits a phone; folded where nothing got worse."""
+    """Render the statistics of a decision as a table that fits a phone; empty without any."""
     if decision is None or decision.evidence is None or not decision.evidence.compared:
         return []
     evidence = decision.evidence
-    is_open = bool(evidence.regressed) or decision.gate_status is not GateStatus.PASSED
-    figures = table(("How sure?" if is_open else "", ""), (":--", ":--"), _rows(decision, evidence))
-    judges = _judges(evidence, detail)
-    if is_open:
-        return [figures, judges]
-    return [folded("How sure is this?", [figures, judges])] if detail.folded else []
+    figures = table(("How sure?", ""), (":--", ":--"), _rows(decision, evidence))
+    return [figures, _judges(evidence, detail)]
 
 
 def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
@@ -137,25 +142,13 @@ def _waiver(waiver: AppliedWaiver, detail: Detail) -> str:
 
 
 def steps(decision: GateDecision | None, detail: Detail) -> str:
-    """Render the steps of the decision in their order, folded."""
-    if decision is None or not decision.steps or not detail.folded:
+    """Render the steps of the decision in their order."""
+    if decision is None or not decision.steps:
         return ""
-    lines = [
+    return bullets(
         f"{_STEP_ICONS[step.status]} {step.name}: {prose(step.message, limit=2 * detail.quote)}"
         for step in decision.steps
-    ]
-    return folded("Steps of the decision", [bullets(lines)])
-
-
-def gate_reasons(decision: GateDecision) -> Sequence[str]:
-    """Say why a decision by policy is inconclusive, and what follows; empty for any other decision."""
-    if decision.gate_status is not GateStatus.INCONCLUSIVE:
-        return []
-    reasons = [step.message for step in decision.steps if step.status == "inconclusive"]
-    if not reasons:
-        return []
-    follows = "blocks" if decision.blocks else "warns and does not block"
-    return [*reasons, f"under preset {decision.preset} this {follows}"]
+    )
 
 
 def _points(share: float, limit: float | None) -> str:

@@ -18,7 +18,7 @@ class Detail:
     Args:
         suites: Suites with a section of their own.
         suite_lines: Suites in the list at the top.
-        cases: Regressed cases shown in full and open: reasons, behaviour, output, command.
+        cases: Regressed cases in full and open, one for each cause: reasons, behaviour, output, command.
         folded_cases: Further regressed cases in full, behind a click. `fit` sets it by the room there is.
         one_liners: Further regressed cases with one line each. `fit` sets it by the room there is.
         listed: Lines in each list of other cases: those that fail, that improved, that pass less often.
@@ -33,6 +33,7 @@ class Detail:
         sentences: Reasons, notices and warnings shown, each.
         elsewhere: Where to read what is left out.
         cases_elsewhere: Where to read the regressed cases that are left out.
+        calm: Whether suites in which there is nothing to look at have no section of their own.
     """
 
     suites: int
@@ -52,6 +53,7 @@ class Detail:
     cases_elsewhere: str = "see the full report"
     folded_cases: int = 0
     one_liners: int = 0
+    calm: bool = False
 
 
 COMMENT = (

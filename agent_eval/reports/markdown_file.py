@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document, folded
-from agent_eval.reports.decision import certainty, counting_again, left_out
+from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
-from agent_eval.reports.model import nothing_shared
-from agent_eval.reports.sentences import ICONS, decision_word, sentence, why
+from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.sentences import ICONS, decision_word
 from agent_eval.text.escape import code_span, plain, prose
 from agent_eval.text.numbers import count
 
@@ -37,21 +38,30 @@ def render_markdown(
         replay: The report that `replay` wrote about the candidate, as JSON.
     """
 
+    suite = SuiteReport(
+        slug=title,
+        suite_path="",
+        decision=decision or _undecided(comparison),
+        candidate=comparison.candidate,
+        comparison=comparison,
+    )
+
     def render(detail: Detail) -> str:
         return document(
             [
-                *_opening(comparison, decision, title, detail),
+                *(_opening(suite, title, detail) if decision else [f"## {plain(title, limit=detail.name)}"]),
+                suite_section.numbers_line(suite, detail),
                 suite_section.compared_runs(comparison, detail),
                 _incompatible(comparison, detail),
+                suite_section.other_rules(comparison, detail),
                 suite_section.case_set(comparison, (), detail),
-                suite_section.notices(comparison, detail),
-                *suite_section.numbers(comparison, detail),
-                *certainty(decision, detail),
                 left_out(decision, detail),
                 counting_again(decision, detail),
-                *suite_section.regressed(comparison, None, detail),
+                *suite_section.less_often(suite, detail),
+                *suite_section.regressed(suite, None, detail),
+                suite_section.notices(comparison, detail),
                 *_replay(replay, detail),
-                *suite_section.behind_a_click(comparison.candidate, comparison, decision, detail),
+                *suite_section.behind_a_click(suite, detail),
             ]
         )
 
@@ -59,16 +69,30 @@ def render_markdown(
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
-def _opening(
-    comparison: Comparison, decision: GateDecision | None, title: str, detail: Detail
-) -> Sequence[str]:
-    if decision is None:
-        return [f"## {plain(title, limit=detail.name)}"]
-    quote = partial(prose, limit=2 * detail.quote)
-    reasons = sentence(why(decision, comparison.candidate.summary, comparison, quote))
-    word = decision_word(decision.gate_status, shares_nothing=nothing_shared(comparison))
-    opening = f"## {ICONS[decision.gate_status]} {plain(title, limit=detail.name)}: {word}"
-    return [opening, reasons if decision.gate_status is GateStatus.PASSED else f"**{reasons}**"]
+def _undecided(comparison: Comparison) -> GateDecision:
+    """Build a decision without rules, for a comparison on which none was made."""
+    return GateDecision(
+        generated_at=comparison.generated_at,
+        gate_status=GateStatus.NO_BASELINE,
+        passed=False,
+        thresholds=Thresholds(),
+        candidate_run_id=comparison.candidate_run_id,
+    )
+
+
+def _opening(suite: SuiteReport, title: str, detail: Detail) -> list[str]:
+    voice = Voice(code=partial(code_span, limit=detail.name), prose=partial(prose, limit=2 * detail.quote))
+    headline = Headline(suite, voice)
+    word = decision_word(suite.status, shares_nothing=suite.nothing_shared)
+    heading = f"## {ICONS[suite.status]} {plain(title, limit=detail.name)}: {word}"
+    if suite.status is GateStatus.PASSED:
+        return [heading, headline.what_happened]
+    to_do = headline.what_to_do
+    return [
+        heading,
+        f"**{headline.what_happened}** {headline.why}".rstrip(),
+        f"**To do:** {to_do}" if to_do else "",
+    ]
 
 
 def _incompatible(comparison: Comparison, detail: Detail) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from agent_eval.contracts import (
+    CaseRegression,
     CaseResultRow,
     Comparison,
     GateDecision,
@@ -13,6 +15,7 @@ from agent_eval.contracts import (
     Outcome,
     RunReference,
 )
+from agent_eval.reports.causes import Cause, causes_of
 from agent_eval.reports.counts import case_counts
 from agent_eval.text.escape import shell_word
 
@@ -90,6 +93,27 @@ class SuiteReport:
         """Whether there is a baseline, and none of its cases is in the candidate unchanged."""
         return nothing_shared(self.comparison)
 
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """Why the cases that count regressed, the most frequent cause first."""
+        return causes_of(self.worse)
+
+    @cached_property
+    def excused(self) -> frozenset[str]:
+        """Ids of the cases that a waiver or a quarantine excuses."""
+        return frozenset((*self.decision.waived_case_ids, *self.decision.quarantined_case_ids))
+
+    @cached_property
+    def worse(self) -> list[CaseRegression]:
+        """The regressed cases that count, without those that are excused."""
+        return [row for row in self.regressed if row.case_id not in self.excused]
+
+    @cached_property
+    def regressed(self) -> list[CaseRegression]:
+        """The regressed cases, those that count before those that are excused."""
+        rows = self.comparison.case_regressions if self.comparison is not None else []
+        return sorted((row for row in rows if row.regressed), key=lambda row: row.case_id in self.excused)
+
     @property
     def case_counts(self) -> dict[Outcome, int]:
         """The number of the candidate's cases by outcome."""
@@ -144,6 +168,7 @@ class EvaluationReport:
         tool_version: Version of agent-eval.
         not_evaluated: Why the decision cannot be relied on, shown in its place in the heading. Empty when
             everything was evaluated.
+        boxes: Whether the report is read where GitHub's alert boxes are known.
     """
 
     title: str
@@ -159,6 +184,7 @@ class EvaluationReport:
     reproduce: str = REPRODUCE
     tool_version: str = ""
     not_evaluated: str = ""
+    boxes: bool = True
 
     @property
     def status(self) -> GateStatus:

@@ -1,16 +1,14 @@
-"""Put the gate's decision into words: its name, and the sentence that says why."""
+"""Name the gate's decision and its rules in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agent_eval.config.rules import RULES, find_rule
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult, RunSummary
+from agent_eval.contracts import GateDecision, GateStatus, RuleResult
 from agent_eval.gate.rules import rule_clause
-from agent_eval.reports.counts import passing
-from agent_eval.reports.decision import gate_reasons
-from agent_eval.reports.model import EvaluationReport, SuiteReport, nothing_shared
-from agent_eval.text.numbers import count, margin, of_all, verb
+from agent_eval.reports.model import EvaluationReport
+from agent_eval.text.numbers import count, of_all, verb
 
 ICONS = {
     GateStatus.PASSED: "✅",
@@ -27,9 +25,6 @@ WORDS = {
 
 NOTHING_SHARED = "nothing to compare"
 """Used instead of "no baseline" where there is a baseline, but no case of it is unchanged."""
-
-_OPENINGS = frozenset({"A", "All", "More", "No", "Nothing", "Only", "Suites", "The", "Unchanged"})
-"""Words with which sentences of the gate begin, besides numbers and names."""
 
 COVERAGE = "min_coverage"
 """The rule on how much of the baseline is compared."""
@@ -69,67 +64,6 @@ def _rank(result: RuleResult) -> int:
     return rule.rank if rule is not None else _LAST
 
 
-def why(
-    decision: GateDecision,
-    summary: RunSummary,
-    comparison: Comparison | None,
-    quote: Quote,
-    *,
-    note: bool = False,
-) -> list[str]:
-    """Say why the gate decided so: a clause for each reason, the weightiest first; never empty.
-
-    Args:
-        decision: What the gate decided.
-        summary: Of the candidate.
-        comparison: That it decided on; None without a baseline.
-        quote: Escapes sentences that the gate quotes.
-        note: Whether a note of the suite explains why there is no baseline.
-    """
-    broken = broken_rules(decision)
-    messages = {rule.message for rule in broken}
-    reasons = [rule_sentence(rule, quote) for rule in broken]
-    reasons += [quote(failure).rstrip(".") for failure in decision.failures if failure not in messages]
-    reasons += [quote(reason).rstrip(".") for reason in gate_reasons(decision)]
-    if decision.gate_status is GateStatus.PASSED or not reasons:
-        return [_without_reasons(decision, summary, comparison, note=note)]
-    return reasons
-
-
-def suite_why(suite: SuiteReport, quote: Quote) -> list[str]:
-    """Say why the gate decided so on one suite of an evaluation."""
-    return why(
-        suite.decision, suite.candidate.summary, suite.comparison, quote, note=bool(suite.baseline_note)
-    )
-
-
-def _without_reasons(
-    decision: GateDecision, summary: RunSummary, comparison: Comparison | None, *, note: bool
-) -> str:
-    status = decision.gate_status
-    # A search that found nothing usable is explained in the note.
-    alone = "There is no baseline" if note else "This run is the first: there is no baseline yet"
-    if nothing_shared(comparison):
-        alone = f"Nothing to compare: {_all_of(summary.total_cases)} new or changed since the baseline"
-    if status is GateStatus.NO_BASELINE:
-        reason = f"{alone}, and no absolute rule is set: nothing was decided"
-    elif status is not GateStatus.PASSED:
-        reason = "The gate gave no reason"
-    elif comparison is None or nothing_shared(comparison):
-        reason = f"{alone}; the absolute rules hold"
-    elif comparison.overview.regressed_cases:
-        reason = (
-            f"{count(comparison.overview.regressed_cases, 'case')} regressed, which {_allowing(decision)}"
-        )
-    else:
-        reason = "No case regressed"
-    return f"{reason}. {passing(summary).rstrip('.')}"
-
-
-def _all_of(cases: int) -> str:
-    return "the only case is" if cases == 1 else f"all {cases:,} cases are"
-
-
 def decision_word(status: GateStatus, *, shares_nothing: bool) -> str:
     """Choose the word for a decision in a heading.
 
@@ -138,25 +72,6 @@ def decision_word(status: GateStatus, *, shares_nothing: bool) -> str:
         shares_nothing: Whether there is a baseline, and none of its cases is unchanged.
     """
     return NOTHING_SHARED if status is GateStatus.NO_BASELINE and shares_nothing else WORDS[status]
-
-
-def _allowing(decision: GateDecision) -> str:
-    if decision.evidence is None:
-        return "the rules allow"
-    if decision.evidence.regressed:
-        return f"stays within the margin of {margin(decision.evidence.margin)} points"
-    return "is waived or in quarantine"
-
-
-def sentence(clauses: Sequence[str]) -> str:
-    """Join clauses to one sentence."""
-    return f"{capital('; '.join(map(_within, clauses)))}."
-
-
-def _within(clause: str) -> str:
-    """Write the first word of a clause in lower case, unless it is a name."""
-    word, space, rest = clause.partition(" ")
-    return f"{word.lower()}{space}{rest}" if word in _OPENINGS else clause
 
 
 def overall(report: EvaluationReport) -> str:
@@ -171,9 +86,11 @@ def overall(report: EvaluationReport) -> str:
     word = {GateStatus.INCONCLUSIVE: verb(number, "is inconclusive", "are inconclusive")}.get(
         status, WORDS[status]
     )
+    regressed = sum(len(suite.comparison.regressed_case_ids) for suite in report.suites if suite.comparison)
+    cases = f": {count(regressed, 'case')} regressed" if regressed and status is GateStatus.FAILED else ""
     if number == total:
-        return f"All {total} suites {word}."
-    return f"{share} {word}."
+        return f"All {total} suites {word}{cases}."
+    return f"{share} {word}{cases}."
 
 
 def capital(sentence: str) -> str:

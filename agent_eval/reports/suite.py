@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
-from agent_eval.config.rules import Unit, find_rule
+from agent_eval.config.rules import RULES, Unit, find_rule
 from agent_eval.contracts import (
     CaseRegression,
     Cluster,
     Comparison,
     GateDecision,
+    GateStatus,
     Metric,
     RunReference,
     RunSummary,
@@ -29,10 +32,12 @@ from agent_eval.reports.blocks import (
     table,
     whole_and_limit,
 )
+from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import fallen, passing, rates
-from agent_eval.reports.decision import steps
+from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
+from agent_eval.reports.sentences import capital
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent, verb
 
@@ -100,44 +105,94 @@ def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Deta
     return f"**The suite itself changed** (these cases are not compared):\n\n{bullets(items)}"
 
 
+def other_rules(comparison: Comparison | None, detail: Detail) -> str:
+    """Say where the two runs mean different things by "passed", which changes how every figure is read."""
+    if comparison is None:
+        return ""
+    meaning = _other_meaning(comparison)
+    said = [notice for notice in comparison.behaviour.notices if _key(notice) in meaning]
+    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said[: detail.sentences])
+
+
+def _other_meaning(comparison: Comparison) -> set[str]:
+    checks = ("case_policy_match", "trial_count_match")
+    return {_key(check.message) for check in comparison.compatibility.failures if check.name in checks}
+
+
+def _key(sentence: str) -> str:
+    return sentence.rstrip(".").casefold()
+
+
 def notices(comparison: Comparison | None, detail: Detail) -> str:
     """List what moved over the whole run: the model, cost, latency."""
     if comparison is None:
         return ""
-    # A different meaning of passing changes how every other figure is read.
-    differs = {
-        check.message.casefold()
-        for check in comparison.compatibility.failures
-        if check.name in ("case_policy_match", "trial_count_match")
-    }
-    listed = comparison.behaviour.notices[: detail.sentences]
-    marks = ("⚠️ " * (notice.rstrip(".").casefold() in differs) for notice in listed)
-    lines = bullets(
-        f"{mark}{prose(notice, limit=detail.quote + 60)}" for mark, notice in zip(marks, listed, strict=True)
-    )
+    meaning = _other_meaning(comparison)
+    said = [notice for notice in comparison.behaviour.notices if _key(notice) not in meaning]
+    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in said[: detail.sentences])
     return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 
-def numbers(comparison: Comparison | None, detail: Detail) -> list[str]:
-    """Render the change in numbers: rates, judges that moved, and the cases by outcome."""
+def numbers_line(suite: SuiteReport, detail: Detail) -> str:
+    """Write the change on one line: cases by how they changed, the rates before and now, the cost."""
+    comparison = suite.comparison
     if comparison is None or nothing_shared(comparison):
-        return []
-    labels = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
-    rows = [
-        (label.replace(" ", NBSP), *_moved(comparison.metrics[key]))
-        for label, key in labels
-        if key in comparison.metrics
+        return ""
+    parts = _changed_cases(suite, comparison)
+    rows = _rates(comparison)
+    # The shorter line says enough where nobody reads further.
+    parts += [
+        f"{label[:1].lower()}{label[1:]} {now}" for label, _, now in (rows if detail.commands else rows[:1])
     ]
-    blocks = [table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)]
-    overview = comparison.overview
-    same = overview.compared_cases - overview.regressed_cases - overview.improved_cases
-    totals = (
-        f"{count(overview.compared_cases, 'case')} compared: **{overview.regressed_cases:,} regressed**, "
-        f"{overview.improved_cases:,} improved, {same:,} as before."
-    )
+    parts += _cost(comparison)
     if comparison.cases.new or comparison.cases.changed:
-        totals += f" Whole suite: {passing(comparison.candidate.summary)}"
-    return [*blocks, totals, _judges_that_moved(comparison, detail)]
+        parts.append(f"whole suite {passing(comparison.candidate.summary).rstrip('.')}")
+    return " · ".join(parts)
+
+
+def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
+    """Count the cases by how they changed; with several trials by how many of these pass."""
+    total, trials = comparison.overview.compared_cases, suite.decision.evidence
+    if trials is not None and trials.trials is not None:
+        same = total - trials.regressed - trials.fixed
+        numbers = {"pass less often": trials.regressed, "more often": trials.fixed, "as before": same}
+    else:
+        improved, regressed = comparison.overview.improved_cases, comparison.overview.regressed_cases
+        excused = regressed - len(suite.worse)
+        numbers = {"regressed": regressed - excused, "excused": excused, "improved": improved}
+        numbers["as before"] = total - regressed - improved
+    return [f"**{number:,}** {word}" for word, number in numbers.items() if number or word != "excused"]
+
+
+def _cost(comparison: Comparison) -> list[str]:
+    for metric in comparison.behaviour.shifts:
+        if metric.name == "cost_usd" and metric.baseline and metric.candidate is not None:
+            before = amount(metric.name, metric.baseline).removesuffix(" USD")
+            return [f"cost {before} → {amount(metric.name, metric.candidate)}".replace(" ", NBSP)]
+    return []
+
+
+def _rates(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """List the rates of the run as label, change, and both values; those of trials first where there are."""
+    rows = []
+    labels = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
+    trials = comparison.trials
+    if trials is not None:
+        before, now = trials.baseline.pass_rate, trials.candidate.pass_rate
+        metric = Metric(name="trials", baseline=before, candidate=now, delta=now - before)
+        rows.append(("Trials passed", *_moved(metric)))
+        labels[0] = ("Cases passed", "pass_rate")
+    return rows + [
+        (label, *_moved(comparison.metrics[key])) for label, key in labels if key in comparison.metrics
+    ]
+
+
+def rates_table(comparison: Comparison | None) -> str:
+    """Render the rates of the run before and now as a table."""
+    if comparison is None or nothing_shared(comparison):
+        return ""
+    rows = [(label.replace(" ", NBSP), change, both) for label, change, both in _rates(comparison)]
+    return table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)
 
 
 def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
@@ -146,8 +201,8 @@ def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
     moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
     changes = []
     for metric in moved[: detail.judges]:
-        change, rates = _moved(metric)
-        changes.append(f"{code_span(metric.name, limit=detail.name)} {change} ({rates})")
+        change, both = _moved(metric)
+        changes.append(f"{code_span(metric.name, limit=detail.name)} {change} ({both})")
     if len(moved) > len(changes):
         changes.append(f"{count(len(moved) - len(changes), 'more judge')}")
     return f"Judges that moved: {', '.join(changes)}." if changes else ""
@@ -159,33 +214,36 @@ def _moved(metric: Metric) -> tuple[str, str]:
     return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
 
 
-def regressed(
-    comparison: Comparison | None, command: Callable[[str], str] | None, detail: Detail
-) -> list[str]:
-    """Render the regressed cases: some in full, more on one line each, the rest as a number.
+def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: Detail) -> list[str]:
+    """Render the regressed cases: one in full for each cause, more behind a click, the rest as a number.
 
     Args:
-        comparison: None without a baseline.
+        suite: Its cases; nothing is rendered without a baseline.
         command: The shell command that reproduces a case, by its id.
         detail: How much to show.
     """
+    comparison = suite.comparison
     if comparison is None:
         return []
-    rows = [row for row in comparison.case_regressions if row.regressed]
-    total = max(len(rows), comparison.overview.regressed_cases)
+    total = max(len(suite.regressed), comparison.overview.regressed_cases)
     if not total:
         return []
-    blocks = [f"### {count(total, 'regressed case')}"]
-    if total > detail.cases:
-        # Too many to read one by one: what they have in common comes first.
-        alike = [_cluster(item, detail) for item in comparison.triage.top_clusters[: min(3, detail.clusters)]]
-        blocks.append(f"**What they have in common:**\n\n{bullets(alike)}" if alike else "")
-    first = detail.cases + detail.folded_cases
-    full = _in_full(rows[:first], comparison, command, detail)
-    blocks += [block for case_blocks in full[: detail.cases] for block in case_blocks]
-    folded_away = [block for case_blocks in full[detail.cases :] for block in case_blocks]
-    blocks.append(folded(count(len(full) - detail.cases, "more regressed case"), folded_away))
-    rest = rows[first : first + detail.one_liners]
+    open_causes = suite.causes[: detail.cases]
+    opened = [cause.cases[0] for cause in open_causes]
+    shown_open = {row.case_id for row in opened}
+    behind = max(0, detail.cases + detail.folded_cases - len(opened))
+    # Of very many cases few are shown, and this is called for each level of detail.
+    shown = behind + detail.one_liners
+    others = list(islice((row for row in suite.regressed if row.case_id not in shown_open), shown))
+    full = _in_full([*opened, *others[:behind]], comparison, command, detail)
+    excused = total - len(suite.worse) if suite.excused else 0
+    blocks = [f"### {_title_of_regressed(suite, total - excused)}" if total > excused else ""]
+    for cause, case_blocks in zip(open_causes, full, strict=False):
+        blocks += [case_blocks[0], _alike(cause, detail), *case_blocks[1:]]
+    folded_away = [block for case_blocks in full[len(opened) :] for block in case_blocks]
+    more = count(len(full) - len(opened), "more regressed case" if total > excused else "excused case")
+    blocks.append(folded(f"{more}, {excused:,} excused" if total > excused > 0 else more, folded_away))
+    rest = others[behind:]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:
         blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
@@ -195,6 +253,25 @@ def regressed(
     if hidden:
         blocks.append(f"… and {hidden:,} more, {detail.cases_elsewhere}.")
     return blocks
+
+
+def _title_of_regressed(suite: SuiteReport, counted: int) -> str:
+    title = count(counted, "regressed case")
+    return f"{title}, {len(suite.causes):,} causes" if 1 < len(suite.causes) < counted else title
+
+
+_LIKE_IT = 3
+"""Cases named beside an open one; all of them are behind a click."""
+
+
+def _alike(cause: Cause, detail: Detail) -> str:
+    """Name the other cases that got worse for the reason of an open one."""
+    others = [row.case_id for row in cause.cases[1:]]
+    if not others:
+        return ""
+    words = capital(cause.reason.words(partial(code_span, limit=detail.quote)))
+    listed = names(others, most=min(_LIKE_IT, detail.ids), limit=detail.name)
+    return f"{words}, as in {count(len(others), 'more case')}: {listed}"
 
 
 def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
@@ -243,38 +320,53 @@ def failing(suite: SuiteReport, detail: Detail) -> list[str]:
     total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
     hidden = total - min(len(rows), detail.cases + detail.listed)
     more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
-    if suite.comparison is None or suite.nothing_shared:
+    if suite.comparison is None or suite.nothing_shared or _only_a_limit_failed(suite):
         return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
     return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
 
 
-def behind_a_click(
-    candidate: RunReference,
-    comparison: Comparison | None,
-    decision: GateDecision | None,
-    detail: Detail,
-    *,
-    suite_path: str = "",
-    tool_version: str = "",
-) -> list[str]:
+def _only_a_limit_failed(suite: SuiteReport) -> bool:
+    """Whether what fails as before is what blocks: a limit does not hold, and nothing regressed."""
+    absolute = {rule.field for rule in RULES if rule.is_absolute}
+    broken = {rule.rule for rule in suite.decision.rules if rule.applied and not rule.passed}
+    return not suite.causes and bool(absolute & broken)
+
+
+def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = "") -> list[str]:
     """Render everything that a reader may want next, each part folded."""
+    comparison = suite.comparison
     blocks = []
     if comparison is not None:
-        clusters = comparison.triage.top_clusters[: detail.clusters]
-        blocks.append(folded("Where to look first", [bullets(_cluster(item, detail) for item in clusters)]))
-        blocks.append(less_often(comparison, detail))
+        blocks.append(folded("Failures that cases share", [_shared_failures(suite, detail)]))
         better = [row for row in comparison.case_regressions if row.improved]
         blocks.append(_improved(better, comparison, detail))
     if detail.folded:
-        blocks.append(folded("Trials", [curve(candidate.summary)]))
-        blocks.append(folded("Judges", [_judges(candidate, detail)]))
-        blocks.append(steps(decision, detail))
-        blocks.append(folded("Rules", [_rules(decision, comparison, detail)]))
-        rows = [("Suite", code_span(suite_path, limit=detail.name))] if suite_path else []
-        rows += _provenance(candidate, comparison, decision, detail)
+        decision = suite.decision
+        blocks.append(folded(sureness(decision), certainty(decision, detail)))
+        blocks.append(folded("Rates and judges", _figures(suite, detail)))
+        blocks.append(
+            folded("Rules and steps", [_rules(decision, comparison, detail), steps(decision, detail)])
+        )
+        rows = [("Suite", code_span(suite.suite_path, limit=detail.name))] if suite.suite_path else []
+        rows += _provenance(suite.candidate, comparison, decision, detail)
         rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
         blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
     return blocks
+
+
+def _figures(suite: SuiteReport, detail: Detail) -> list[str]:
+    moved = _judges_that_moved(suite.comparison, detail) if suite.comparison is not None else ""
+    judges = _judges(suite.candidate, detail)
+    return [rates_table(suite.comparison), moved, judges, curve(suite.candidate.summary)]
+
+
+def _shared_failures(suite: SuiteReport, detail: Detail) -> str:
+    """List failures that several cases share; those of regressed cases are said where these are."""
+    comparison = suite.comparison
+    if comparison is None or suite.causes:
+        return ""
+    shared = [cluster for cluster in comparison.triage.top_clusters if cluster.candidate_count > 1]
+    return bullets(_cluster(cluster, detail) for cluster in shared[: detail.clusters])
 
 
 def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
@@ -283,11 +375,10 @@ def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
 
 
 def _cluster(cluster: Cluster, detail: Detail) -> str:
-    grown = f"+{cluster.delta:,}" if cluster.delta > 0 else f"{cluster.delta:,}".replace("-", "−")
     line = (
         f"{code_span(cluster.judge_id, limit=detail.name)}: "
         f"{code_span(cluster.reason, limit=detail.quote)} — "
-        f"{count(cluster.candidate_count, 'case')} ({grown})"
+        f"{count(cluster.candidate_count, 'case')}, {cluster.baseline_count:,} before"
     )
     if cluster.suggested_fix:
         line += f". Hint: {prose(cluster.suggested_fix, limit=2 * detail.quote)}"
@@ -390,17 +481,45 @@ def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
 _POINTS_SHOWN = 8
 
 
-def less_often(comparison: Comparison | None, detail: Detail) -> str:
-    """List the cases that pass less often, each with its trials, folded."""
-    rows = fallen(comparison)
+def less_often(suite: SuiteReport, detail: Detail) -> list[str]:
+    """List the cases that pass less often, each with its trials; open where the decision rests on them."""
+    rows = fallen(suite.comparison)
     most = detail.cases + detail.listed
     if not rows or not most:
-        return ""
-    lines = [f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials" for row in rows[:most]]
+        return []
+    judges = _judges_that_fell(suite.comparison)
+    lines = [
+        f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials passed"
+        f"{_by_judges(judges.get(row.case_id, ()), detail)}"
+        for row in rows[:most]
+    ]
     if len(rows) > len(lines):
         lines.append(f"and {len(rows) - len(lines):,} more")
     title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often"
-    return folded(title, [bullets(lines)])
+    if suite.status is GateStatus.PASSED:
+        return [folded(title, [bullets(lines)])]
+    first = lines[: detail.cases]
+    return [
+        f"### {title}",
+        bullets(first),
+        folded(f"{len(rows) - len(first):,} more", [bullets(lines[len(first) :])]),
+    ]
+
+
+def _judges_that_fell(comparison: Comparison | None) -> Mapping[str, Sequence[str]]:
+    """List by case the judges that pass fewer of its trials than before."""
+    judges: dict[str, list[str]] = {}
+    for change in (
+        comparison.trials.changes if comparison is not None and comparison.trials is not None else ()
+    ):
+        before, now = change.baseline, change.candidate
+        if change.judge_id is not None and now.passed * before.judged < before.passed * now.judged:
+            judges.setdefault(change.case_id, []).append(change.judge_id)
+    return judges
+
+
+def _by_judges(judges: Sequence[str], detail: Detail) -> str:
+    return f" ({names(judges, most=detail.judges, limit=detail.name)})" if judges and detail.judges else ""
 
 
 def curve(summary: RunSummary) -> str:

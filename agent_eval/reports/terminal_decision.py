@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.gate.explanation import expired
+from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import (
     WORDS,
@@ -12,8 +15,6 @@ from agent_eval.reports.sentences import (
     decision_word,
     overall,
     rule_sentence,
-    sentence,
-    suite_why,
 )
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
 from agent_eval.reports.terminal_comparison import case_set, less_often, moved_rates, regressed
@@ -86,7 +87,9 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
         f"{shown_name(suite.slug, 60)}: {decision_word(suite.status, shares_nothing=suite.nothing_shared)}"
     )
     lines = [painted(title, _COLOURS[suite.status], colour)]
-    lines += wrapped((sentence([reason]) for reason in suite_why(suite, clean)), first="  ", rest="  ")
+    headline = Headline(suite, Voice(code=partial(shown_name, limit=60), prose=clean))
+    said = [headline.what_happened, headline.why, headline.what_to_do]
+    lines += wrapped(filter(None, said), first="  ", rest="  ")
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
     if suite.comparison is not None and suite.nothing_shared:

@@ -18,6 +18,7 @@ from agent_eval.contracts import Coverage, CoverageLoss, GateStatus, RuleResult,
 from agent_eval.gate.decide import decide, parse_thresholds
 from agent_eval.gate.rules import Measured, apply_rules, rule_clause
 from agent_eval.reports.detail import COMMENT
+from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.sentences import rule_sentence
 from agent_eval.reports.suite import behind_a_click
 from tests.unit.comparison.views import view
@@ -113,7 +114,10 @@ def test_a_decision_shows_every_rule_by_its_name_in_the_table() -> None:
     limits = Thresholds(**{rule.field: rule.example for rule in RULES})
     decision = decide(found, limits, generated_at=NOW)
     assert decision.gate_status is GateStatus.FAILED
-    shown = "\n".join(behind_a_click(found.candidate, found, decision, COMMENT[0]))
+    suite = SuiteReport(
+        slug="a", suite_path="a.json", decision=decision, candidate=found.candidate, comparison=found
+    )
+    shown = "\n".join(behind_a_click(suite, COMMENT[0]))
     for rule in RULES:
         assert f"| {rule.title} |" in shown
         assert rule.field not in shown

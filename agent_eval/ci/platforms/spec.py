@@ -89,6 +89,7 @@ class PlatformSpec:
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
         remedies: Its remedies.
+        alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
 
     name: str
@@ -106,6 +107,7 @@ class PlatformSpec:
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
     remedies: Remedies = Remedies()
+    alert_boxes: bool = False
 
     def keeps_from_agents(self, variable: str) -> bool:
         """Whether the variable holds a secret of the platform's own."""

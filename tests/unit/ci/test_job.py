@@ -27,7 +27,7 @@ def test_regression__is_found_named_and_blocked(
     assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["baseline-sha"] == BASE_SHA
     assert "order-2" in github.bodies(PULL)[0]
-    assert any("1 case regressed" in line for line in step.annotations)
+    assert any("1 of 4 cases regressed" in line for line in step.annotations)
 
 
 def test_outage__is_bounded_and_ends_as_not_evaluated(
@@ -41,8 +41,9 @@ def test_outage__is_bounded_and_ends_as_not_evaluated(
     assert sum(runner.waits) < 60
     comment = github.bodies(PULL)[0]
     assert comment.splitlines()[2] == "## 🛑 Agent evaluation: not evaluated"
-    assert comment.splitlines()[4].startswith("**The baseline could not be read. ")
-    assert "in 5 attempts (HTTP 503)" in comment.splitlines()[4]
+    assert comment.splitlines()[4:6][0] == "> [!WARNING]"
+    assert comment.splitlines()[5].startswith("> **The baseline could not be read. ")
+    assert "in 5 attempts (HTTP 503)" in comment.splitlines()[5]
     assert "✅" not in comment.partition("<details")[0]
 
 
@@ -169,10 +170,13 @@ def test_runner__without_summary_and_output_files(runner: InProcess, github: Fak
     assert step.annotations == []
 
 
-def test_many_reasons__are_cut_in_the_annotation(runner: InProcess, uploaded: None) -> None:
-    given = {"max_pass_rate_drop": "0", "max_hard_fail_increase": "0", "min_pass_rate": "1"}
-    step = runner.pull_request(**given, max_new_hard_fail_cases="")
-    assert any("And 1 more reasons" in line for line in step.annotations)
+def test_many_suites_that_failed__are_cut_in_the_annotation(runner: InProcess, uploaded: None) -> None:
+    for name in "abcde":
+        runner.write_suite(*orders(1, bad=(1,)), name=f"{name}.json", dataset_id=name)
+    step = runner.pull_request(suite="[a-e].json", max_hard_fail_rate="0", min_pass_rate="1")
+    said = [line for line in step.annotations if "And 2 more suites." in line]
+    assert "a: " in said[0]
+    assert "d: " not in said[0]
 
 
 def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(

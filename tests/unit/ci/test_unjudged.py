@@ -35,7 +35,7 @@ def test_run__that_judged_no_case_is_an_error_that_says_why(
     runner.write_suite(*without_traces(orders(), 0 if agent else 4))
     step = runner.push(**{**NO_RULES, **agent, **thresholds, "preset": preset})
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    heading, _, reason = step.summary.splitlines()[:3]
+    heading, _, _, reason = step.summary.splitlines()[:4]
     assert heading == "## 🛑 Agent evaluation: not evaluated"
     assert said in reason.replace("`", "")
     assert step.archive
@@ -48,7 +48,7 @@ def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(ru
     (runner.workspace / "agent.py").write_text(program)
     step = runner.push(agent_command="python3 agent.py", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
-    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[2]
+    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[3]
 
 
 def test_run__that_judged_one_case_is_decided_on(runner: InProcess) -> None:
@@ -62,7 +62,7 @@ def test_suite__of_several_of_which_one_was_not_judged_is_named(runner: InProces
     runner.write_suite(*without_traces(orders(), 4), name="b.json", dataset_id="help")
     step = runner.push(suite="a.json\nb.json", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[2]
+    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[3]
 
 
 @pytest.fixture

@@ -15,14 +15,19 @@ from agent_eval.reports.terminal_decision import gate_text
 from tests.extent import examples
 from tests.factories import make_index_row
 from tests.security.github_markdown import Page
-from tests.unit.reports import scenarios
+from tests.unit.reports import scenarios, situations
 
 
 def comment_on(report, **more) -> str:
     return scenarios.comment(report, **more)
 
 
-@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+@pytest.mark.parametrize("name", situations.SITUATIONS)
+def test_situations_look_as_agreed(name, golden):
+    golden(f"comment/{name}.md", comment_on(situations.SITUATIONS[name]()))
+
+
+@pytest.mark.parametrize("name", ["rules-changed", "no-permission", "proven", "regressed", "500-regressed"])
 def test_scenarios_look_as_agreed(name, golden):
     golden(f"comment/{name}.md", comment_on(scenarios.SCENARIOS[name]()))
 
@@ -37,9 +42,17 @@ def test_the_marker_is_the_first_thing_in_the_comment(name):
 def test_a_blocked_engineer_reads_why_before_anything_else():
     lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
     assert lines[1] == "## ❌ Agent evaluation: failed"
-    assert lines[2] == (
-        "**3 cases regressed (none allowed); the pass rate fell by 1.0 points (at most 0.5 allowed).**"
+    assert lines[2] == "> [!CAUTION]"
+    assert lines[3].startswith(
+        "> **3 of 200 cases regressed, none allowed: `refund-over-limit`, `order-status-de` and "
+        "`cancel-twice`; the pass rate fell by 1.0 points, at most 0.5 allowed.** "
     )
+
+
+def test_boxes_are_plain_quotes_where_a_platform_has_none():
+    text = comment_on(replace(scenarios.regressed(), boxes=False))
+    assert "[!" not in text
+    assert "\n> **3 of 200 cases regressed" in text
 
 
 def test_it_names_the_baselines_commit_run_and_age():
@@ -58,14 +71,14 @@ def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     assert "This run compared with run `run-baseline`." in comment_on(scenarios.report(suite, head_sha=None))
 
 
-def test_the_suites_own_changes_come_before_the_numbers():
+def test_the_suites_own_changes_come_before_the_cases_and_the_whole_runs_after():
     text = comment_on(scenarios.regressed())
     order = [
         "2 new:",
         "**removed that failed in the baseline**",
+        "#### ",
         "The model changed",
         "Pass\u00a0rate",
-        "#### ",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
@@ -244,7 +257,7 @@ def test_a_first_run_says_so_and_lists_what_does_not_pass():
     report = scenarios.first_run()
     text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
     assert "## ➖ Agent evaluation: no baseline" in text
-    assert "This run is the first: there is no baseline yet" in text
+    assert "> **Nothing was decided: there is no baseline yet. 38 of 40 cases passed (95.0%).**" in text
     assert "- ❌ `order-000` — `policy`: `required tool lookup_order was never called`" in text
 
 
@@ -252,13 +265,11 @@ def test_a_baseline_that_shares_no_case_is_not_said_to_be_missing():
     text = comment_on(scenarios.nothing_shared())
     lines = [line for line in text.splitlines() if line]
     assert lines[1] == "## ➖ Agent evaluation: nothing to compare"
-    assert lines[2] == (
-        "**Nothing to compare: all 12 cases are new or changed since the baseline, and no absolute rule is "
-        "set: nothing was decided. 10 of 12 cases passed (83.3%).**"
+    assert lines[3] == (
+        "> **Nothing was decided: all 12 cases are new or changed since the baseline. 10 of 12 cases passed "
+        "(83.3%).**"
     )
-    assert lines[3].startswith(
-        "Commit `9be1f04` shares no unchanged case with `3f9a1c2` on main (merge base,"
-    )
+    assert "\nCommit `9be1f04` shares no unchanged case with `3f9a1c2` on main (merge base," in text
     assert "### 2 cases do not pass" in lines
     assert "no baseline" not in text
     assert "0 cases" not in text
@@ -268,7 +279,7 @@ def test_absolute_rules_can_decide_on_cases_that_are_all_new_or_changed():
     held = scenarios.Thresholds(min_pass_rate=0.8, max_regressed_cases=0)
     text = comment_on(scenarios.nothing_shared(held))
     assert "## ✅ Agent evaluation: passed" in text
-    assert "all 12 cases are new or changed since the baseline; the absolute rules hold." in text
+    assert "All 12 cases are new or changed since the baseline. The limits that need none hold." in text
     assert "| Regressed cases, at most | 0 | ➖ not applied |" in text.splitlines()
     broken = comment_on(scenarios.nothing_shared(scenarios.Thresholds(min_pass_rate=0.9)))
     assert "## ❌ Agent evaluation: failed" in broken
@@ -290,14 +301,22 @@ def test_two_suites_are_listed_worst_first_then_told_one_by_one():
     text = comment_on(scenarios.two_suites())
     order = [
         "## ❌ Agent evaluation: failed",
-        "**1 of 2 suites failed.**",
-        "- ❌ `support`: 3 cases regressed",
-        "- ✅ `billing`: No case regressed.",
+        "**1 of 2 suites failed: 3 cases regressed.**",
+        "**To do:** Start with `support`, below.",
+        "- ❌ `support`: 3 got worse · 1 improved · 184 of 202 cases passed (91.1%)",
+        "- ✅ `billing`: 188 of 200 cases passed (94.0%)",
         "## ❌ support: failed",
-        "## ✅ billing: passed",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
+    assert "## ✅ billing" not in text
+    assert "## ✅ billing: passed" in scenarios.full_report(scenarios.two_suites())
+
+
+def test_only_suites_that_regressed_share_the_open_cases():
+    text = comment_on(scenarios.two_suites())
+    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert opened.count("\n#### ") == 3
 
 
 def test_many_suites_share_the_room_for_cases():
@@ -314,7 +333,12 @@ def test_many_suites_share_the_room_for_cases():
 def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
     report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
     lines = [line for line in comment_on(report).splitlines() if line]
-    assert lines[1:3] == ["## 🛑 Agent evaluation: not evaluated", "**The baseline could not be looked up.**"]
+    assert lines[1:5] == [
+        "## 🛑 Agent evaluation: not evaluated",
+        "> [!WARNING]",
+        "> **The baseline could not be looked up.**",
+        ">",
+    ]
 
 
 def test_a_command_survives_ids_that_a_shell_would_read():
@@ -347,22 +371,45 @@ def test_a_case_with_many_judges_names_a_few():
     suite = scenarios.regressed_suite()
     assert suite.comparison is not None
     row = suite.comparison.case_regressions[0]
-    row.judges = [row.judges[0].model_copy(update={"judge_id": f"judge-{number}"}) for number in range(10)]
+    row.judges = [
+        row.judges[0].model_copy(update={"judge_id": f"judge-{number}", "reason": f"reason {number}"})
+        for number in range(12)
+    ]
     lines = comment_on(scenarios.report(suite)).splitlines()
-    assert "- ❌ `judge-7`: `forbidden tool escalate was called (event 5)`" in lines
-    assert "- and 2 more judges" in lines
+    assert "- ❌ `judge-2`: `reason 2`" in lines
+    assert not any("reason 3" in line for line in lines)
+    listed = ", ".join(f"`judge-{number}`" for number in range(3, 11))
+    assert f"- and {listed}, and 1 more" in lines
+
+
+def test_judges_that_say_the_same_are_one_line():
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    row = suite.comparison.case_regressions[0]
+    row.judges = [row.judges[0].model_copy(update={"judge_id": f"judge-{number}"}) for number in range(4)]
+    lines = comment_on(scenarios.report(suite)).splitlines()
+    same = "`judge-0`, `judge-1`, `judge-2`, `judge-3`"
+    assert f"- ❌ {same}: `forbidden tool escalate was called (event 5)`" in lines
+
+
+def test_after_a_crash_other_judges_are_only_counted():
+    lines = comment_on(situations.errors()).splitlines()
+    assert "- 💥 `execution` could not judge: `the agent ended with exit code 137`" in lines
+    assert "- so 1 more judge had nothing to judge" in lines
 
 
 def test_cases_that_fail_as_before_are_folded_away():
-    text = comment_on(scenarios.report(scenarios.unchanged_suite(failing=scenarios.failing_rows(3))))
+    text = scenarios.full_report(
+        scenarios.report(scenarios.unchanged_suite(failing=scenarios.failing_rows(3)))
+    )
     assert "<summary>12 more cases do not pass</summary>" in text
-    assert "… and 9 more, see the job summary." in text
+    assert "… and 9 more, see the evidence." in text
 
 
 def test_a_failing_case_without_a_verdict_to_blame_tells_its_outcome():
     row = scenarios.failing_rows(1)[0]
     row["verdicts"] = []
-    assert "- ❌ `order-000`: failed" in comment_on(
+    assert "- ❌ `order-000`: failed" in scenarios.full_report(
         scenarios.report(scenarios.unchanged_suite(failing=[row]))
     )
 
@@ -432,11 +479,22 @@ def test_links_that_are_not_web_addresses_are_left_out():
     assert "Full report: job summary · Evidence: `agent-eval-evidence`" in text
 
 
-def test_many_regressions_begin_with_what_they_have_in_common():
+def test_one_case_of_each_cause_is_open_and_names_those_like_it():
     text = comment_on(scenarios.many_regressed())
-    common = "- `policy`: `forbidden tool escalate was called` — 500 cases (+500)."
-    assert text.index("**What they have in common:**") < text.index(common) < text.index("#### ")
-    assert "in common" not in comment_on(scenarios.regressed())
+    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert "**500 of 2,000 cases regressed, none allowed" in opened
+    assert opened.count("\n#### ") == 1
+    assert (
+        "\n`escalate` was called, as in 499 more cases: `checkout-flow-0001`, `checkout-flow-0002`, "
+        "`checkout-flow-0003`, and 496 more\n" in opened
+    )
+
+
+def test_failures_that_cases_share_say_how_many_there_were_before():
+    text = comment_on(situations.below_limit())
+    assert "<summary>Failures that cases share</summary>" in text
+    assert "— 9 cases, 9 before. Hint: " in text
+    assert "cases share" not in comment_on(situations.one_worse())
 
 
 def grown(number: int, word: str) -> object:
@@ -512,8 +570,9 @@ def test_several_suites_are_summed_up_in_a_sentence(status, said):
 def test_changed_rules_stand_at_the_top_and_a_forks_are_said_not_to_count():
     report = scenarios.rules_changed()
     lines = [line for line in comment_on(report).splitlines() if line]
-    assert lines[2] == "> ⚠️ **This change also changes how it is judged:**"
-    assert lines[4] == "> - `gate.yml`: `margin` was `0.02` and is now `0.2`."
+    place = lines.index("> ⚠️ **This change also changes how it is judged:**")
+    assert lines[place - 1] == "> [!IMPORTANT]"
+    assert lines[place + 2] == "> - `gate.yml`: `margin` was `0.02` and is now `0.2`."
     fork = replace(report, rule_changes=replace(report.rule_changes, applied=False))
     assert "> ⚠️ **This fork also changes how it is judged; the base branch's rules" in comment_on(fork)
 
@@ -539,9 +598,9 @@ def test_waivers_beyond_the_room_are_counted():
 
 def test_cases_that_pass_less_often_are_named_although_they_still_pass():
     text = comment_on(scenarios.tried())
-    assert "<summary>9 cases pass less often</summary>" in text
-    assert "- `order-025`: 2 of 4 → 1 of 5 trials" in text
-    assert "- `order-020`: 4 of 4 → 3 of 5 trials" in text
+    assert "### 9 cases pass less often" in text
+    assert "- `order-025`: 2 of 4 → 1 of 5 trials passed (`policy`)" in text
+    assert "- `order-020`: 4 of 4 → 3 of 5 trials passed (`policy`)" in text
     assert text.index("`order-020`: 4 of 4") < text.index("`order-025`: 2 of 4")
 
 
@@ -549,14 +608,30 @@ def test_another_case_policy_or_number_of_trials_is_marked_at_the_top():
     text = comment_on(scenarios.tried())
     assert "- ⚠️ A case with several trials passed by case policy all and passes by majority now." in text
     assert "- ⚠️ 40 cases have another number of trials (4 in the baseline, 5 now)" in text
-    assert text.index("- ⚠️ 40 cases") < text.index("| Pass")
+    assert text.index("- ⚠️ 40 cases") < text.index("### 9 cases")
 
 
 def test_cases_that_pass_less_often_beyond_the_room_are_counted():
     from agent_eval.reports.detail import COMMENT
     from agent_eval.reports.suite import less_often
 
-    comparison = scenarios.tried().suites[0].comparison
+    suite = scenarios.tried().suites[0]
     detail = replace(COMMENT[0], cases=2, listed=1)
-    assert "- and 6 more" in less_often(comparison, detail)
-    assert less_often(comparison, replace(detail, cases=0, listed=0)) == ""
+    assert "- and 6 more" in "\n".join(less_often(suite, detail))
+    assert less_often(suite, replace(detail, cases=0, listed=0)) == []
+
+
+def test_trials_and_their_statistics_say_the_same():
+    """More cases pass, by an easier policy, while fewer trials do: the first numbers are those of trials."""
+    text = comment_on(scenarios.tried())
+    assert "**9** pass less often · **6** more often · **25** as before · trials passed 75.6 → 72.5%" in (
+        text.replace("\u00a0", " ")
+    )
+    assert "<summary>Could be chance (p = 0.193: 9 lower, 6 higher)</summary>" in text
+    assert text.index("Trials\u00a0passed | −3.1") < text.index("Cases\u00a0passed | +15.0")
+
+
+def test_latency_within_the_time_that_a_start_takes_is_no_shift():
+    noise = [scenarios.metric("latency_ms", 200, 400), scenarios.metric("latency_ms", 900, 2000)]
+    assert "Usage:" not in with_change(metrics=noise[:1], behaviour=RunBehaviour())
+    assert "Usage: latency 900 ms → 2.0 s" in with_change(metrics=noise[1:], behaviour=RunBehaviour())

@@ -66,5 +66,5 @@ def test_runs_that_evaluated_different_things_are_called_out():
 
 def test_a_passing_report_is_calm():
     text = rendered(scenarios.unchanged)
-    assert "No case regressed. 188 of 200 cases passed (94.0%).\n" in text
+    assert "No case got worse. 188 of 200 cases passed (94.0%).\n" in text
     assert "**No case" not in text

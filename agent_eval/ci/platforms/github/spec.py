@@ -54,6 +54,7 @@ GITHUB = PlatformSpec(
     detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
     comment_limit=65_536,
     summary_limit=1 << 20,
+    alert_boxes=True,
     words=Words(change="pull request", full_report="job summary"),
     inputs=INPUTS,
     input_prefix="INPUT_",

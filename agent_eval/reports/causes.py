@@ -1,0 +1,173 @@
+"""Why cases got worse, in a few words each; a cause that several judges report is one cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from typing import Literal
+
+from agent_eval.comparison.facts import normalise
+from agent_eval.contracts import REPLAY_CONTRACT, CaseRegression, JudgeChange, Outcome
+from agent_eval.contracts.verdict import EXECUTION
+
+Fault = Literal["agent", "judge", "service"]
+"""Whose a cause is: the agent's, a judge's that could not judge, or that of a network or machine."""
+
+Quote = Callable[[str], str]
+"""Escapes a name for the place where it is shown (markdown, terminal)."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a judge objects to, without the particulars of a case; equal for cases that share it.
+
+    Example:
+        >>> Reason("{} was called", ("escalate",)).words(repr)
+        "'escalate' was called"
+
+    Args:
+        template: A clause, with a place for each name.
+        names: Names of tools and judges, and reasons of judges; hostile text.
+        fault: Whose it is.
+    """
+
+    template: str
+    names: tuple[str, ...] = ()
+    fault: Fault = "agent"
+
+    def words(self, quote: Quote) -> str:
+        """Write the clause, every name quoted."""
+        return self.template.format(*map(quote, self.names))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A reason with the cases that it explains.
+
+    Example:
+        `cause.cases[0]` is the case that a comment shows open for the cause.
+
+    Args:
+        reason: What judges object to.
+        cases: The cases that no more frequent cause explains; at least one.
+        count: How many cases have it, also those that a more frequent cause explains.
+    """
+
+    reason: Reason
+    cases: Sequence[CaseRegression]
+    count: int
+
+
+def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
+    """Find the fewest reasons that explain every one of these regressed cases, the most frequent first.
+
+    Judges that object to the same cases tell of one cause: only the first one's reason is taken.
+    """
+    having: dict[Reason, list[int]] = {}
+    for position, row in enumerate(rows):
+        for reason in reasons_of(row):
+            having.setdefault(reason, []).append(position)
+    return _fewest(rows, having)
+
+
+def _fewest(rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]]) -> list[Cause]:
+    explained: set[int] = set()
+    queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
+    heapify(queue)
+    causes = []
+    while queue and len(explained) < len(rows):
+        size, order, reason = heappop(queue)
+        places = [place for place in having[reason] if place not in explained]
+        if -size > len(places):
+            # It was counted before another cause explained some of its cases.
+            if places:
+                heappush(queue, (-len(places), order, reason))
+            continue
+        explained.update(places)
+        causes.append(Cause(reason, [rows[place] for place in places], len(having[reason])))
+    return sorted(causes, key=lambda cause: -cause.count)
+
+
+def reasons_of(row: CaseRegression) -> list[Reason]:
+    """List the reasons for which a case got worse, each once; a crash is the reason of all that follows."""
+    worse = [judge for judge in row.judges if judge.candidate is not Outcome.PASSED]
+    crash = [judge for judge in worse if is_crash(judge)]
+    reasons = dict.fromkeys(_reason(judge.judge_id, judge.reason, judge.failure) for judge in crash or worse)
+    return list(reasons) or [Reason(f"the result is {row.candidate_outcome.value}")]
+
+
+def is_crash(judge: JudgeChange) -> bool:
+    """Whether the agent did not come to its end, which explains what every other judge says."""
+    is_told_by = judge.judge_id in (EXECUTION, REPLAY_CONTRACT)
+    return judge.candidate is Outcome.ERROR and is_told_by and judge.failure in _CRASHES
+
+
+_CRASHES = frozenset({"agent_error", "timeout", "output_limit", "infrastructure", "missing_output"})
+
+
+@lru_cache(maxsize=4096)
+def _reason(judge_id: str, reason: str, failure: str | None) -> Reason:
+    if failure == "judge_error":
+        return Reason("judge {} failed", (judge_id,), "judge")
+    if failure in _BY_FAILURE and (judge_id in (EXECUTION, REPLAY_CONTRACT) or failure in _ANY_JUDGE):
+        return _BY_FAILURE[failure]
+    for pattern, template in _BY_REASON:
+        found = pattern.match(reason)
+        if found:
+            return Reason(template, found.groups())
+    return Reason("{}: {}" if reason else "{} objects", (judge_id, normalise(reason))[: 1 + bool(reason)])
+
+
+_BY_FAILURE = {
+    "agent_error": Reason("the agent crashed"),
+    "timeout": Reason("the agent ran out of time"),
+    "output_limit": Reason("the agent printed more than it may"),
+    "missing_output": Reason("the answer is missing"),
+    "infrastructure": Reason("a service or the machine failed", (), "service"),
+    "budget_exceeded": Reason("the agent used up its budget"),
+}
+_ANY_JUDGE = frozenset({"missing_output", "infrastructure"})
+
+_BY_REASON = tuple(
+    (re.compile(pattern), template)
+    for pattern, template in (
+        ("the final output does not match", "the answer no longer matches a pattern"),
+        ("the final output is not JSON", "the answer is no longer JSON"),
+        ("the final output breaks its schema", "the answer no longer keeps its schema"),
+        ("the final output does not contain", "the answer lacks an expected text"),
+        ("the final output contains", "the answer contains a forbidden text"),
+        ("the final output is .* instead of|in the final output, |the last number in", "the answer is wrong"),
+        ("the final output has no number", "the answer has no number"),
+        (r"forbidden tools? (.{1,200}?) (?:used|was called)\b", "{} was called"),
+        (r"required tools? (.{1,200}?) (?:was )?never called\b", "{} was never called"),
+        (r"(.{1,200}?) was called with(?:out)? .*argument", "{} was called with wrong arguments"),
+        (r"(.{1,200}?) was called \d+ times?, expected", "{} was not called as often as it should be"),
+        ("the agent .{1,80} on injected instructions", "the agent obeyed injected instructions"),
+    )
+)
+"""What the reasons of the bundled judges begin with, whatever a configuration calls the judges."""
+
+
+def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
+    """Write why cases got worse, with the number of cases of each cause where one has several.
+
+    Causes about the answer share their subject: "the answer is no longer JSON (3), lacks a text (2)".
+    """
+    if len(causes) == 1 or (len(causes) <= most and all(cause.count == 1 for cause in causes)):
+        return f"Why: {'; '.join(cause.reason.words(quote) for cause in causes)}."
+    clauses: list[str] = []
+    subject = ""
+    for cause in causes[:most]:
+        words = cause.reason.words(quote)
+        shared = words.startswith(_SUBJECT) and subject == _SUBJECT
+        subject = _SUBJECT if words.startswith(_SUBJECT) else ""
+        clauses.append(f"{words.removeprefix(_SUBJECT) if shared else words} ({cause.count:,})")
+    more = len(causes) - len(clauses)
+    others = f"; {more:,} other {'cause' if more == 1 else 'causes'}" if more else ""
+    return f"Mostly: {', '.join(clauses)}{others}."
+
+
+_SUBJECT = "the answer "

@@ -1,0 +1,409 @@
+"""The first lines of a report on a suite: what happened and whose it is, what to do, one line of numbers.
+
+They use plain words. The names of tests and rules are in the folded parts and in the guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agent_eval.config.rules import find_rule
+from agent_eval.contracts import GateDecision, GateStatus, GateStep, Outcome, RuleResult
+from agent_eval.gate.explanation import trials_needed
+from agent_eval.gate.paired import CASES
+from agent_eval.gate.rules import exact
+from agent_eval.reports.causes import Cause, in_words
+from agent_eval.reports.counts import fallen, passing
+from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.sentences import capital, rule_sentence
+from agent_eval.text.numbers import allowed, apart, beside, count, margin, percent, verb
+
+NAMED = 3
+"""Most cases that a first line names."""
+CALM = 10
+"""Trials of each case beyond which adding cases is the cheaper advice, and is given too."""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How text is escaped where the lines are shown.
+
+    Example:
+        >>> Voice(code="`{}`".format, prose=str).code("refund")
+        '`refund`'
+
+    Args:
+        code: Sets a name as code.
+        prose: Escapes a sentence that may quote anything; what it sets in backticks is code.
+    """
+
+    code: Callable[[str], str]
+    prose: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first lines on one suite.
+
+    Example:
+        `Headline(suite, voice).what_happened` is "1 case got worse: `credit-paid`. …".
+    """
+
+    suite: SuiteReport
+    voice: Voice
+
+    @property
+    def what_happened(self) -> str:
+        """What happened to cases, as a sentence; shown in bold."""
+        return _HAPPENED[self.suite.status](self)
+
+    @property
+    def why(self) -> str:
+        """The causes, and whose they are; empty where nothing got worse."""
+        if not self.suite.worse:
+            return ""
+        return " ".join(filter(None, [in_words(self.suite.causes, self.voice.code), self._whose()]))
+
+    @property
+    def what_to_do(self) -> str:
+        """What to do, as a sentence or two; empty for nothing."""
+        return _TO_DO[self.suite.status](self)
+
+    @property
+    def in_short(self) -> str:
+        """What happened in a list of suites: how many cases got worse and improved, and how many passed."""
+        worse, improved = len(self.suite.worse), self._improved
+        changed = [f"{worse:,} got worse"] * bool(worse) + [f"{improved:,} improved"] * bool(improved)
+        return " · ".join([*changed, passing(self.suite.candidate.summary).rstrip(".")])
+
+    # What the sentences are made of.
+
+    @property
+    def _decision(self) -> GateDecision:
+        return self.suite.decision
+
+    @cached_property
+    def _less_often(self) -> list[str]:
+        """Ids of the cases of which fewer trials pass, and that count."""
+        rows = fallen(self.suite.comparison)
+        return [row.case_id for row in rows if row.case_id not in self.suite.excused]
+
+    @property
+    def _compared(self) -> int:
+        return self.suite.comparison.overview.compared_cases if self.suite.comparison else 0
+
+    @property
+    def _improved(self) -> int:
+        return self.suite.comparison.overview.improved_cases if self.suite.comparison else 0
+
+    def _broken(self, name: str) -> RuleResult | None:
+        rules = (rule for rule in self._decision.rules if rule.rule == name)
+        return next((rule for rule in rules if rule.applied and not rule.passed), None)
+
+    def _steps(self, status: str) -> dict[str, GateStep]:
+        return {step.name: step for step in self._decision.steps if step.status == status}
+
+    def _named(self, case_ids: Sequence[str]) -> str:
+        """Name the first cases: `a`, `b` and 4 more."""
+        shown = [self.voice.code(case_id) for case_id in case_ids[:NAMED]]
+        more = len(case_ids) - len(shown)
+        if more:
+            return f"{', '.join(shown)} and {more:,} more"
+        return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+    # Failed.
+
+    def _failed(self) -> str:
+        cases = self._regressed_clause()
+        sentences = [*self._other_failures()]
+        limits = "; ".join(filter(None, [cases, *self._broken_limits()]))
+        if limits:
+            sentences.insert(0, f"{capital(limits)}.")
+        if self.suite.comparison is None or self.suite.nothing_shared:
+            sentences.append(self._alone())
+        elif not self.suite.worse and self._compared and self._broken("min_pass_rate"):
+            sentences.append("No case got worse: what fails now failed before this change.")
+        return " ".join(sentences) or "The gate gave no reason."
+
+    def _regressed_clause(self) -> str:
+        number, total = len(self.suite.worse), self._compared
+        if not number:
+            fewer = len(self._less_often)
+            beyond = "regression" in self._steps("failed")
+            return (
+                f"{fewer:,} of {count(total, 'case')} pass less often, {_BEYOND}" if fewer and beyond else ""
+            )
+        how = "ended in an error" if len(self._errors) == number else "regressed"
+        clause = f"{number:,} of {count(total, 'case')} {how}"
+        if rule := self._broken("max_regressed_cases"):
+            clause += f", {_limit(rule)}"
+        elif self._only_chance_decides() and how == "regressed":
+            clause += f", {_BEYOND}"
+        if number <= NAMED:
+            clause += f": {self._named([row.case_id for row in self.suite.worse])}"
+        return clause
+
+    @property
+    def _errors(self) -> list[str]:
+        """Ids of the cases that count and could not be judged."""
+        return [row.case_id for row in self.suite.worse if row.candidate_outcome is Outcome.ERROR]
+
+    def _only_chance_decides(self) -> bool:
+        return list(self._steps("failed")) == ["regression"] or (
+            "regression" in self._steps("failed") and "thresholds" not in self._steps("failed")
+        )
+
+    def _broken_limits(self) -> list[str]:
+        clauses = []
+        if rule := self._broken("max_new_hard_fail_cases"):
+            new = int(rule.value or 0)
+            # Cases that regressed mostly fail hard as well, which is no second message.
+            if not (self._broken("max_regressed_cases") and new == len(self.suite.worse)):
+                clauses.append(
+                    f"{count(new, 'case')} newly {verb(new, 'fails', 'fail')} hard, {_limit(rule)}"
+                )
+        if (rule := self._broken("min_pass_rate")) and rule.value is not None:
+            share = percent(rule.value, decimals=apart(rule.value, rule.threshold))
+            clauses.append(f"{share} pass, {allowed(rule.threshold)} required")
+        others = map(self._broken, ("max_pass_rate_drop", "max_hard_fail_increase", "max_hard_fail_rate"))
+        return clauses + [
+            _without_brackets(rule_sentence(rule, self.voice.prose)) for rule in others if rule is not None
+        ]
+
+    def _other_failures(self) -> list[str]:
+        """What failed besides cases and rates, in the gate's own words."""
+        said = {rule.message for rule in self._decision.rules if find_rule(rule.rule) and not _is_floor(rule)}
+        failed = self._steps("failed")
+        if "regression" in failed:
+            said.add(failed["regression"].message)
+        if "integrity" in failed and self._errors and len(self._errors) == len(self.suite.worse):
+            said.add(failed["integrity"].message)
+        sentences = [
+            self.voice.prose(failure)
+            for failure in dict.fromkeys(self._decision.failures)
+            if failure not in said
+        ]
+        return [*sentences, *self._judges_beyond_chance()]
+
+    def _judges_beyond_chance(self) -> list[str]:
+        evidence = self._decision.evidence
+        if evidence is None or "regression" not in self._steps("failed"):
+            return []
+        significant = [judge for judge in evidence.judges if judge.significant]
+        if any(judge.judge_id == CASES for judge in significant):
+            return []
+        return [
+            f"{self.voice.code(judge.judge_id)} objects to {count(judge.regressed, 'case')} that it passed "
+            f"before, {_BEYOND}."
+            for judge in significant[:NAMED]
+        ]
+
+    def _to_do_when_failed(self) -> str:
+        failed = self._steps("failed")
+        if not self.suite.worse:
+            if self._less_often and "regression" in failed:
+                return "Look at the cases that pass less often, below: each failed trial has its reason."
+            if {"coverage"} == set(failed) or _is_only_floor(self._decision):
+                return _BRING_BACK
+            return "Fix the failing cases below, or agree on another limit."
+        if _all(self.suite.causes, "service"):
+            return "Check network, quotas and the machine, then run again."
+        if _all(self.suite.causes, "judge"):
+            return "Mend the judge, then run again: what the agent did was not judged."
+        if len(self._errors) == len(self.suite.worse):
+            return "Repeat one of them with the command below, and read what the agent writes to stderr."
+        them = _them(len(self.suite.worse), len(self.suite.causes))
+        also = " Also bring back what is no longer compared." if "coverage" in failed else ""
+        return (
+            f"Fix {them}: what changed, and the command that repeats it, are below. "
+            f"If the new behaviour is right, change what the case expects, or have it waived.{also}"
+        )
+
+    # Whose it is.
+
+    def _whose(self) -> str:
+        if _all(self.suite.causes, "service"):
+            return "That is neither the agent's doing nor this change's."
+        if _all(self.suite.causes, "judge"):
+            return "That is the judge's fault, not the agent's."
+        it = "It" if len(self.suite.worse) == 1 else "They"
+        comparison = self.suite.comparison
+        if comparison is not None and comparison.behaviour.model_changed:
+            return f"{it} passed before, but the model changed too: look at the model first."
+        if self.suite.status is not GateStatus.FAILED or not all(
+            row.baseline_passed for row in self.suite.worse
+        ):
+            return ""
+        baseline = self.suite.baseline
+        if baseline is None:
+            return f"{it} passed in the baseline."
+        at = f" on {self.voice.code(baseline.branch)}" if baseline.branch else ""
+        if baseline.how == "merge base":
+            return f"{it} passed{at} where this change began: look at this change first."
+        if baseline.how.startswith("newest on"):
+            return f"{it} passed in the newest run{at}: look at this change, and at what is new there."
+        return f"{it} passed in the baseline."
+
+    # Inconclusive.
+
+    def _inconclusive(self) -> str:
+        undecided = self._steps("inconclusive")
+        blocks = self._blocks()
+        if "coverage" in undecided or "integrity" in undecided:
+            messages = [undecided[name].message for name in ("coverage", "integrity") if name in undecided]
+            little = "Too little is compared to decide" if "coverage" in undecided else "Nothing was decided"
+            return " ".join([f"{little}; {blocks}.", *map(self.voice.prose, messages)])
+        if "non-inferiority" not in undecided:
+            failures = [self.voice.prose(failure) for failure in self._decision.failures]
+            return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
+        worse = [row.case_id for row in self.suite.worse] if not self._trials else self._less_often
+        few = "trials" if self._trials else "cases"
+        if not worse:
+            return f"No case got worse, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
+        return f"{self._got_worse(worse)}. Too few {few} to tell whether that is chance; {blocks}."
+
+    @property
+    def _trials(self) -> bool:
+        return self._decision.evidence is not None and self._decision.evidence.trials is not None
+
+    def _got_worse(self, worse: Sequence[str]) -> str:
+        word = "more often" if self._trials else "better"
+        better = f", {self._better():,} {word}" if self._better() else ""
+        how = verb(len(worse), "passes less often", "pass less often") if self._trials else "got worse"
+        of_all = f"{len(worse):,} of {count(self._compared, 'case')}" if len(worse) > 1 else "1 case"
+        return f"{of_all} {how}{better}: {self._named(worse)}"
+
+    def _better(self) -> int:
+        evidence = self._decision.evidence
+        return evidence.fixed if evidence is not None else self._improved
+
+    def _hidden(self) -> str:
+        evidence = self._decision.evidence
+        if evidence is None:
+            return ""
+        return f" of {beside(evidence.interval_high, evidence.margin)} points"
+
+    def _blocks(self) -> str:
+        if self._decision.blocks:
+            return f"blocked, because preset {self._decision.preset} blocks what is not certain"
+        return "not blocked"
+
+    def _to_do_when_inconclusive(self) -> str:
+        undecided, evidence = self._steps("inconclusive"), self._decision.evidence
+        if "coverage" in undecided:
+            return _BRING_BACK
+        if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:
+            return ""
+        settle = _settle(evidence.cases_needed, trials_needed(evidence))
+        if self._decision.blocks:
+            return f"{settle}."
+        return f"{settle}, or set `max-regressed-cases: 0`."
+
+    # No baseline, passed.
+
+    def _alone(self) -> str:
+        if self.suite.nothing_shared:
+            cases = self.suite.candidate.summary.total_cases
+            all_of = "The only case is" if cases == 1 else f"All {cases:,} cases are"
+            return f"{all_of} new or changed since the baseline."
+        return "There is no baseline yet."
+
+    def _no_baseline(self) -> str:
+        why = self._alone()
+        return f"Nothing was decided: {why[:1].lower()}{why[1:]} {passing(self.suite.candidate.summary)}"
+
+    def _to_do_without_baseline(self) -> str:
+        if self.suite.nothing_shared:
+            return "Check that every case is meant to change; once merged, changes are compared with this."
+        return (
+            "Nothing; once this has run on the base branch, changes are compared with that run. "
+            "To decide without one, set `min-pass-rate`."
+        )
+
+    def _passed(self) -> str:
+        summary = passing(self.suite.candidate.summary)
+        comparison = self.suite.comparison
+        if comparison is None or self.suite.nothing_shared:
+            return f"{self._alone()} The limits that need none hold. {summary}"
+        excused = comparison.overview.regressed_cases - len(self.suite.worse)
+        if self.suite.worse:
+            better = f", {self._better():,} better" if self._better() else ""
+            cases = f"{len(self.suite.worse):,} of {count(self._compared, 'case')}"
+            return f"{cases} got worse{better}; {self._within()}. {summary}"
+        if excused:
+            are = verb(excused, "is", "are")
+            return f"{count(excused, 'case')} got worse and {are} excused, as listed below. {summary}"
+        return f"{self._good_news()} {summary}"
+
+    def _good_news(self) -> str:
+        comparison = self.suite.comparison
+        better = [row.case_id for row in comparison.case_regressions if row.improved] if comparison else []
+        if better:
+            return f"{count(len(better), 'case')} improved, none got worse: {self._named(better)}."
+        if self._less_often:
+            return f"No case regressed; {len(self._less_often):,} pass less often, within the margin."
+        return "No case got worse."
+
+    def _within(self) -> str:
+        evidence = self._decision.evidence
+        if evidence is None:
+            return "the rules allow that"
+        return f"a drop of {margin(evidence.margin)} points is ruled out"
+
+
+_BEYOND = "more than chance explains"
+_BRING_BACK = "Bring back what is no longer compared, or have it waived."
+
+_HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
+    GateStatus.FAILED: Headline._failed,
+    GateStatus.INCONCLUSIVE: Headline._inconclusive,
+    GateStatus.NO_BASELINE: Headline._no_baseline,
+    GateStatus.PASSED: Headline._passed,
+}
+_TO_DO: dict[GateStatus, Callable[[Headline], str]] = {
+    GateStatus.FAILED: Headline._to_do_when_failed,
+    GateStatus.INCONCLUSIVE: Headline._to_do_when_inconclusive,
+    GateStatus.NO_BASELINE: Headline._to_do_without_baseline,
+    GateStatus.PASSED: lambda _headline: "",
+}
+
+
+def _limit(rule: RuleResult) -> str:
+    return "none allowed" if not exact(rule.threshold) else f"at most {rule.threshold:,.0f} allowed"
+
+
+def _without_brackets(clause: str) -> str:
+    """Write `fell by 4.5 points (none allowed)` as `fell by 4.5 points, none allowed`."""
+    measured, bracket, limit = clause.partition(" (")
+    return f"{measured}, {limit.rstrip(')')}" if bracket else clause
+
+
+def _is_floor(rule: RuleResult) -> bool:
+    return rule.rule == "min_coverage"
+
+
+def _is_only_floor(decision: GateDecision) -> bool:
+    broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
+    return bool(broken) and all(map(_is_floor, broken))
+
+
+def _all(causes: Sequence[Cause], fault: str) -> bool:
+    return bool(causes) and all(cause.reason.fault == fault for cause in causes)
+
+
+def _them(cases: int, causes: int) -> str:
+    if cases == 1:
+        return "this case"
+    if cases <= NAMED:
+        return "these cases"
+    return "the cause" if causes == 1 else f"the {causes:,} causes"
+
+
+def _settle(cases: int | None, trials: int) -> str:
+    if cases is None:
+        return "Run several trials each"
+    if trials > CALM:
+        return f"Add cases (about {cases:,} would settle it) or run {trials:,} trials each"
+    return f"Run {trials:,} trials each"

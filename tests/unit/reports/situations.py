@@ -1,0 +1,332 @@
+"""The situations in which people read a comment, each judged, compared and decided by the program itself.
+
+`scenarios` builds reports by hand, so that every figure can be checked by eye; here the words are real: the
+reasons are those of the bundled judges, the decisions those of the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from agent_eval.comparison.compare import compare
+from agent_eval.comparison.facts import RunView
+from agent_eval.contracts import (
+    Case,
+    CaseResult,
+    Comparison,
+    Thresholds,
+    Trace,
+    case_policy,
+    summarize,
+    trials_result,
+)
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.engine.shard import judge
+from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
+from agent_eval.judges.catalog import load_judges
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from tests.factories import make_case, make_config, make_index_row
+from tests.unit.reports.scenarios import (
+    BASE,
+    HEAD,
+    NOW,
+    baseline_info,
+    hostile,
+    report,
+    waiver,
+)
+
+Raw = dict[str, Any]
+JUDGES = ("execution", "policy", "tool_contract", "regex", "json_schema")
+CONFIRMED = "Order A-{number} is confirmed and arrives on Friday."
+
+
+@cache
+def _judges() -> tuple[Any, ...]:
+    return tuple(load_judges(JUDGES))
+
+
+def order(number: int, **fields: Any) -> Raw:
+    """A case on which the agent does as it should."""
+    case_id = fields.pop("case_id", f"order-{number:03}")
+    return make_case(
+        case_id,
+        *fields.pop("calls", ("lookup_order",)),
+        output=fields.pop("output", CONFIRMED.format(number=number)),
+        policy={"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
+        regex_patterns=["A-[0-9]+"],
+        **fields,
+    )
+
+
+def quote(number: int, **fields: Any) -> Raw:
+    """A case that is answered with JSON."""
+    return make_case(
+        f"quote-{number:03}",
+        "lookup_order",
+        output=fields.pop("output", f'{{"order": "A-{number}", "price": 12.5}}'),
+        json_schema={"type": "object", "required": ["order", "price"]},
+        **fields,
+    )
+
+
+def other_words(number: int) -> Raw:
+    return order(number, output="Your order is confirmed and arrives on Friday.")
+
+
+def no_json(number: int) -> Raw:
+    return quote(number, output=f"Order A-{number} costs 12.50 EUR.")
+
+
+def escalates(number: int, **fields: Any) -> Raw:
+    return order(number, calls=("lookup_order", "escalate"), **fields)
+
+
+def crashed(number: int) -> Raw:
+    attempt = {"attempt": 0, "failure": "agent_error", "problem": "ended with exit code 137"}
+    case = order(number, metadata={"attempt_history": [attempt], "selected_attempt": 0})
+    return {**case, "trace": case["trace"][:-1]}
+
+
+def once(case: Raw) -> CaseResult:
+    read = Case.model_validate(case)
+    return judge(_judges(), read, Trace(read.trace))
+
+
+def run(name: str, cases: Sequence[Raw], results: Mapping[str, CaseResult] | None = None) -> RunView:
+    """A run of the agent on cases; `results` replaces those of cases with several trials."""
+    config = make_config(
+        run_id=f"run-{name}",
+        dataset_id="support",
+        git_commit=BASE if name == "baseline" else HEAD,
+        started_at=NOW,
+        judges=list(JUDGES),
+        model="example-large-2025-11",
+        agent_version="2.4.0",
+    )
+    judged = [(results or {}).get(case["case_id"]) or once(case) for case in cases]
+    return RunView(
+        config=config,
+        summary=summarize(config.run_id, config.dataset_id, judged),
+        manifest_sha256=("cd34" if name == "baseline" else "ab12") * 16,
+        index={case["case_id"]: make_index_row(case) for case in cases},
+        results={one.case_id: one.to_json() for one in judged},  # type: ignore[misc]
+    )
+
+
+def compared(
+    before: Sequence[Raw],
+    now: Sequence[Raw],
+    *,
+    results: Mapping[str, Mapping[str, CaseResult]] | None = None,
+    quarantined: frozenset[str] = frozenset(),
+) -> tuple[Comparison, RunView]:
+    """Compare two runs on these cases."""
+    named = results or {}
+    runs = [run(name, cases, named.get(name)) for name, cases in (("baseline", before), ("candidate", now))]
+    sides = [{case["case_id"]: Case.model_validate(case) for case in cases} for cases in (before, now)]
+    found = compare(
+        *runs,
+        changed="exclude",
+        generated_at=NOW,
+        traces=lambda case_id: (sides[0][case_id], sides[1][case_id]),
+        quarantined=quarantined,
+    )
+    return found, runs[1]
+
+
+def decided(
+    before: Sequence[Raw], now: Sequence[Raw], *, policy: GatePolicy | None = None, **more: Any
+) -> SuiteReport:
+    """A suite that a policy decided on; a waiver or a number of trials is among `more`."""
+    waivers = more.pop("waivers", ())
+    ways = {name: more.pop(name) for name in ("results", "quarantined") if name in more}
+    found, candidate = compared(before, now, **ways)
+    told: dict[str, Any] = {
+        "slug": "support",
+        "suite_path": "suites/support.json",
+        "baseline": baseline_info(),
+        "decision": decide_by_policy(found, policy or GatePolicy(), generated_at=NOW, waivers=waivers),
+        "candidate": candidate.reference(),
+        "comparison": found,
+        "failing": [row for row in candidate.results.values() if not row["passed"]],
+    }
+    return SuiteReport(**{**told, **more})
+
+
+def _with_limits(**limits: Any) -> GatePolicy:
+    return GatePolicy(thresholds=Thresholds(**limits))
+
+
+def regressions() -> EvaluationReport:
+    """38 of 120 cases regressed for three reasons, two of them for two at once; two more failed before."""
+    before = [order(number) for number in range(108)]
+    before[:2] = [other_words(0), other_words(1)]
+    before += [quote(number) for number in range(12)]
+    now = [*before]
+    now[10:28] = [other_words(number) for number in range(10, 28)]
+    now[28:30] = [
+        escalates(number, output="Your order is confirmed and arrives on Friday.") for number in (28, 29)
+    ]
+    now[30:38] = [escalates(number) for number in range(30, 38)]
+    now[108:118] = [no_json(number) for number in range(10)]
+    return report(decided(before, now, policy=_with_limits(min_pass_rate=0.95)))
+
+
+def below_limit() -> EvaluationReport:
+    """Nothing got worse, but too many cases fail for a limit that was set since."""
+    before = [*map(other_words, range(9)), *map(order, range(9, 40))]
+    return report(decided(before, before, policy=_with_limits(min_pass_rate=0.9, max_regressed_cases=0)))
+
+
+def one_worse() -> EvaluationReport:
+    """One case of few got worse."""
+    before = [order(number) for number in range(7)] + [order(7, case_id="credit-paid")]
+    now = [*before[:7], escalates(7, case_id="credit-paid")]
+    return report(decided(before, now))
+
+
+def errors() -> EvaluationReport:
+    """The agent crashed on some cases."""
+    before = [order(number) for number in range(30)]
+    now = [*map(crashed, range(5)), *before[5:]]
+    return report(decided(before, now))
+
+
+def withheld() -> EvaluationReport:
+    """There is a baseline, and it could not be read."""
+    candidate = run("candidate", [*map(order, range(19)), other_words(19)])
+    suite = SuiteReport(
+        slug="support",
+        suite_path="suites/support.json",
+        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        candidate=candidate.reference(),
+        failing=[row for row in candidate.results.values() if not row["passed"]],
+    )
+    problem = (
+        "The baseline could not be read. GitHub answered 503 when asked for the runs of the merge base. "
+        "Run the job again."
+    )
+    return report(suite, not_evaluated=problem)
+
+
+def first_run() -> EvaluationReport:
+    """Nothing was evaluated before."""
+    candidate = run("candidate", [*map(order, range(38)), escalates(38), other_words(39)])
+    suite = SuiteReport(
+        slug="support",
+        suite_path="suites/support.json",
+        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        candidate=candidate.reference(),
+        baseline_note="This run is the first: there is no earlier one to compare with.",
+        failing=[row for row in candidate.results.values() if not row["passed"]],
+    )
+    return report(suite)
+
+
+def unchanged() -> EvaluationReport:
+    """The same verdicts as before."""
+    before = [other_words(0), *map(order, range(1, 200))]
+    return report(decided(before, before))
+
+
+def improved() -> EvaluationReport:
+    """Cases pass that failed before."""
+    before = [*map(other_words, range(5)), *map(order, range(5, 60))]
+    now = [other_words(0), *map(order, range(1, 60))]
+    return report(decided(before, now))
+
+
+def _tried(case_id: str, good: Raw, bad: Raw, passed: int, trials: int) -> CaseResult:
+    results = [once({**(good if number < passed else bad), "case_id": case_id}) for number in range(trials)]
+    return trials_result(results, case_policy("majority"))
+
+
+def trials() -> EvaluationReport:
+    """Five trials of each case: some cases pass less often, none by so many that it is certain."""
+    cases = [order(number) for number in range(24)]
+    passed = {
+        "baseline": [5] * 16 + [4] * 4 + [3, 3, 2, 0],
+        "candidate": [5] * 12 + [4, 3, 4, 2] + [5, 4, 2, 3] + [3, 4, 4, 0],
+    }
+    results = {
+        name: {
+            case["case_id"]: _tried(case["case_id"], case, other_words(number), counts[number], 5)
+            for number, case in enumerate(cases)
+        }
+        for name, counts in passed.items()
+    }
+    return report(decided(cases, cases, results=results))
+
+
+def suites() -> EvaluationReport:
+    """Three suites: one regressed, one improved, one as before."""
+    before = [order(number) for number in range(40)]
+    worse = [*map(escalates, range(3)), *before[3:]]
+    limits = _with_limits(max_regressed_cases=0)
+    return report(
+        decided(before, before, slug="billing", suite_path="suites/billing.json"),
+        decided(before, worse, policy=limits),
+        decided([other_words(0), *before[1:]], before, slug="search", suite_path="suites/search.json"),
+    )
+
+
+def nothing_to_compare() -> EvaluationReport:
+    """Every case asks something else than in the baseline."""
+    before = [order(number) for number in range(12)]
+    now = [order(number, input=f"Where is order {number}?") for number in range(11)] + [other_words(12)]
+    found, candidate = compared(before, now)
+    suite = SuiteReport(
+        slug="support",
+        suite_path="suites/support.json",
+        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        candidate=candidate.reference(),
+        comparison=found,
+        baseline=baseline_info(),
+        failing=[row for row in candidate.results.values() if not row["passed"]],
+    )
+    return report(suite)
+
+
+def excused() -> EvaluationReport:
+    """A waived case, one in quarantine, and one that was removed."""
+    before = [order(number) for number in range(60)]
+    now = [escalates(0), other_words(1), *before[2:59]]
+    held = [
+        {
+            "case_id": "order-001",
+            "reason": "answers differ from day to day",
+            "expires_at": "2026-12-20T00:00:00Z",
+        }
+    ]
+    policy = GatePolicy(quarantine=held)
+    return report(decided(before, now, policy=policy, waivers=[waiver("order-000")]))
+
+
+def release() -> EvaluationReport:
+    """A release that got worse, with a case in quarantine."""
+    before = [order(number) for number in range(120)]
+    now = [*map(escalates, range(18)), *before[18:]]
+    held = [{"case_id": "order-100", "reason": "flaky", "expires_at": "2026-12-20T00:00:00Z"}]
+    ways: dict[str, Any] = {"quarantined": frozenset({"order-100"})}
+    return report(decided(before, now, policy=GatePolicy(preset="release", quarantine=held), **ways))
+
+
+SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
+    "regressions": regressions,
+    "below-limit": below_limit,
+    "one-worse": one_worse,
+    "errors": errors,
+    "withheld": withheld,
+    "first-run": first_run,
+    "unchanged": unchanged,
+    "improved": improved,
+    "trials": trials,
+    "suites": suites,
+    "nothing-to-compare": nothing_to_compare,
+    "excused": excused,
+    "release": release,
+    "hostile": hostile,
+}

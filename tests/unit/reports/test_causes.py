@@ -1,0 +1,130 @@
+"""Why cases got worse: the fewest causes that explain them, in plain words."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.contracts import CaseRegression, JudgeChange, Outcome
+from agent_eval.reports.causes import causes_of, in_words, reasons_of
+from tests.unit.reports import scenarios
+
+
+def case(case_id: str, **judges: str) -> CaseRegression:
+    row = scenarios.regression(case_id, "policy", "")
+    row.judges = [changed(judge_id, reason) for judge_id, reason in judges.items()]
+    return row
+
+
+def changed(
+    judge_id: str, reason: str, failure: str = "policy_violation", outcome: str = "failed"
+) -> JudgeChange:
+    return JudgeChange(
+        judge_id=judge_id,
+        baseline=Outcome.PASSED,
+        candidate=Outcome(outcome),
+        reason=reason,
+        failure=failure,
+    )
+
+
+def said(*rows: CaseRegression) -> str:
+    return in_words(causes_of(rows), "`{}`".format)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("the final output does not match 'A-[0-9]+' (event 2)", "the answer no longer matches a pattern"),
+        ("the final output is not JSON: line 1 (event 2)", "the answer is no longer JSON"),
+        ("the final output breaks its schema at $.price: …", "the answer no longer keeps its schema"),
+        ("the final output is 'a' instead of 'b' (event 2)", "the answer is wrong"),
+        ("forbidden tool escalate used (event 5)", "`escalate` was called"),
+        ("forbidden tools a, b used (events 5 and 6)", "`a, b` was called"),
+        ("required tool lookup_order never called", "`lookup_order` was never called"),
+        (
+            "refund was called without required argument 'order_id'",
+            "`refund` was called with wrong arguments",
+        ),
+        ("refund was called with arguments against their schema at $.a", "`refund` was called with wrong"),
+        ("search was called 5 times, expected at most 2", "`search` was not called as often as it should be"),
+        ("the answer is rude in sentence 3", "`tone`: `the answer is rude in sentence …`"),
+        ("", "`tone` objects"),
+    ],
+)
+def test_a_reason_becomes_plain_words_whatever_the_judge_is_called(reason: str, words: str) -> None:
+    assert said(case("a", tone=reason)).startswith(f"Why: {words}")
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("agent_error", "the agent crashed"),
+        ("timeout", "the agent ran out of time"),
+        ("missing_output", "the answer is missing"),
+        ("infrastructure", "a service or the machine failed"),
+        ("judge_error", "judge `execution` failed"),
+    ],
+)
+def test_a_case_that_could_not_be_judged_says_what_failed(failure: str, words: str) -> None:
+    row = case("a")
+    row.judges = [changed("execution", "why", failure, "error")]
+    assert said(row) == f"Why: {words}."
+
+
+def test_a_crash_explains_what_every_other_judge_says() -> None:
+    row = case("a", regex="the final output does not match 'x'", policy="required tool a never called")
+    row.judges.append(changed("execution", "the agent exited", "agent_error", "error"))
+    assert [reason.words(str) for reason in reasons_of(row)] == ["the agent crashed"]
+
+
+def test_a_cause_that_several_judges_report_is_told_once() -> None:
+    rows = [
+        case(
+            f"case-{number}",
+            policy="forbidden tool escalate used",
+            tool_abuse="tools with a forbidden name",
+            tone="no",
+        )
+        for number in range(3)
+    ]
+    assert said(*rows) == "Why: `escalate` was called."
+    assert [cause.count for cause in causes_of(rows)] == [3]
+
+
+def test_causes_are_the_fewest_that_explain_every_case_the_most_frequent_first() -> None:
+    rows = [case(f"json-{number}", json_schema="the final output is not JSON: …") for number in range(2)]
+    rows += [
+        case(f"both-{number}", json_schema="the final output is not JSON", a="one") for number in range(2)
+    ]
+    rows += [case(f"tool-{number}", policy="forbidden tool pay used") for number in range(3)]
+    causes = causes_of(rows)
+    assert said(*rows) == "Mostly: the answer is no longer JSON (4), `pay` was called (3)."
+    assert sum(len(cause.cases) for cause in causes) == len(rows)
+
+
+def test_a_case_is_an_example_of_one_cause_only() -> None:
+    rows = [case("both", a="one", b="two"), case("one", a="one"), case("two", b="two")]
+    shown = [row.case_id for cause in causes_of(rows) for row in cause.cases]
+    assert sorted(shown) == ["both", "one", "two"]
+
+
+def test_single_cases_need_no_numbers_and_many_causes_are_counted() -> None:
+    rows = [case(f"case-{number}", tone=f"reason {word}") for number, word in enumerate(("a", "b", "c"))]
+    assert said(*rows) == "Why: `tone`: `reason a`; `tone`: `reason b`; `tone`: `reason c`."
+    rows.append(case("more", tone="reason d"))
+    assert said(*rows).endswith("(1); 1 other cause.")
+
+
+def test_a_case_without_a_judge_that_objects_tells_its_result() -> None:
+    assert said(case("a")) == "Why: the result is failed."
+
+
+def test_very_many_causes_are_found_quickly() -> None:
+    words = [
+        f"{first}{second}"
+        for first in "abcdefghijklmnopqrstuvwxyz"
+        for second in "abcdefghijklmnopqrstuvwxyz"
+    ]
+    rows = [case(f"case-{word}", tone=f"reason {word}", other="the same") for word in words]
+    rows += [case(f"only-{word}", tone=f"reason {word}") for word in words]
+    assert [cause.count for cause in causes_of(rows)] == [len(words), *[2] * len(words)]
