@@ -185,7 +185,8 @@ class Headline:
             for failure in dict.fromkeys(self._decision.failures)
             if failure not in said
         ]
-        return [*sentences, *self._judges_beyond_chance()]
+        # Of a text without a visible character nothing is left.
+        return [*filter(None, sentences), *self._judges_beyond_chance()]
 
     def _judges_beyond_chance(self) -> list[str]:
         evidence = self._decision.evidence
@@ -254,9 +255,9 @@ class Headline:
         if "coverage" in undecided or "integrity" in undecided:
             messages = [undecided[name].message for name in ("coverage", "integrity") if name in undecided]
             little = "Too little is compared to decide" if "coverage" in undecided else "Nothing was decided"
-            return " ".join([f"{little}; {blocks}.", *map(self.voice.prose, messages)])
+            return " ".join([f"{little}; {blocks}.", *filter(None, map(self.voice.prose, messages))])
         if "non-inferiority" not in undecided:
-            failures = [self.voice.prose(failure) for failure in self._decision.failures]
+            failures = list(filter(None, map(self.voice.prose, self._decision.failures)))
             return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
         worse = [row.case_id for row in self.suite.worse] if not self._trials else self._less_often
         few = "trials" if self._trials else "cases"
