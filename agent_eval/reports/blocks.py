@@ -49,7 +49,7 @@ Alert = Literal["NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"]
 
 
 def alert(kind: Alert, paragraphs: Iterable[str], *, boxes: bool) -> str:
-    """Set paragraphs in one of GitHub's alert boxes; as a plain quote where the platform has none.
+    """Set paragraphs in a coloured alert box; as a plain quote where the platform has none.
 
     Args:
         kind: Decides the colour and the word at the top of the box.

@@ -144,7 +144,7 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
 def _judge_line(judges: Sequence[JudgeChange], detail: Detail) -> str:
     judge, after = judges[0], judges[0].candidate
     mark = _MARK[after] if after else "➖"
-    line = f"{mark} {names([one.judge_id for one in judges], most=detail.judges, limit=detail.name)}"
+    line = f"{mark} {names([change.judge_id for change in judges], most=detail.judges, limit=detail.name)}"
     if after is None:
         line += " no longer judges this case"
     elif after is Outcome.PASSED:

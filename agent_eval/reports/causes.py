@@ -115,9 +115,9 @@ def _reason(judge_id: str, reason: str, failure: str | None) -> Reason:
     if failure in _BY_FAILURE and (judge_id in (EXECUTION, REPLAY_CONTRACT) or failure in _ANY_JUDGE):
         return _BY_FAILURE[failure]
     for pattern, template in _BY_REASON:
-        found = pattern.match(reason)
-        if found:
-            return Reason(template, found.groups())
+        match = pattern.match(reason)
+        if match:
+            return Reason(template, match.groups())
     return Reason("{}: {}" if reason else "{} objects", (judge_id, normalise(reason))[: 1 + bool(reason)])
 
 

@@ -6,15 +6,16 @@ from dataclasses import replace
 from functools import partial
 
 from agent_eval.contracts import GateStatus
+from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import Alert, alert, bullets, document
+from agent_eval.reports.case_lists import most_regressed
 from agent_eval.reports.counts import not_judged
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import ICONS, decision_word, overall
-from agent_eval.reports.suite import most_regressed
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
 
@@ -201,9 +202,9 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         suite_section.case_set(comparison, failing, detail),
         left_out(suite.decision, detail),
         counting_again(suite.decision, detail),
-        *suite_section.less_often(suite, detail),
-        *suite_section.regressed(suite, partial(report.reproduce_command, suite), detail),
-        *suite_section.failing(suite, detail),
+        *case_lists.less_often(suite, detail),
+        *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
+        *case_lists.failing(suite, detail),
         suite_section.notices(comparison, detail),
         *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
     ]

@@ -107,11 +107,11 @@ class Headline:
 
     def _named(self, case_ids: Sequence[str]) -> str:
         """Name the first cases: `a`, `b` and 4 more."""
-        shown = [self.voice.code(case_id) for case_id in case_ids[:NAMED]]
-        more = len(case_ids) - len(shown)
+        names = [self.voice.code(case_id) for case_id in case_ids[:NAMED]]
+        more = len(case_ids) - len(names)
         if more:
-            return f"{', '.join(shown)} and {more:,} more"
-        return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+            return f"{', '.join(names)} and {more:,} more"
+        return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
     # Failed.
 
@@ -174,16 +174,18 @@ class Headline:
 
     def _other_failures(self) -> list[str]:
         """What failed besides cases and rates, in the gate's own words."""
-        said = {rule.message for rule in self._decision.rules if find_rule(rule.rule) and not _is_floor(rule)}
+        covered = {
+            rule.message for rule in self._decision.rules if find_rule(rule.rule) and not _is_floor(rule)
+        }
         failed = self._steps("failed")
         if "regression" in failed:
-            said.add(failed["regression"].message)
+            covered.add(failed["regression"].message)
         if "integrity" in failed and self._errors and len(self._errors) == len(self.suite.worse):
-            said.add(failed["integrity"].message)
+            covered.add(failed["integrity"].message)
         sentences = [
             self.voice.prose(failure)
             for failure in dict.fromkeys(self._decision.failures)
-            if failure not in said
+            if failure not in covered
         ]
         # Of a text without a visible character nothing is left.
         return [*filter(None, sentences), *self._judges_beyond_chance()]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document, folded
 from agent_eval.reports.decision import counting_again, left_out
@@ -57,15 +58,15 @@ def render_markdown(
                 suite_section.case_set(comparison, (), detail),
                 left_out(decision, detail),
                 counting_again(decision, detail),
-                *suite_section.less_often(suite, detail),
-                *suite_section.regressed(suite, None, detail),
+                *case_lists.less_often(suite, detail),
+                *case_lists.regressed(suite, None, detail),
                 suite_section.notices(comparison, detail),
                 *_replay(replay, detail),
                 *suite_section.behind_a_click(suite, detail),
             ]
         )
 
-    regressed = suite_section.most_regressed([comparison])
+    regressed = case_lists.most_regressed([comparison])
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 

@@ -168,7 +168,7 @@ class EvaluationReport:
         tool_version: Version of agent-eval.
         not_evaluated: Why the decision cannot be relied on, shown in its place in the heading. Empty when
             everything was evaluated.
-        boxes: Whether the report is read where GitHub's alert boxes are known.
+        boxes: Whether the report is read where `> [!WARNING]` is shown as a box.
     """
 
     title: str

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 
-from agent_eval.comparison.compare import DETAIL_LIMIT
-from agent_eval.config.rules import RULES, Unit, find_rule
+from agent_eval.config.rules import Unit, find_rule
 from agent_eval.contracts import (
-    CaseRegression,
     Cluster,
     Comparison,
     GateDecision,
-    GateStatus,
     Metric,
     RunReference,
     RunSummary,
 )
-from agent_eval.reports import cases
 from agent_eval.reports.blocks import (
     AMOUNTS,
     amount,
@@ -32,12 +26,11 @@ from agent_eval.reports.blocks import (
     table,
     whole_and_limit,
 )
-from agent_eval.reports.causes import Cause
-from agent_eval.reports.counts import fallen, passing, rates
+from agent_eval.reports.case_lists import improved
+from agent_eval.reports.counts import passing
 from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
-from agent_eval.reports.sentences import capital
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent, verb
 
@@ -110,8 +103,8 @@ def other_rules(comparison: Comparison | None, detail: Detail) -> str:
     if comparison is None:
         return ""
     meaning = _other_meaning(comparison)
-    said = [notice for notice in comparison.behaviour.notices if _key(notice) in meaning]
-    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in said[: detail.sentences])
+    listed = [notice for notice in comparison.behaviour.notices if _key(notice) in meaning]
+    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in listed[: detail.sentences])
 
 
 def _other_meaning(comparison: Comparison) -> set[str]:
@@ -128,8 +121,8 @@ def notices(comparison: Comparison | None, detail: Detail) -> str:
     if comparison is None:
         return ""
     meaning = _other_meaning(comparison)
-    said = [notice for notice in comparison.behaviour.notices if _key(notice) not in meaning]
-    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in said[: detail.sentences])
+    listed = [notice for notice in comparison.behaviour.notices if _key(notice) not in meaning]
+    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in listed[: detail.sentences])
     return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 
@@ -140,7 +133,7 @@ def numbers_line(suite: SuiteReport, detail: Detail) -> str:
         return ""
     parts = _changed_cases(suite, comparison)
     rows = _rates(comparison)
-    # The shorter line says enough where nobody reads further.
+    # At a level without commands only the most important rate has room.
     parts += [
         f"{label[:1].lower()}{label[1:]} {now}" for label, _, now in (rows if detail.commands else rows[:1])
     ]
@@ -214,124 +207,6 @@ def _moved(metric: Metric) -> tuple[str, str]:
     return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
 
 
-def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: Detail) -> list[str]:
-    """Render the regressed cases: one in full for each cause, more behind a click, the rest as a number.
-
-    Args:
-        suite: Its cases; nothing is rendered without a baseline.
-        command: The shell command that reproduces a case, by its id.
-        detail: How much to show.
-    """
-    comparison = suite.comparison
-    if comparison is None:
-        return []
-    total = max(len(suite.regressed), comparison.overview.regressed_cases)
-    if not total:
-        return []
-    open_causes = suite.causes[: detail.cases]
-    opened = [cause.cases[0] for cause in open_causes]
-    shown_open = {row.case_id for row in opened}
-    behind = max(0, detail.cases + detail.folded_cases - len(opened))
-    # Of very many cases few are shown, and this is called for each level of detail.
-    shown = behind + detail.one_liners
-    others = list(islice((row for row in suite.regressed if row.case_id not in shown_open), shown))
-    full = _in_full([*opened, *others[:behind]], comparison, command, detail)
-    excused = total - len(suite.worse) if suite.excused else 0
-    blocks = [f"### {_title_of_regressed(suite, total - excused)}" if total > excused else ""]
-    for cause, case_blocks in zip(open_causes, full, strict=False):
-        blocks += [case_blocks[0], _alike(cause, detail), *case_blocks[1:]]
-    folded_away = [block for case_blocks in full[len(opened) :] for block in case_blocks]
-    more = count(len(full) - len(opened), "more regressed case" if total > excused else "excused case")
-    blocks.append(folded(f"{more}, {excused:,} excused" if total > excused > 0 else more, folded_away))
-    rest = others[behind:]
-    lines = bullets(cases.in_one_line(row, detail) for row in rest)
-    if detail.cases:
-        blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
-    else:
-        blocks.append(lines)
-    hidden = total - len(full) - len(rest)
-    if hidden:
-        blocks.append(f"… and {hidden:,} more, {detail.cases_elsewhere}.")
-    return blocks
-
-
-def _title_of_regressed(suite: SuiteReport, counted: int) -> str:
-    title = count(counted, "regressed case")
-    return f"{title}, {len(suite.causes):,} causes" if 1 < len(suite.causes) < counted else title
-
-
-_LIKE_IT = 3
-"""Cases named beside an open one; all of them are behind a click."""
-
-
-def _alike(cause: Cause, detail: Detail) -> str:
-    """Name the other cases that got worse for the reason of an open one."""
-    others = [row.case_id for row in cause.cases[1:]]
-    if not others:
-        return ""
-    words = capital(cause.reason.words(partial(code_span, limit=detail.quote)))
-    listed = names(others, most=min(_LIKE_IT, detail.ids), limit=detail.name)
-    return f"{words}, as in {count(len(others), 'more case')}: {listed}"
-
-
-def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
-    """Count the regressed cases of the comparison that lists the most of them."""
-    listed = (
-        sum(row.regressed for row in comparison.case_regressions) if comparison else 0
-        for comparison in comparisons
-    )
-    return max(listed, default=0)
-
-
-def _in_full(
-    rows: Sequence[CaseRegression],
-    comparison: Comparison,
-    command: Callable[[str], str] | None,
-    detail: Detail,
-) -> list[list[str]]:
-    """Render each case as blocks. A sentence before the first case without behaviour explains why."""
-    changes = cases.changes_by_case(comparison)
-    with_behaviour = len(changes)
-    is_explained, all_blocks = with_behaviour < DETAIL_LIMIT, []
-    for row in rows:
-        change = changes.get(row.case_id)
-        again = command(row.case_id) if command and detail.commands else ""
-        blocks = cases.in_full(row, change, comparison.behaviour, again, detail)
-        if change is None and not is_explained:
-            is_explained = True
-            blocks.insert(
-                0,
-                f"A comparison keeps how the behaviour changed of {with_behaviour:,} cases. From here on "
-                "there is the reason and the command, without it; both traces are in the evidence of the two "
-                "runs.",
-            )
-        all_blocks.append(blocks)
-    return all_blocks
-
-
-def failing(suite: SuiteReport, detail: Detail) -> list[str]:
-    """List cases that do not pass although they did not regress; absolute rules count them."""
-    regressed_ids = set(suite.comparison.regressed_case_ids) if suite.comparison else set()
-    rows = [row for row in suite.failing if row["case_id"] not in regressed_ids]
-    if not rows:
-        return []
-    lines = bullets(cases.failing_line(row, detail) for row in rows[: detail.cases + detail.listed])
-    summary = suite.candidate.summary
-    total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
-    hidden = total - min(len(rows), detail.cases + detail.listed)
-    more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
-    if suite.comparison is None or suite.nothing_shared or _only_a_limit_failed(suite):
-        return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
-    return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
-
-
-def _only_a_limit_failed(suite: SuiteReport) -> bool:
-    """Whether what fails as before is what blocks: a limit does not hold, and nothing regressed."""
-    absolute = {rule.field for rule in RULES if rule.is_absolute}
-    broken = {rule.rule for rule in suite.decision.rules if rule.applied and not rule.passed}
-    return not suite.causes and bool(absolute & broken)
-
-
 def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = "") -> list[str]:
     """Render everything that a reader may want next, each part folded."""
     comparison = suite.comparison
@@ -339,7 +214,7 @@ def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = ""
     if comparison is not None:
         blocks.append(folded("Failures that cases share", [_shared_failures(suite, detail)]))
         better = [row for row in comparison.case_regressions if row.improved]
-        blocks.append(_improved(better, comparison, detail))
+        blocks.append(improved(better, comparison, detail))
     if detail.folded:
         decision = suite.decision
         blocks.append(folded(sureness(decision), certainty(decision, detail)))
@@ -383,17 +258,6 @@ def _cluster(cluster: Cluster, detail: Detail) -> str:
     if cluster.suggested_fix:
         line += f". Hint: {prose(cluster.suggested_fix, limit=2 * detail.quote)}"
     return line
-
-
-def _improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
-    total = max(len(rows), comparison.overview.improved_cases)
-    most = detail.cases + detail.listed
-    if not total or not most:
-        return ""
-    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:most]]
-    if total > len(lines):
-        lines.append(f"and {total - len(lines):,} more")
-    return folded(count(total, "improved case"), [bullets(lines)])
 
 
 def _judges(candidate: RunReference, detail: Detail) -> str:
@@ -479,47 +343,6 @@ def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
 
 
 _POINTS_SHOWN = 8
-
-
-def less_often(suite: SuiteReport, detail: Detail) -> list[str]:
-    """List the cases that pass less often, each with its trials; open where the decision rests on them."""
-    rows = fallen(suite.comparison)
-    most = detail.cases + detail.listed
-    if not rows or not most:
-        return []
-    judges = _judges_that_fell(suite.comparison)
-    lines = [
-        f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials passed"
-        f"{_by_judges(judges.get(row.case_id, ()), detail)}"
-        for row in rows[:most]
-    ]
-    if len(rows) > len(lines):
-        lines.append(f"and {len(rows) - len(lines):,} more")
-    title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often"
-    if suite.status is GateStatus.PASSED:
-        return [folded(title, [bullets(lines)])]
-    first = lines[: detail.cases]
-    return [
-        f"### {title}",
-        bullets(first),
-        folded(f"{len(rows) - len(first):,} more", [bullets(lines[len(first) :])]),
-    ]
-
-
-def _judges_that_fell(comparison: Comparison | None) -> Mapping[str, Sequence[str]]:
-    """List by case the judges that pass fewer of its trials than before."""
-    judges: dict[str, list[str]] = {}
-    for change in (
-        comparison.trials.changes if comparison is not None and comparison.trials is not None else ()
-    ):
-        before, now = change.baseline, change.candidate
-        if change.judge_id is not None and now.passed * before.judged < before.passed * now.judged:
-            judges.setdefault(change.case_id, []).append(change.judge_id)
-    return judges
-
-
-def _by_judges(judges: Sequence[str], detail: Detail) -> str:
-    return f" ({names(judges, most=detail.judges, limit=detail.name)})" if judges and detail.judges else ""
 
 
 def curve(summary: RunSummary) -> str:

@@ -88,8 +88,8 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     )
     lines = [painted(title, _COLOURS[suite.status], colour)]
     headline = Headline(suite, Voice(code=partial(shown_name, limit=60), prose=clean))
-    said = [headline.what_happened, headline.why, headline.what_to_do]
-    lines += wrapped(filter(None, said), first="  ", rest="  ")
+    sentences = [headline.what_happened, headline.why, headline.what_to_do]
+    lines += wrapped(filter(None, sentences), first="  ", rest="  ")
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
     if suite.comparison is not None and suite.nothing_shared:

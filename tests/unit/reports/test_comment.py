@@ -612,8 +612,8 @@ def test_another_case_policy_or_number_of_trials_is_marked_at_the_top():
 
 
 def test_cases_that_pass_less_often_beyond_the_room_are_counted():
+    from agent_eval.reports.case_lists import less_often
     from agent_eval.reports.detail import COMMENT
-    from agent_eval.reports.suite import less_often
 
     suite = scenarios.tried().suites[0]
     detail = replace(COMMENT[0], cases=2, listed=1)

@@ -65,8 +65,8 @@ def test_one_liners_say_which_judge_and_why():
     assert f"<summary>{lines} more regressed cases, one line each</summary>" in text
     last = rows[in_full + lines - 1].case_id
     assert f"- `{last}` — `policy`: `forbidden tool escalate was called`" in text.splitlines()
-    rows[in_full].judges = []
-    assert f"- `{rows[in_full].case_id}`: passed → failed" in comment_on(report).splitlines()
+    rows[in_full + 9].judges = []
+    assert f"- `{rows[in_full + 9].case_id}`: passed → failed" in comment_on(report).splitlines()
 
 
 @pytest.mark.parametrize("number", [6, 90, 150])
