@@ -265,8 +265,7 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     rows = [
         (
             code_span(judge_id, limit=detail.name),
-            percent(number.passed / number.judged) if number.judged else "–",
-            f"{number.judged:,}",
+            f"{percent(number.passed / number.judged)} of {number.judged:,}" if number.judged else "–",
             f"{number.failed + number.error:,}",
         )
         for judge_id, number in counts[: detail.judges]
@@ -274,7 +273,7 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     if not rows:
         return ""
     hidden = len(counts) - len(rows)
-    rendered = table(("Judge", "Passed", "Judged", "Failed"), (":--", "--:", "--:", "--:"), rows)
+    rendered = table(("Judge", "Passed", "Failed"), (":--", "--:", "--:"), rows)
     return f"{rendered}\n\nand {count(hidden, 'more judge')}" if hidden else rendered
 
 

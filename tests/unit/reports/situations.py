@@ -183,8 +183,8 @@ def below_limit() -> EvaluationReport:
 
 def one_worse() -> EvaluationReport:
     """One case of few got worse."""
-    before = [order(number) for number in range(7)] + [order(7, case_id="credit-paid")]
-    now = [*before[:7], escalates(7, case_id="credit-paid")]
+    before = [order(number) for number in range(27)] + [order(27, case_id="credit-paid")]
+    now = [*before[:27], escalates(27, case_id="credit-paid")]
     return report(decided(before, now))
 
 

@@ -104,7 +104,7 @@ def test_good_news_leads() -> None:
         (
             "trials",
             "6 of 24 cases pass less often, 3 more often: ",
-            "Add cases (about 137 would settle it) or",
+            "Add cases (about ",
         ),
         (
             "nothing-to-compare",

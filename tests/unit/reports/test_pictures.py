@@ -1,0 +1,106 @@
+"""Comments as a person sees them in a browser, and the pictures of them in the documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import pictures
+from tests.unit.reports.scenarios import comment
+from tests.unit.reports.situations import SITUATIONS
+from tests.unit.reports.test_headline import COURSE_WORDS
+
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guides" / "reading-the-comment.md"
+in_a_browser = pytest.mark.skipif(
+    pictures.browser() is None,
+    reason="needs Chromium (apt-get install chromium), which is not on this machine",
+)
+
+WIDER = """
+[...document.querySelectorAll('section')].flatMap(section => [...section.querySelectorAll('*')]
+  .filter(part => !part.closest('pre, table') || part.matches('pre, table'))
+  .filter(part => part.getBoundingClientRect().right > section.getBoundingClientRect().right + 0.5)
+  .map(part => section.id + ': ' + part.outerHTML.slice(0, 80)))
+"""
+TABLES = """
+[...document.querySelectorAll('section table')].filter(table => table.scrollWidth > table.clientWidth)
+  .map(table => table.closest('section').id)
+"""
+SEEN = """
+Object.fromEntries([...document.querySelectorAll('section')].map(section => [section.id, {
+  text: section.innerText, height: section.getBoundingClientRect().height,
+  active: section.querySelectorAll('script, img, iframe, form, [onerror], [onclick]').length,
+}]))
+"""
+
+
+def seen_at(width: int, expression: str, *, opened: bool = False) -> Any:
+    """Evaluate an expression in a page with a section for each situation."""
+    bodies = {name: pictures.body_of(comment(situation())) for name, situation in SITUATIONS.items()}
+    style = f"width: {width - 32}px"
+    sections = "".join(
+        f'<section id="{name}" style="{style}">{body}</section>' for name, body in bodies.items()
+    )
+    if opened:
+        sections = sections.replace("<details>", "<details open>")
+    return pictures.seen(pictures.page_of(sections, width=width, theme="light"), expression)
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", pictures.WIDTHS)
+def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(width: int) -> None:
+    assert seen_at(width, WIDER, opened=True) == []
+
+
+@in_a_browser
+def test_tables_fit_on_a_phone() -> None:
+    assert set(seen_at(390, TABLES, opened=True)) <= {"hostile"}  # a name of 120 characters
+
+
+@in_a_browser
+def test_what_is_too_wide_would_be_noticed() -> None:
+    page = pictures.page_of('<section><div style="width: 500px">x</div></section>', width=390, theme="light")
+    assert len(pictures.seen(page, WIDER)) == 1
+
+
+@in_a_browser
+def test_a_reader_sees_the_first_lines_and_no_statistics_before_a_click() -> None:
+    seen = seen_at(900, SEEN)
+    assert seen.keys() == SITUATIONS.keys()
+    for name, place in seen.items():
+        # A probability in the title of a fold has its counts beside it.
+        text = re.sub(r"\(p (?:= \d\.\d+|under 0\.001): \d+ (?:worse|lower), \d+", "", place["text"])
+        assert COURSE_WORDS.search(text) is None, name
+        assert place["active"] == 0
+    assert "38 of 120 cases regressed; 66.7% pass, 95% required." in seen["regressions"]["text"]
+    assert "Could be chance (p = 0.500: 1 worse, 0 better)" in seen["one-worse"]["text"]
+
+
+@in_a_browser
+def test_green_is_short_on_a_phone_too() -> None:
+    seen = seen_at(390, SEEN)
+    assert max(seen["unchanged"]["height"], seen["improved"]["height"]) < 250
+
+
+@in_a_browser
+def test_the_pictures_of_the_documents_are_of_the_comments_as_they_are() -> None:
+    remedy = "draw them anew with `python -m tests.pictures`"
+    assert json.loads(pictures.DIGESTS.read_text()) == pictures.digests(), remedy
+
+
+def test_documents_show_every_picture_with_words_for_those_who_cannot_see_it() -> None:
+    drawn = {picture.name for picture in pictures.FOLDER.glob("*.png")}
+    assert drawn == {
+        pictures.file_of(name, width, theme)
+        for name in SITUATIONS
+        for width, theme in pictures.shown_in_documents(name)
+    }
+    shown = re.findall(r"!\[([^\]]+)\]\(\.\./pictures/([^)]+)\)", GUIDE.read_text("utf-8"))
+    assert {name for _, name in shown} == drawn
+    assert all(len(words) > 10 for words, _ in shown)
+    assert "![" in (ROOT / "README.md").read_text("utf-8")
