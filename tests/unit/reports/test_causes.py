@@ -39,8 +39,9 @@ def said(*rows: CaseRegression) -> str:
         ("the final output breaks its schema at $.price: …", "the answer no longer keeps its schema"),
         ("the final output is 'a' instead of 'b' (event 2)", "the answer is wrong"),
         ("forbidden tool escalate used (event 5)", "`escalate` was called"),
-        ("forbidden tools a, b used (events 5 and 6)", "`a, b` was called"),
+        ("forbidden tools a, b used (events 5 and 6)", "`a, b` were called"),
         ("required tool lookup_order never called", "`lookup_order` was never called"),
+        ("required tools a and b never called", "`a and b` were never called"),
         (
             "refund was called without required argument 'order_id'",
             "`refund` was called with wrong arguments",
