@@ -35,6 +35,7 @@ METADATA_KEYS = frozenset(
         "injections",
         "lean_payload",
         "share_expected_output",
+        "strict",
         "token_usage",
         "tool_response_cassette",
         "tool_responses",

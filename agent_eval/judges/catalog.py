@@ -41,6 +41,7 @@ JUDGES: dict[str, str] = {
     "repair_path": "agent_eval.judges.builtin.execution:RepairPathJudge",
     REPLAY_CONTRACT: "agent_eval.judges.builtin.replay_contract:ReplayContractJudge",
     "retry_storm": "agent_eval.judges.builtin.loops:RetryStormJudge",
+    "strict": "agent_eval.judges.builtin.strict:StrictJudge",
     "tool_abuse": "agent_eval.judges.builtin.tool_abuse:ToolAbuseJudge",
     "tool_contract": "agent_eval.judges.builtin.tool_contract:ToolContractJudge",
     "trajectory_match": "agent_eval.judges.builtin.trajectory_match:TrajectoryMatchJudge",
