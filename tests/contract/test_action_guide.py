@@ -27,6 +27,10 @@ def agent_workflow() -> str:
     return f"```yaml\n{(ROOT / 'ci-templates' / 'github-agent.yml').read_text(encoding='utf-8')}```\n"
 
 
+def attest_workflow() -> str:
+    return f"```yaml\n{(ROOT / 'ci-templates' / 'github-attest.yml').read_text(encoding='utf-8')}```\n"
+
+
 def inputs() -> str:
     rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in ACTION_INPUTS]
     return "\n".join(["| Input | Default | |", "| :-- | :-- | :-- |", *rows]) + "\n"
@@ -47,6 +51,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "inputs": ("github-action.md", inputs),
     "outputs": ("github-action.md", outputs),
     "agent workflow": ("agents-in-ci.md", agent_workflow),
+    "attest workflow": ("audit.md", attest_workflow),
 }
 """By the comment that stands before it: the guide, and what it shows."""
 
@@ -55,7 +60,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 def test_guide__shows_what_there_is(name: str) -> None:
     guide, shown = PARTS[name]
     text = (GUIDES / guide).read_text(encoding="utf-8")
-    part = re.compile(rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\nThe suites need|\Z)", re.DOTALL)
+    part = re.compile(
+        rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\nThe suites need|\n\| Permission |\Z)",
+        re.DOTALL,
+    )
     if os.environ.get("UPDATE_GOLDEN") == "1":
         text = part.sub(lambda found: found.group(1) + shown(), text)
         (GUIDES / guide).write_text(text, encoding="utf-8")

@@ -206,7 +206,7 @@ def test_the_templates_are_what_init_writes(platform):
     assert (TEMPLATES / template).read_bytes() == (starter / bundled).read_bytes()
 
 
-@pytest.mark.parametrize("template", ["github.yml", "github-agent.yml"])
+@pytest.mark.parametrize("template", ["github.yml", "github-agent.yml", "github-attest.yml"])
 def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action(template):
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     text = (TEMPLATES / template).read_text(encoding="utf-8")

@@ -84,6 +84,16 @@ def test_a_signed_baseline_is_used(runner: Runner, github: FakeGitHub, signed: S
     assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "400")
 
 
+@pytest.mark.parametrize("attest", ["true", "false"])
+def test_what_a_later_step_signs_is_written_only_where_it_is_asked_for(
+    runner: Runner, github: FakeGitHub, signed: Step, attest: str
+) -> None:
+    runner.upload(signed, 400)
+    names = unzipped(runner.pull_request(attest=attest).archive)
+    attested = {name for name in names if "/attestations/" in name}
+    assert attested == ({f"shop/{RESULT.predicate}", f"shop/{GATE.predicate}"} if attest == "true" else set())
+
+
 @pytest.mark.parametrize("kind", ["unsigned", "another key", "another commit"])
 def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
     runner: Runner, github: FakeGitHub, signed: Step, kind: str

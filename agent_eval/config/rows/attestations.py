@@ -151,6 +151,16 @@ ATTESTATIONS: tuple[Option, ...] = (
         loosens="nothing",
     ),
     Option(
+        "attest",
+        "switch",
+        "Write the result, and a gate that passed, as in-toto predicates into the evidence even without a "
+        "key, for a later step that signs them.",
+        goes_to="attest",
+        commands=("ci",),
+        default="false",
+        loosens="nothing",
+    ),
+    Option(
         "baseline-public-key",
         "path",
         "Public key in PEM with which the baseline must have been signed; evidence that was not is not used.",
