@@ -16,7 +16,8 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ UNDER_TEST = "MUTANT_UNDER_TEST"
 
 NOTICED, SURVIVED, UNTESTED, TIMEOUT = 1, 0, 33, 36
 """Exit codes by which mutmut calls what became known of a change."""
+WHOLE_JOBS = {"runner"}
+"""Fixtures of tests that drive a whole job, reach nearly everything and take long."""
+SECONDS_OF_TESTS = 20.0
+"""The quickest tests that reach a change run for it, up to so many seconds together."""
 SECONDS_IDLE = 60
 """How long a change may wait for something before it counts as noticed."""
 
@@ -37,18 +42,18 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     names = Path(os.environ[CHANGES]).read_text().splitlines()
     known = json.loads(Path("mutmut-stats.json").read_text())
     seconds: dict[str, float] = known["duration_by_test"]
-    items = {item.nodeid: item for item in session.items}
+    items = {item.nodeid: item for item in session.items if not WHOLE_JOBS.intersection(_fixtures(item))}
     scratch: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     found: dict[str, int] = {}
     begun = time.monotonic()
     for number, name in enumerate(names, start=1):
         reached = known["tests_by_mangled_function_name"].get(name.rpartition("__mutmut_")[0], [])
-        tests = sorted(set(reached) & items.keys(), key=lambda test: seconds.get(test, 0.0))
-        limit = 3 + 5 * sum(seconds.get(test, 0.0) for test in tests)
+        tests = quickest([test for test in reached if test in items], seconds)
+        limit = 3 + 5 * sum(seconds[test] for test in tests)
         found[name] = try_change(name, [items[test] for test in tests], int(limit)) if tests else UNTESTED
         for entry in scratch.iterdir():
             shutil.rmtree(entry, ignore_errors=True)
-        if number % 50 == 0 or number == len(names):
+        if number % 20 == 0 or number == len(names):
             keep(found)
             survived = sum(code == SURVIVED for code in found.values())
             rate = number / (time.monotonic() - begun)
@@ -58,6 +63,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
                 flush=True,
             )
     return True
+
+
+def _fixtures(item: pytest.Item) -> Iterable[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def quickest(tests: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
+    """Choose the quickest tests, as many as fit the time of one change, and at least one; quickest first."""
+    ordered = sorted(set(tests), key=lambda test: (seconds[test], test))
+    spent = accumulate(seconds[test] for test in ordered)
+    return ordered[: max(1, sum(total <= SECONDS_OF_TESTS for total in spent))] if ordered else []
 
 
 def try_change(name: str, items: Sequence[pytest.Item], cpu_seconds: int) -> int:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.ci import evaluate as evaluate_module
+from agent_eval.ci.baseline import from_path
 from agent_eval.ci.candidates import Candidate, Origin
-from agent_eval.ci.evaluate import Evaluation
+from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.contracts import GateDecision
 from agent_eval.contracts.policy import GatePolicy, Preset
+from agent_eval.contracts.registry import Registry
 from agent_eval.errors import InvalidInput, RemoteError
 from tests.e2e.runner import orders
 from tests.factories import make_case
-from tests.unit.ci.evaluations import evaluated, evidence, write_suite
+from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +143,9 @@ def test_a_suite_that_is_gone_is_never_a_pass_and_fails_where_removed_cases_do(
 
 def test_many_suites_that_are_gone_are_counted_and_the_first_suite_alone_reports_them() -> None:
     others = {name: orders(1) for name in ("a", "b", "c", "d", "e", "kept")}
+    baseline = evidence(**{name: cases for name, cases in others.items() if name != "e"})
+    one_more = decision(evaluated(suite="s.json\nkept.json", baseline=baseline)).failures[0]
+    assert one_more.endswith("`a` (1 case), `b` (1 case), `c` (1 case) and 1 more dataset.")
     baseline = evidence(**others)
     found = evaluated(suite="s.json\nkept.json", baseline=baseline)
     assert [suite.decision.gate_status.value for suite in found.suites] == ["inconclusive", "passed"]
@@ -254,3 +260,28 @@ def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage(
 def test_a_judge_that_no_run_has_is_refused_in_a_policy() -> None:
     with pytest.raises(InvalidInput, match="polcy"):
         evaluated(policy=GatePolicy(zero_tolerance=["polcy"]))
+
+
+def registered() -> Registry:
+    archive = evidence()
+    entry = {
+        "name": "nightly",
+        "run_path": archive,
+        "run_id": "run-1",
+        "dataset_id": "shop",
+        "manifest_sha256": from_path(Path(archive), ["shop"]).baselines["shop"].pack.manifest_sha256,
+        "set_at": "2026-01-01T00:00:00+00:00",
+    }
+    return Registry.model_validate({"baselines": {"nightly": entry}})
+
+
+def test_a_baseline_is_a_name_in_the_registry_unless_a_file_is_called_so() -> None:
+    made = job(baseline="nightly")
+    made = replace(made, rules=replace(made.rules, registry=registered()))
+    assert evaluate(made).suites[0].decision.gate_status == "passed"
+    Path("nightly").mkdir()
+    with pytest.raises(InvalidInput, match="has no evidence of shop; it has: none"):
+        evaluate(made)
+    unknown = job(baseline="weekly")
+    with pytest.raises(InvalidInput, match="The baseline weekly does not exist"):
+        evaluate(unknown)

@@ -13,6 +13,7 @@ from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation, evaluate
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.outputs import (
     MAX_NOTES,
+    MAX_SUITES,
     error_report,
     full_stop,
     log_lines,
@@ -75,7 +76,7 @@ def test_where_there_is_no_decision_to_rely_on_the_outcome_is_an_error(status: s
     assert outcome_of(found) == "error"
     assert outputs_of(found, SETTINGS)["passed"] == "false"
     said = "Agent evaluation: error. The baseline could not be read. It is down. Wait."
-    assert verdict_line(found, SETTINGS, "error") == said
+    assert verdict_line(report_of(found, job()), "error") == said
     assert log_lines(found, "error")[0] == "Outcome: error. The baseline could not be read. It is down. Wait."
 
 
@@ -119,28 +120,33 @@ def test_outputs_of_an_error_are_empty_but_for_the_outcome() -> None:
     assert set(values) == {row.name for row in OUTPUTS} - {"comment-url"}
 
 
-def failed_for(found: Evaluation, *reasons: str) -> str:
-    [suite] = found.suites
-    decision = suite.decision.model_copy(
-        update={"gate_status": GateStatus.FAILED, "failures": list(reasons), "explanation": [], "steps": []}
-    )
-    return verdict_line(replace(found, suites=[replace(suite, decision=decision)]), SETTINGS, "failed")
+def test_the_line_of_a_failure_names_each_suite_that_stops_the_job() -> None:
+    baseline = evidence(help=orders(4))
+    write_suite(orders(bad=(1, 2)))
+    write_suite(orders(4), name="help.json", dataset_id="help")
+    found = evaluated(suite="s.json\nhelp.json", baseline=baseline, max_regressed_cases="0")
+    assert outcome_of(found) == "failed"
+    line = verdict_line(report_of(found, job()), "failed")
+    assert line.startswith("Agent evaluation: failed. shop: ")
+    assert "help: " not in line
+    alone = verdict_line(report_of(replace(found, suites=found.suites[:1]), job()), "failed")
+    assert alone.startswith("Agent evaluation: failed. ")
+    assert "shop: " not in alone
 
 
-def test_the_line_of_a_failure_has_three_reasons_and_counts_the_others() -> None:
-    found = evaluated()
-    assert failed_for(found, "One.", "two") == "Agent evaluation: failed. One. two."
-    assert failed_for(found, "1", "2", "3") == "Agent evaluation: failed. 1. 2. 3."
-    assert failed_for(found, *"12345") == "Agent evaluation: failed. 1. 2. 3. And 2 more reasons."
-    assert failed_for(found) == "Agent evaluation: failed."
+def test_the_line_of_a_job_with_many_failed_suites_counts_those_that_it_does_not_name() -> None:
+    found = with_statuses(evaluated(), *["failed"] * (MAX_SUITES + 2))
+    assert verdict_line(report_of(found, job()), "failed").endswith(" And 2 more suites.")
+    found = with_statuses(evaluated(), *["failed"] * MAX_SUITES)
+    assert "more suites" not in verdict_line(report_of(found, job()), "failed")
 
 
 def test_the_line_of_an_inconclusive_job_says_what_is_undecided() -> None:
     found = evaluated(baseline=evidence(orders(8)))
     assert outcome_of(found) == "inconclusive"
-    line = verdict_line(found, SETTINGS, "inconclusive")
-    assert line.startswith("Agent evaluation: inconclusive. ")
-    assert "Only 50.0% of what the baseline judged is compared" in line
+    assert verdict_line(report_of(found, job()), "inconclusive").startswith(
+        "Agent evaluation: inconclusive. "
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,7 +223,9 @@ def test_many_notes_are_bounded() -> None:
     found = evaluated()
     found.search.notes[:] = [f"{number}." for number in range(MAX_NOTES)]
     assert note(found) == "0. 1. 2. 3."
-    found.search.notes += ["4.", "5."]
+    found.search.notes.append("4.")
+    assert note(found) == "0. 1. 2. 3. And 1 more notes like these."
+    found.search.notes.append("5.")
     assert note(found) == "0. 1. 2. 3. And 2 more notes like these."
 
 

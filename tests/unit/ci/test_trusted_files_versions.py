@@ -276,3 +276,15 @@ def test_a_forks_code_does_not_run_beside_secrets_unless_the_workflow_allows_it(
         refuse_fork_with_secrets(settings, platform)
     assert caught.value.details["field"] == "allow-fork-with-secrets"
     assert "allow-fork-with-secrets: true" in caught.value.remedy
+
+
+def test_a_preset_that_a_change_states_as_an_option_is_held_against_that_of_the_base_branch() -> None:
+    found = rules(own({}), {"preset": "release"}, preset="pull-request")
+    assert (found.policy.preset, found.is_release, found.blocks_on_inconclusive) == (
+        "pull-request",
+        True,
+        True,
+    )
+    assert any(sentence.startswith("`preset` was `release`") for sentence in found.loosened)
+    strict = rules(own({}), {"max_baseline_error_rate": "0.1"}, max_baseline_error_rate="0.9")
+    assert strict.loosened == ["`max_baseline_error_rate` was `0.1` and is now `0.9`."]
