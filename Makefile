@@ -86,11 +86,12 @@ shell: venv
 # must stay in one (see the markers) comes after, and closes with the coverage. Its numpy, where the oracles are
 # installed, starts no threads: a process that has some is never forked.
 ALONE := single_thread or container
+FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
 tests: venv
 	@failed=0; \
 	$(BIN)/pytest -q -n 3 --dist worksteal -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0) || failed=1; \
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(if $(MEASURE),--cov --cov-append --cov-report=term) \
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(FILES_ALONE) $(if $(MEASURE),--cov --cov-append --cov-report=term) \
 		|| failed=1; \
 	exit $$failed
 

@@ -9,6 +9,7 @@ import pytest
 
 from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
+from tests.extent import crossed
 from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub, sha
 
@@ -291,18 +292,22 @@ def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub, evidence:
     assert github.count("GET", "/actions/runs/500$") == 2
 
 
-@pytest.mark.parametrize("preset", ["pull-request", "release"])
-@pytest.mark.parametrize("call", ["/actions/runs/500$", "/compare/", "/runs$", "/artifacts$", "/zip$"])
-@pytest.mark.parametrize(
-    "limit",
-    [{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"}, {"Retry-After": "600"}],
-    ids=["primary", "secondary"],
+RATE_LIMITS = {
+    "primary": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"},
+    "secondary": {"Retry-After": "600"},
+}
+
+
+@crossed(
+    limit=[*RATE_LIMITS],
+    call=["/actions/runs/500$", "/compare/", "/runs$", "/artifacts$", "/zip$"],
+    preset=["pull-request", "release"],
 )
 def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
-    runner: Runner, github: FakeGitHub, evidence: Step, limit: dict[str, str], call: str, preset: str
+    runner: Runner, github: FakeGitHub, evidence: Step, limit: str, call: str, preset: str
 ) -> None:
     runner.upload(evidence, 400)
-    github.fail("GET", call, 403, times=99, headers=limit, message="API rate limit exceeded")
+    github.fail("GET", call, 403, times=99, headers=RATE_LIMITS[limit], message="API rate limit exceeded")
     step = runner.pull_request(preset=preset, min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
     assert "limits requests until" in github.bodies(PULL)[0].splitlines()[4]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_eval, start, tree
+from tests.extent import crossed
 
 PROGRAM = """
 import json, os, sys, time
@@ -83,11 +84,11 @@ def test_a_run_of_several_trials_that_is_interrupted_keeps_what_is_done(
     assert json.loads((place / "out" / "manifest.json").read_text())["complete"] is False
 
 
-@pytest.mark.parametrize("agent", sorted(AGENTS))
-@pytest.mark.parametrize(("limit", "calls"), [("0.5", 2), ("0.6", 3), ("0.25", 1)])
+@crossed(limits=[("0.5", 2), ("0.6", 3), ("0.25", 1)], agent=sorted(AGENTS))
 def test_what_is_in_progress_counts_before_more_is_started(
-    limit: str, calls: int, agent: str, place: Path
+    limits: tuple[str, int], agent: str, place: Path
 ) -> None:
+    limit, calls = limits
     at_once = ["--trials", "4", "--parallel", "8", "--max-run-cost", limit]
     ended = agent_eval(*RUN, *AGENTS[agent], *at_once, cwd=place)
     assert ended.code == 4

@@ -22,6 +22,7 @@ import pytest
 from agent_eval.storage.records import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import REPOSITORY, Process, environment, tree
+from tests.extent import crossed
 
 CASES = 40
 
@@ -294,8 +295,7 @@ def live(tool, arguments):
 """
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("mode", ["record", "update"])
+@crossed(sent=[signal.SIGKILL, signal.SIGINT], mode=["record", "update"])
 def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Signals, mode: str) -> None:
     (place / "recorded.py").write_text(RECORDED_AGENT)
     cases = [{"case_id": str(number)} for number in range(6)]

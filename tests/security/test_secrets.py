@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.e2e.program import Ended, agent_eval, tree
+from tests.extent import crossed
 from tests.factories import make_case, make_suite
 
 SECRET = 'ghs_Zx"9/Q+é0123456789'
@@ -62,8 +63,7 @@ def leaks(place: Path, text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
-@pytest.mark.parametrize("form", FORMS)
+@crossed(form=[*FORMS], layout=["files", "compact"])
 def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Path) -> None:
     text = FORMS[form](SECRET)
     ended = run(tmp_path, told(text), layout=layout, model=text, summary_json="summary.json")

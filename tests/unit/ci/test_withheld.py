@@ -16,6 +16,7 @@ import pytest
 from agent_eval.ci import baseline
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import BASE_SHA, PULL, Step, orders
+from tests.extent import crossed
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 
@@ -155,9 +156,7 @@ def evidence(runner: InProcess, github: FakeGitHub, left_on_main: Step) -> Step:
     return left_on_main
 
 
-@pytest.mark.parametrize("thresholds", ["", "0.1"], ids=["no thresholds", "absolute threshold"])
-@pytest.mark.parametrize("preset", ["pull-request", "release"])
-@pytest.mark.parametrize("name", [*OF_THE_API, *OF_ONE_RUN])
+@crossed(name=[*OF_THE_API, *OF_ONE_RUN], preset=["pull-request", "release"], thresholds=["", "0.1"])
 def test_withheld_baseline__is_never_green(
     runner: InProcess, github: FakeGitHub, evidence: Step, name: str, preset: str, thresholds: str
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.text.escape import many_lines, shell_word
-from tests.extent import examples
+from tests.extent import crossed, examples
 
 SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
 SHOW = "import sys; sys.stdout.buffer.write(repr([*map(ascii, sys.argv[1:])]).encode())"
@@ -44,8 +44,7 @@ def received(shell: str, words: list[str]) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("text", NASTY)
+@crossed(text=NASTY, shell=SHELLS)
 def test_a_program_is_given_the_very_text(shell, text):
     assert received(shell, [text]) == repr([ascii(text)])
 
