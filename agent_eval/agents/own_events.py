@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -75,6 +77,8 @@ def record_events(recorder: EventRecorder, events: list[dict[str, Any]]) -> Any:
     output = None
     for fields in events:
         event = {name: value for name, value in fields.items() if name not in _SET_BY_THE_RECORDER}
+        if event.get("parts"):
+            event["parts"] = [_without_bytes(part) for part in event["parts"]]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
         if kind == TOOL_CALL and actor != "user":
             recorder.count_call(str(event.get("tool") or ""), event.get("input"))
@@ -82,6 +86,18 @@ def record_events(recorder: EventRecorder, events: list[dict[str, Any]]) -> Any:
         if added.is_message and added.content is not None:
             output = added.content
     return output
+
+
+def _without_bytes(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the bytes of a part by digest and size, and leave them out: they may be megabytes."""
+    described = {name: value for name, value in part.items() if name != "data"}
+    if not isinstance(part.get("data"), str):
+        return described
+    try:
+        data = b64decode(part["data"], validate=True)
+    except ValueError:
+        return described
+    return {**described, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:

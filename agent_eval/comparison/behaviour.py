@@ -26,6 +26,7 @@ from agent_eval.contracts import (
     canonical_json,
     digest,
 )
+from agent_eval.contracts.finish import STOPPED_SHORT
 
 Traces = Callable[[str], tuple[Case, Case]]
 """Function from a case id to the case with its trace, in the baseline and in the candidate."""
@@ -122,8 +123,8 @@ def behaviour_change(
         calls_changed=any(change.kind != "same" for change in calls),
         calls_coarse=coarse,
         output_changed=output_changed,
-        baseline_output=_text(traces[0].final_output) if traces and output_changed else None,
-        candidate_output=_text(traces[1].final_output) if traces and output_changed else None,
+        baseline_output=_output_of(traces[0], traces[1]) if traces and output_changed else None,
+        candidate_output=_output_of(traces[1], traces[0]) if traces and output_changed else None,
         baseline_models=before["models"][:MODELS_LIMIT],
         candidate_models=now["models"][:MODELS_LIMIT],
         model_changed=models_differ(before, now),
@@ -205,6 +206,21 @@ def _arguments(row: CaseIndexRow, trace: Trace) -> list[Any] | None:
     ):
         return None
     return [call.arguments for call in calls]
+
+
+def _output_of(trace: Trace, other: Trace) -> str | None:
+    """Return the final output as text, or why there is none; with its agent where that has changed."""
+    event, other_event = trace.final_event, other.final_event
+    text = _text(trace.final_output)
+    if event is None:
+        return text
+    if text is None and event.content_recorded is False:
+        text = "(not recorded)"
+    elif text is None and event.stop is not None:
+        finish, reason = event.stop
+        text = cut(f"({STOPPED_SHORT[finish][1]}: {reason})", OUTPUT_LIMIT)
+    has_changed = other_event is not None and event.agent != other_event.agent
+    return cut(f"{event.agent}: {text}", OUTPUT_LIMIT) if has_changed and event.agent and text else text
 
 
 def _text(output: Any) -> str | None:

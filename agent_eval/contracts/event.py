@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from typing_extensions import override
 
 from agent_eval.contracts.base import Contract, SparseContract
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of, recorded_finish
@@ -53,6 +54,14 @@ EVENT_TYPES: Mapping[str, str] = {
     ERROR: "Something broke, outside of a tool: `error` says what.",
 }
 """Types with a fixed meaning, in words. An agent's event of another type counts as a message."""
+
+_ADDED = frozenset(
+    {
+        *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
+        *("content_recorded", "parts", "ran_on"),
+    }
+)
+"""Fields of an event since 1.2."""
 
 _ROLE_BY_TYPE = {
     **dict.fromkeys((MESSAGE, TOOL_CALL, REASONING, MODEL_CALL, HANDOFF), AGENT),
@@ -159,6 +168,12 @@ class Event(Contract):
     """What a text alone cannot hold. Text parts count where `output` (a user's `input`) is null."""
     ran_on: StrictStr | None = None
     """Where a tool ran: `client`, `server` (at the model's provider), or `mcp:NAME` for an MCP server."""
+
+    @override
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data that JSON can hold, without fields of 1.2 that have nothing to say."""
+        fields = super().to_json()
+        return {name: value for name, value in fields.items() if value is not None or name not in _ADDED}
 
     @property
     def is_agent(self) -> bool:

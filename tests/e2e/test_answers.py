@@ -132,3 +132,31 @@ def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Run
     released = runner.push(min_pass_rate="0.5", policy="gate.yml")
     assert (released.code, released.outcome) == (1, "failed")
     assert "The answer of 1 case is not checked, and that is no pass" in released.summary
+
+
+SAID = {"idx": 0, "actor": "agent", "type": "message", "output": {"total": 7}}
+NOT_SAID = {"output": {"total": 8}, "idx": 1, "actor": "agent"}
+EXPECTED = {"expected": {"total": 7}, "regex_patterns": []}
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "model_call", "handoff", "guardrail", "state"])
+def test_only_a_message_is_the_final_output(kind: str, tmp_path: Path) -> None:
+    trace = [SAID, {**NOT_SAID, "type": kind}]
+    path = write(tmp_path / "suite.json", output=None, trace=trace, **EXPECTED)
+    assert summary(path)["passed_cases"] == 1
+    alone = write(tmp_path / "alone.json", output=None, trace=[{**trace[1], "idx": 0}], **EXPECTED)
+    assert run(alone).code == 4
+
+
+def test_an_agent_with_a_name_of_its_own_has_a_final_output(tmp_path: Path) -> None:
+    trace = [{**SAID, "actor": "weather_agent"}]
+    assert summary(write(tmp_path / "suite.json", output=None, trace=trace, **EXPECTED))["passed_cases"] == 1
+
+
+def test_an_answer_by_a_tool_call_is_the_final_output(tmp_path: Path) -> None:
+    call = {"idx": 1, "actor": "agent", "type": "tool_call", "tool": "submit", "input": {"total": 7}}
+    trace = [{**SAID, "output": "I have added it up."}, call]
+    path = write(tmp_path / "suite.json", output=None, trace=trace, final_output_tool="submit", **EXPECTED)
+    assert summary(path)["passed_cases"] == 1
+    unnamed = write(tmp_path / "unnamed.json", output=None, trace=trace, **EXPECTED)
+    assert summary(unnamed)["passed_cases"] == 0

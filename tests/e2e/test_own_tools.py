@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ from tests.e2e.program import Ended, agent_eval
 CASE = {"case_id": "a", "input": "Where is order 7?", "regex_patterns": ["shipped"]}
 
 
-def run(place: Path, answer: dict[str, Any], *more: str) -> Ended:
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [CASE]}))
+def run(place: Path, answer: dict[str, Any], *more: str, **case: Any) -> Ended:
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [{**CASE, **case}]}))
     (place / "agent.py").write_text(f"import json\nprint(json.dumps({answer!r}))\n")
     agent = ["--agent-command", f"{sys.executable} -S -E agent.py", *more]
     return agent_eval("run", "--suite", "suite.json", "--out", "out", "--fresh", *agent, cwd=place)
@@ -71,6 +72,26 @@ def test_events_that_the_agent_reports_are_recorded_as_they_were(tmp_path: Path)
     for event, reported in zip(recorded, EVENTS, strict=True):
         assert reported.items() <= event.items()
     assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
+
+
+def test_bytes_of_parts_are_recorded_by_digest_and_size(tmp_path: Path) -> None:
+    image = {"type": "image", "media_type": "image/png"}
+    parts = [{**image, "data": "aGVsbG8="}, {**image, "data": "no base64"}, {"type": "text", "text": "See."}]
+    run(tmp_path, {"events": [{"type": "message", "output": "It is shipped.", "parts": parts}]})
+    assert events(tmp_path)[-1]["parts"] == [
+        {**image, "sha256": hashlib.sha256(b"hello").hexdigest(), "size": 5},
+        image,
+        {"type": "text", "text": "See."},
+    ]
+
+
+def test_an_answer_by_a_tool_call_is_the_output_of_a_program(tmp_path: Path) -> None:
+    answer = {"tool_calls": [{"tool": "submit", "arguments": {"total": 7}}]}
+    expecting = {"final_output_tool": "submit", "expected_output": {"total": 7}, "regex_patterns": []}
+    ended = run(tmp_path, answer, **expecting).json()
+    assert (ended["summary"]["passed_cases"], ended["unanswered_calls"]) == (1, 0)
+    wrong = run(tmp_path, answer, **{**expecting, "expected_output": {"total": 8}}).json()
+    assert wrong["summary"]["passed_cases"] == 0
 
 
 def test_an_output_beside_the_events_is_the_final_one(tmp_path: Path) -> None:

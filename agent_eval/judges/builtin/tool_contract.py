@@ -13,6 +13,7 @@ from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     JudgeConfig,
+    at_events,
     clipped,
     display_name,
     listed,
@@ -58,9 +59,13 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             return self.skipped(case, "the case has no tool contracts")
         checked = 0
         broken: list[tuple[Event, FailureKind, list[str]]] = []
+        unrecorded: list[int] = []
         for event in trace.events:
             if event.type == TOOL_CALL and event.tool and event.tool in contracts:
                 checked += 1
+                if event.content_recorded is False and event.input is None:
+                    unrecorded.append(event.idx)
+                    continue
                 contract = contracts[event.tool]
                 if not _is_kept(event.input, contract):
                     failure, problems = _problems(event, contract)
@@ -70,6 +75,9 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             return self._never_called(case)
         if broken:
             return self._violation(case, broken, checked)
+        if unrecorded:
+            words = f"the arguments of {count(len(unrecorded), 'tool call')} are not recorded"
+            return self.inconclusive(case, f"{words}{at_events(unrecorded[:3])}", refs=unrecorded)
         return self.passed(
             case, f"{count(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
         )

@@ -22,6 +22,7 @@ from agent_eval.judges.base import (
     listed,
 )
 from agent_eval.judges.matching.tool_calls import (
+    UNRECORDED,
     ActualCall,
     CallMatch,
     CallRules,
@@ -107,10 +108,19 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
             of_turn = read(turns[number]) if number in turns else []
             match = CallMatch.find(rules, mode, calls, of_turn)
             matches.append(TurnMatch(number, match, happened=number in turns))
-        return self._verdict_on(case, actual, rule_breaks, matches)
+        forbidden = {call.tool for call in expected.forbidden if not call.arguments}
+        unrecorded = {
+            call.idx for call in actual if call.problem is UNRECORDED and call.tool not in forbidden
+        }
+        return self._verdict_on(case, actual, rule_breaks, matches, unrecorded)
 
     def _verdict_on(
-        self, case: Case, actual: list[ActualCall], rule_breaks: list[Problem], matches: list[TurnMatch]
+        self,
+        case: Case,
+        actual: list[ActualCall],
+        rule_breaks: list[Problem],
+        matches: list[TurnMatch],
+        unrecorded: set[int],
     ) -> Verdict:
         problems = rule_breaks + [problem for match in matches for problem in match.problems()]
         figures = _summary(actual, matches)
@@ -121,6 +131,9 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         }
         if not problems:
             return self.passed(case, f"the tool calls are as expected ({figures})", evidence=evidence)
+        if unrecorded and all(idx in unrecorded for _, idx in problems):
+            words = f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})"
+            return self.inconclusive(case, words, refs=unrecorded, evidence=evidence)
         malformed = [call.problem for call in actual if call.problem is not None]
         return self.failed(
             case,

@@ -129,6 +129,10 @@ class ActualCall:
     problem: MalformedArguments | None = None
 
 
+UNRECORDED = MalformedArguments("that are not recorded", FailureKind.MISSING_OUTPUT)
+"""Problem of arguments that the trace does not have; nothing is wrong with them."""
+
+
 def actual_calls(
     trace: Trace, *, ignore_failed: bool, named: Container[str] | None = None
 ) -> list[ActualCall]:
@@ -147,6 +151,9 @@ def actual_calls(
             continue
         if pair.tool == answers_by and named is not None and pair.tool not in named:
             continue
+        if pair.call.content_recorded is False and pair.arguments is None:
+            calls.append(ActualCall(pair.tool, pair.call.idx, None, UNRECORDED))
+            continue
         try:
             calls.append(ActualCall(pair.tool, pair.call.idx, read_arguments(pair.arguments)))
         except MalformedArguments as problem:
@@ -156,9 +163,8 @@ def actual_calls(
 
 def all_uses(trace: Trace) -> list[ActualCall]:
     """Return every use of a tool: the calls, also those that failed, and results whose call is missing."""
-    unrecorded = MalformedArguments("that are not recorded", FailureKind.MISSING_OUTPUT)
     orphans = [
-        ActualCall(pair.tool, pair.result.idx, None, unrecorded)
+        ActualCall(pair.tool, pair.result.idx, None, UNRECORDED)
         for pair in trace.calls
         if pair.call is None and pair.result is not None
     ]
@@ -186,7 +192,7 @@ class CallRules:
         """Whether an actual call is the expected one. Malformed arguments fit nothing."""
         return (
             expected.tool == actual.tool
-            and actual.arguments is not None
+            and (actual.arguments is not None or (actual.problem is UNRECORDED and _asks_for_none(expected)))
             and not self.mismatches(expected, actual)
         )
 
@@ -210,6 +216,11 @@ class CallRules:
             patterns={**case.patterns, **expected.patterns},
             defaults={**case.defaults, **expected.defaults},
         )
+
+
+def _asks_for_none(expected: ExpectedCall) -> bool:
+    """Tell whether any arguments are right."""
+    return expected.arguments is None and not expected.patterns
 
 
 @dataclass(frozen=True, slots=True)

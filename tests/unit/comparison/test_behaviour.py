@@ -351,3 +351,17 @@ def test_a_model_of_one_run_alone_is_no_change() -> None:
 def test_a_boolean_or_text_is_never_equal_to_a_number() -> None:
     assert argument_diff({"a": 1}, {"a": "1"}) == {"$.a": (1, "1")}
     assert argument_diff({"a": [1]}, {"a": 1}) == {"$.a": ("[1]", 1)}
+
+
+def test_a_missing_answer_is_told_with_its_reason_and_another_agent_with_its_name() -> None:
+    def answered(output: Any = None, **fields: Any) -> dict[str, Any]:
+        return {"case_id": "a", "trace": [make_event(0, output=output, **fields)]}
+
+    cut_off = change(answered("yes"), answered(stop_reason="length"))
+    assert (cut_off.baseline_output, cut_off.candidate_output) == ("yes", "(the answer was cut off: length)")
+    hidden = change(answered("yes"), answered(content_recorded=False))
+    assert hidden.candidate_output == "(not recorded)"
+    handed = change(answered("yes", agent_name="triage"), answered("no", agent_name="orders"))
+    assert (handed.baseline_output, handed.candidate_output) == ("triage: yes", "orders: no")
+    same = change(answered("yes", agent_name="triage"), answered("no", agent_name="triage"))
+    assert same.candidate_output == "no"

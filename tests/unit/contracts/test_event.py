@@ -116,3 +116,11 @@ def test_values_of_another_type_are_refused(fields: dict[str, Any]) -> None:
 
 def test_usage_is_written_without_what_is_not_known() -> None:
     assert TokenUsage(input_tokens=3, reasoning_tokens=None).to_json() == {"input_tokens": 3}
+
+
+def test_fields_that_have_nothing_to_say_are_not_written() -> None:
+    before = said(output="x").to_json()
+    assert "usage" not in before
+    assert before["ts"] is None
+    written = said(agent_name="a", usage={"input_tokens": 1}).to_json()
+    assert (written["agent_name"], written["usage"]) == ("a", {"input_tokens": 1})

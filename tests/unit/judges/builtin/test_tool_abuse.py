@@ -95,3 +95,9 @@ def test_an_invalid_pattern_is_refused_with_its_key() -> None:
         load_judges(["tool_abuse"], {"tool_abuse": {"forbidden_tool_patterns": ["(?=x)"]}})
     assert caught.value.details["field"] == "judge_configs.tool_abuse.forbidden_tool_patterns"
     assert "lookahead" in caught.value.message
+
+
+def test_the_call_that_is_the_answer_is_always_allowed() -> None:
+    submitting = {"final_output_tool": "submit", "metadata": {"allowed_tools": ["lookup"]}}
+    assert judge("tool_abuse", uses("lookup"), calls("submit"), **submitting).passed
+    assert not judge("tool_abuse", uses("other"), calls("submit"), **submitting).passed

@@ -113,3 +113,11 @@ def test_a_megabyte_of_argument_name_stays_out_of_the_reason() -> None:
     )
     assert len(verdict.reason) < 200
     assert len(str(verdict.evidence)) < 500
+
+
+def test_arguments_that_were_not_recorded_break_no_contract_and_keep_none() -> None:
+    hidden = calls("refund", content_recorded=False)
+    contracts = {"refund": {"required_args": ["amount"]}}
+    assert findings(judge("tool_contract", hidden, tool_contracts=contracts)) == ("inconclusive", None)
+    broken = judge("tool_contract", hidden, calls("refund", {}), tool_contracts=contracts)
+    assert (findings(broken)[0], broken.evidence_refs) == ("failed", [1])

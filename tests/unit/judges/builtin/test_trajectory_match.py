@@ -285,3 +285,13 @@ def test_the_call_of_an_answer_is_none_of_the_expected_calls_unless_it_is_named(
     assert judge("trajectory_match", A, answer, metadata=expected, **submitting).passed
     expected["trajectory_match"]["calls"] = [tool("a"), tool("submit", arguments={"total": 8})]
     assert not judge("trajectory_match", A, answer, metadata=expected, **submitting).passed
+
+
+def test_arguments_that_were_not_recorded_are_inconclusive_unless_any_would_do() -> None:
+    hidden = calls("a", content_recorded=False)
+    assert match(hidden, calls=[tool("a")]).passed
+    verdict = match(hidden, calls=[tool("a", arguments={"x": 1})])
+    assert findings(verdict) == ("inconclusive", None)
+    assert findings(match(hidden, B, calls=[tool("a", arguments={"x": 1})]))[0] == "failed"
+    assert findings(match(hidden, forbidden=[tool("a", arguments={"x": 1})])) == ("inconclusive", None)
+    assert findings(match(hidden, forbidden=[tool("a")]))[0] == "failed"
