@@ -1,7 +1,7 @@
 """The interface of agents under test: what an agent is asked in one attempt, and what it returns.
 
-An agent answers either in one piece (an output and its tool calls, which are answered from the case
-afterwards) or step by step, with each tool call answered before its next step. Both produce the same events.
+An agent answers in one piece (an output and its tool calls, which are answered from the case afterwards) or
+step by step, with each tool call answered before its next step. Both produce the same events.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
+from agent_eval.agents.session_so_far import SessionSoFar
 from agent_eval.contracts import AttemptLimits, Case, Event, digest
 from agent_eval.errors import FailureKind
 
@@ -26,16 +27,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One attempt at a case.
+    """One attempt at a case, or one turn of it.
 
     Attributes:
         case: The case; its trace is ignored.
         mode: Whether this is the first attempt or a repair of earlier ones.
         attempt: Number of the attempt, from 0.
         previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
-        share_expected_output: Whether the agent receives the expected output. An agent that knows the
-            answer is not evaluated, so this is off unless the user or the case asks for it.
+        share_expected_output: Whether the agent receives the expected output, which makes it no evaluation.
         limits: Limits of the attempt.
+        session: The conversation so far, where the task is one turn of a case with `turns`.
 
     Example:
         >>> task = Task(Case(case_id="refund", input="Refund order 7.", expected_output="Refunded."))
@@ -49,6 +50,7 @@ class Task:
     previous_attempts: Sequence[Mapping[str, Any]] = ()
     share_expected_output: bool = False
     limits: AttemptLimits = field(default_factory=AttemptLimits)
+    session: SessionSoFar | None = None
 
     def payload(self) -> dict[str, Any]:
         """Return the JSON object that an agent that answers in one piece receives.
@@ -57,6 +59,7 @@ class Task:
         """
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
         return {
+            **(self.session.payload() if self.session is not None else {}),
             "mode": self.mode,
             "case_id": self.case.case_id,
             "input": self.case.input,
@@ -235,7 +238,11 @@ class AttemptResult:
         problem: The failure in words.
         seconds: Time that the agent took, without waiting for retries.
         retries: Number of repeated requests.
+        steps: Answers of a model.
+        tokens: Tokens of a model, as far as its provider reports them.
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
+        conversation: What the agent needs to continue the conversation in a further turn.
+        turns: Of a conversation, the output and tool calls of each turn.
 
     Example:
         >>> result = AttemptResult([], failure=FailureKind.TIMEOUT, problem="did not end within 30 s")
@@ -250,11 +257,17 @@ class AttemptResult:
     problem: str = ""
     seconds: float = 0.0
     retries: int = 0
+    steps: int = 0
+    tokens: float = 0
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    conversation: Sequence[Any] = ()
+    turns: Sequence[Mapping[str, Any]] = ()
 
     def response(self) -> dict[str, Any]:
         """Return the attempt's response as plain JSON, for later attempts and the evidence."""
         response: dict[str, Any] = {"assistant_output": self.output, "tool_calls": self.tool_calls}
+        if self.turns:
+            response["turns"] = list(self.turns)
         if self.failure is not None:
             response["error"] = self.problem
             response["failure"] = self.failure.value
@@ -344,9 +357,12 @@ class Agent(ABC):
     def describe(self) -> dict[str, Any]:
         """Return what the evidence records of the agent, without secrets; `agent` is its kind."""
 
+    replays: ClassVar[bool] = False
+    """Whether the agent only repeats what was recorded, so that it takes a case with turns as a whole."""
+
     @abstractmethod
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        """Attempt a case once. Failures of the agent are part of the result, not exceptions.
+        """Attempt a case once, or one turn of it. Failures of the agent are in the result, not exceptions.
 
         Raises:
             AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is

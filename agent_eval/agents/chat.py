@@ -151,7 +151,7 @@ def converse(model: ChatModel, name: str | None, task: Task, surroundings: Surro
                 messages.append(turn.message)
                 continue
             if not turn.calls:
-                return _result(recorder, turn)
+                return replace(_result(recorder, turn), conversation=[*messages, turn.message])
             paused.clear()
             answers = _call_tools(recorder, turn, call_ids)
             if any(answer.source == FINAL_OUTPUT for _, answer in answers):
@@ -251,18 +251,23 @@ def opening_messages(task: Task) -> list[Message]:
     """Build the conversation before the model's first answer.
 
     An input that is a list of messages, or an object with such `messages`, is used as it is; other JSON
-    becomes text. A repair appends each earlier answer with the judges' reasons for refusing it.
+    becomes text. A repair appends each earlier answer with the judges' reasons for refusing it. In a further
+    turn of a conversation, the input follows everything that was said before, calls of tools included.
     """
-    content = task.case.input
-    if isinstance(content, dict) and "messages" in content:
-        content = content["messages"]
-    if isinstance(content, list) and content and all(_is_message(item) for item in content):
-        messages = [dict(item) for item in content]
-    else:
-        messages = [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
+    messages = _messages_of(task.case.input)
+    if task.session is not None and task.session.conversation:
+        return [*task.session.conversation, *messages]
     for attempt in task.previous_attempts:
         messages += _feedback(attempt)
     return messages
+
+
+def _messages_of(content: Any) -> list[Message]:
+    if isinstance(content, dict) and "messages" in content:
+        content = content["messages"]
+    if isinstance(content, list) and content and all(_is_message(item) for item in content):
+        return [dict(item) for item in content]
+    return [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
 
 
 def _is_message(item: Any) -> bool:

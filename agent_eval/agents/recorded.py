@@ -18,6 +18,8 @@ class RecordedAgent(Agent):
         {'agent': 'recorded'}
     """
 
+    replays = True
+
     @classmethod
     @override
     def from_options(cls, rest: str, options: AgentOptions) -> RecordedAgent:

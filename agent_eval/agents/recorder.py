@@ -100,8 +100,8 @@ class Recorder:
         return event
 
     def record_input(self) -> None:
-        """Record the case's input as the user's message."""
-        self.add("user", MESSAGE, input=self._task.case.input)
+        """Record the case's input, or that of its first turn, as the user's message."""
+        self.add("user", MESSAGE, input=self._task.case.inputs[0])
 
     def record_message(
         self,
@@ -279,6 +279,8 @@ class Recorder:
             problem=problem,
             seconds=self.seconds,
             retries=self.retries,
+            steps=self.steps,
+            tokens=self.tokens,
             artifacts=self.artifacts,
         )
 

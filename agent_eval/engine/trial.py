@@ -24,6 +24,7 @@ from agent_eval.agents.base import (
 )
 from agent_eval.agents.cassette import Recording
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
+from agent_eval.agents.session import attempt_case
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
@@ -301,7 +302,7 @@ def run_trial(
 def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> AttemptResult:
     """Have the agent attempt a case. An exception that nothing foresaw fails the attempt, not the run."""
     try:
-        return plan.agent.attempt(task, surroundings)
+        return attempt_case(plan.agent, task, surroundings)
     except (AgentEvalError, MemoryError):
         raise
     except Exception as error:

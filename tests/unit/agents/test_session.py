@@ -1,0 +1,211 @@
+"""Cases with several turns: every kind of agent keeps its session over them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.anthropic import AnthropicAgent
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
+from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.recorded import RecordedAgent
+from agent_eval.agents.session import attempt_case
+from agent_eval.contracts import AttemptLimits, Trace
+from agent_eval.errors import FailureKind
+from agent_eval.judges import judge_case, load_judges
+from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
+from tests.unit.agents.json_server import JsonServer
+from tests.unit.agents.tasks import Time, around, make_task
+
+TURNS = [
+    {"input": "Where is order 7?", "expected_output": "shipped"},
+    {"input": "And order 8?", "expected_output": "lost"},
+    {"input": "Thanks."},
+]
+ANSWERS = {"tool_responses": {"lookup": "found"}}
+
+PROGRAM = """
+import json, sys, time
+task = json.load(sys.stdin)
+said = [turn["input"] for turn in task["history"]]
+if task["input"] == "fail": sys.exit(3)
+if task["input"] == "hang": time.sleep(60)
+call = {"id": "1", "tool": "lookup", "arguments": {"turn": task["turn"]}}
+print(json.dumps({"assistant_output": f"{task['turn']} after {said}", "tool_calls": [call]}))
+print("working", file=sys.stderr)
+"""
+FUNCTIONS = """
+import asyncio
+sessions = {}
+def keeps(task):
+    mine = sessions.setdefault(task["session_id"], [])
+    mine.append(task["input"])
+    return f"{task['turn']} {mine}"
+async def waits(task, call_tool):
+    await asyncio.sleep(0.001)
+    return f"{call_tool('lookup', {'turn': task['turn']})} {len(task['history'])}"
+async def slow(task):
+    await asyncio.sleep(0.06)
+    return "slow"
+"""
+
+
+@pytest.fixture(autouse=True)
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "session_functions.py").write_text(FUNCTIONS)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def converse(agent: Agent, turns: Any = None, **fields: Any) -> AttemptResult:
+    task = make_task(None, turns=turns or TURNS, metadata=ANSWERS, **fields)
+    return attempt_case(agent, task, around(task))
+
+
+def program(place: Path) -> Agent:
+    return open_agent(f"command:{sys.executable} {place / 'program.py'}", AgentOptions())
+
+
+def test_a_program_is_started_for_each_turn_with_what_was_said_before(place: Path) -> None:
+    result = converse(program(place))
+    assert result.failure is None
+    assert result.output == "3 after ['Where is order 7?', 'And order 8?']"
+    assert [turn["assistant_output"] for turn in result.turns] == [
+        "1 after []",
+        "2 after ['Where is order 7?']",
+        result.output,
+    ]
+    events = result.events
+    assert [event.idx for event in events] == list(range(len(events)))
+    assert [event.turn for event in events] == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
+    assert [event.input for event in events if event.actor == "user"] == [turn["input"] for turn in TURNS]
+    assert [call["arguments"] for call in result.tool_calls] == [{"turn": 1}, {"turn": 2}, {"turn": 3}]
+    assert result.response()["turns"] == list(result.turns)
+    assert sorted(result.artifacts) == [f"turn-{number}-stderr.txt" for number in (1, 2, 3)]
+
+
+def test_a_call_id_that_an_agent_uses_in_every_turn_is_made_unique(place: Path) -> None:
+    trace = Trace(converse(program(place)).events)
+    assert [call.call.call_id for call in trace.calls if call.call] == ["1", "1-turn-2", "1-turn-3"]
+    assert [call.result.output for call in trace.calls if call.result] == ["found"] * 3
+
+
+def test_a_turn_that_fails_ends_the_conversation(place: Path) -> None:
+    result = converse(program(place), [{"input": "hello"}, {"input": "fail"}, {"input": "never sent"}])
+    assert result.failure is FailureKind.AGENT_ERROR
+    assert result.problem.startswith("in turn 2: exited with code 3")
+    assert [event.input for event in result.events if event.actor == "user"] == ["hello", "fail"]
+    assert result.events[-1].turn == 2
+
+
+def test_the_limits_are_those_of_all_turns_together(place: Path) -> None:
+    calls = converse(program(place), limits=AttemptLimits(tool_calls=2))
+    assert (calls.failure, len(calls.tool_calls)) == (FailureKind.BUDGET_EXCEEDED, 2)
+    assert calls.problem.startswith("in turn 3: ")
+    agent = open_agent("python:session_functions:slow")
+    task = make_task(None, turns=TURNS, limits=AttemptLimits(seconds=0.1))
+    slow = attempt_case(agent, task, around(task, clocks=Clocks()))
+    assert (slow.failure, slow.problem) == (FailureKind.TIMEOUT, "did not end within 0.1 s, in turn 2")
+    agent.close()
+
+
+def test_a_function_can_keep_a_session_that_no_other_attempt_has() -> None:
+    agent = open_agent("python:session_functions:keeps")
+    for _ in range(2):
+        assert converse(agent).output == "3 ['Where is order 7?', 'And order 8?', 'Thanks.']"
+
+
+def test_an_async_function_takes_part_in_a_conversation() -> None:
+    with closing(open_agent("python:session_functions:waits")) as agent:
+        assert [turn["assistant_output"] for turn in converse(agent).turns] == [
+            "found 0",
+            "found 1",
+            "found 2",
+        ]
+
+
+def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> None:
+    with JsonServer() as server:
+        server.answers = [(200, {}, json.dumps({"assistant_output": text}).encode()) for text in "abc"]
+        agent = open_agent(server.url, AgentOptions())
+        assert converse(agent).output == "c"
+        assert converse(agent).output == "c"
+    first, second = server.requests[:3], server.requests[3:]
+    assert [request["turn"] for request in first] == [1, 2, 3]
+    assert [request["input"] for request in first] == [turn["input"] for turn in TURNS]
+    assert first[2]["history"] == [
+        {"input": "Where is order 7?", "assistant_output": "a", "tool_calls": []},
+        {"input": "And order 8?", "assistant_output": "b", "tool_calls": []},
+    ]
+    assert {request["expected_output"] for request in first} == {None}
+    ids = [{request["session_id"] for request in requests} for requests in (first, second)]
+    assert [len(one) for one in ids] == [1, 1]
+    assert ids[0] != ids[1]
+
+
+@pytest.fixture(params=[(FakeOpenAi, OpenAiCompatibleAgent), (FakeAnthropic, AnthropicAgent)])
+def hosted(request: pytest.FixtureRequest) -> Iterator[tuple[FakeModel, Any]]:
+    fake, make = request.param
+    steps = [
+        Step(calls=[("lookup", {"id": 7})]),
+        Step(text="It is found."),
+        Step(text="Lost."),
+        Step(text="!"),
+    ]
+    with ExitStack() as stack:
+        server = stack.enter_context(fake(*steps))
+        yield server, stack.enter_context(closing(make("small", base_url=server.base_url, api_key="k")))
+
+
+def test_a_model_reads_the_whole_conversation_with_its_calls(hosted: tuple[FakeModel, Any]) -> None:
+    server, agent = hosted
+    result = converse(agent)
+    assert [turn["assistant_output"] for turn in result.turns] == ["It is found.", "Lost.", "!"]
+    assert (result.steps, result.tokens) == (4, 440)
+    last = server.requests[-1]["messages"]
+    assert [message["role"] for message in last if message["role"] == "assistant"] == ["assistant"] * 3
+    text = json.dumps(last)
+    places = [
+        text.index(words) for words in ("order 7", "found", "It is found.", "order 8", "Lost.", "Thanks.")
+    ]
+    assert places == sorted(places)
+
+
+def test_a_model_has_its_steps_and_tokens_for_the_whole_conversation(hosted: tuple[FakeModel, Any]) -> None:
+    _, agent = hosted
+    assert converse(agent, limits=AttemptLimits(steps=3)).problem.startswith("in turn 3: ")
+    tokens = converse(agent, limits=AttemptLimits(tokens=250))
+    assert tokens.failure is FailureKind.BUDGET_EXCEEDED
+
+
+def test_recorded_conversations_are_replayed_as_a_whole() -> None:
+    events = [
+        {"idx": 0, "actor": "user", "type": "message", "input": "Hi"},
+        {"idx": 1, "actor": "agent", "type": "message", "output": "Hello"},
+    ]
+    task = make_task(None, turns=[{"input": "Hi"}], trace=events)
+    assert len(attempt_case(RecordedAgent(), task, around(task)).events) == 2
+
+
+def test_each_turn_is_judged_by_what_it_expects(place: Path) -> None:
+    turns = [
+        {"input": "a", "expected_output": "1 after []"},
+        {"input": "b", "expected_output": "something else"},
+    ]
+    task = make_task(None, turns=turns, metadata={**ANSWERS, "final_output": {"mode": "exact"}})
+    result = attempt_case(program(place), task, around(task, clocks=Time().clocks))
+    verdicts = judge_case(load_judges(["final_output"]), task.case, Trace(result.events))
+    (verdict,) = [verdict for verdict in verdicts if verdict.judge_id == "final_output"]
+    assert (verdict.outcome.value, [turn["turn"] for turn in verdict.evidence["turns"]]) == ("failed", [1, 2])
