@@ -103,7 +103,11 @@ def gate(
         environ=os.environ,
     )
     decision = result.decision
-    payload = {**decision.to_json(), "gate_report": str(result.path)}
+    payload = {
+        **decision.to_json(),
+        "gate_report": str(result.path),
+        "named_by_comparison": list(result.chosen),
+    }
     emit(output_format, payload, lambda colour: gate_text(decision, str(result.path), colour=colour))
     return int(result.exit_code)
 

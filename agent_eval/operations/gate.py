@@ -69,6 +69,8 @@ class GateResult:
     decision: GateDecision
     path: Path
     comparison: Comparison
+    chosen: tuple[str, ...] = ()
+    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks.chosen`."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -111,7 +113,8 @@ def decide_on(
         InvalidInput: Comparison, configuration or registry cannot be read, a threshold is out of range, a
             judge is unknown, a pack cannot be found, or the comparison does not follow from the packs.
         InvalidPack: A pack does not verify, or the one that holds the comparison is another run's.
-        UsageError: Neither a threshold nor a policy: nothing checked is not a pass.
+        UsageError: Neither a threshold nor a policy: nothing checked is not a pass. Or a release, of which
+            only the comparison's file says which packs it is about.
     """
     rules = read_thresholds(limits, config)
     if policy is None and not rules.any_set:
@@ -128,6 +131,8 @@ def decide_on(
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
         compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
+        if applied.preset == "release":
+            compared_packs.refuse_chosen(comparison)
         followed = _followed(compared_packs, applied, now)
         decision = _decide(
             ReadComparison(followed, read.sha256), rules, applied, waivers, now, by_policy=policy is not None
@@ -138,7 +143,7 @@ def decide_on(
         raise
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, read.comparison)
+    return GateResult(decision, path, read.comparison, compared_packs.chosen)
 
 
 def _waivers(source: WaiverSource, now: str) -> list[Waiver]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import ReadComparison, pack_around
@@ -63,9 +63,13 @@ class ComparedPacks:
         stated: The comparison as its file has it.
     """
 
-    def __init__(self, baseline: Pack, candidate: Pack, stated: Comparison) -> None:
+    def __init__(
+        self, baseline: Pack, candidate: Pack, stated: Comparison, *, chosen: tuple[str, ...] = ()
+    ) -> None:
         self._packs = baseline, candidate
         self._stated = stated
+        self.chosen = chosen
+        """The sides, `baseline` and `candidate`, that only the comparison's file says which pack they are."""
 
     @classmethod
     @without_collection()
@@ -76,14 +80,17 @@ class ComparedPacks:
             InvalidInput: A pack cannot be found, or is another run's than the comparison names.
             InvalidPack: A pack does not verify.
         """
-        stated = read.comparison
-        candidate = sources.candidate or pack_around(path) or _beside(path, stated.candidate_path)
-        baseline = _baseline(path, stated, sources)
+        stated, keys = read.comparison, sources.keys
+        pinned = {
+            "baseline": _pinned_baseline(stated, sources),
+            "candidate": sources.candidate or pack_around(path),
+        }
         packs = []
-        for side, place, digest, key in (
-            ("baseline", baseline, stated.baseline.manifest_sha256, sources.keys.baseline),
-            ("candidate", candidate, stated.candidate.manifest_sha256, sources.keys.candidate),
+        for side, beside, digest, key in (
+            ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
+            ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
         ):
+            place = pinned[side] or _beside(path, beside)
             pack = open_signed(_existing(place, path, side), key)
             if pack.manifest_sha256 != digest:
                 raise InvalidInput(
@@ -92,7 +99,24 @@ class ComparedPacks:
                     file=str(place),
                 )
             packs.append(pack)
-        return cls(packs[0], packs[1], stated)
+        signed = {"baseline": keys.baseline is not None, "candidate": keys.candidate is not None}
+        chosen = tuple(side for side, place in pinned.items() if place is None and not signed[side])
+        return cls(packs[0], packs[1], stated, chosen=chosen)
+
+    def refuse_chosen(self, path: Path) -> None:
+        """Refuse packs for which nothing vouches but the comparison's file: it can name any.
+
+        Raises:
+            UsageError: There is such a pack.
+        """
+        if self.chosen:
+            side = self.chosen[0]
+            register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
+            raise UsageError(
+                f"a release is not decided on a {side} that only {path} names",
+                remedy=f"Name the evidence pack with --{side}{register}.",
+                field=side,
+            )
 
     @without_collection()
     def check(self) -> Comparison:
@@ -133,7 +157,8 @@ class ComparedPacks:
         return case_ids.intersection(self._packs[0].case_ids())
 
 
-def _baseline(path: Path, stated: Comparison, sources: PackSources) -> Path | None:
+def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
+    """Return the baseline that a flag names, or that is registered; None for one that only a file names."""
     store = RegistryStore(sources.registry)
     if sources.baseline is not None:
         return resolve_baseline(store, sources.baseline).path
@@ -141,7 +166,7 @@ def _baseline(path: Path, stated: Comparison, sources: PackSources) -> Path | No
         for entry in store.read().baselines.values():
             if entry.manifest_sha256 == stated.baseline.manifest_sha256:
                 return path_from_registry(entry.run_path, store.path)
-    return _beside(path, stated.baseline_path)
+    return None
 
 
 def _beside(path: Path, relative: str | None) -> Path | None:

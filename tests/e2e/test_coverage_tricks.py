@@ -370,6 +370,30 @@ def test_a_comparison_that_was_edited_by_hand(preset: str, capsys: pytest.Captur
 
 
 @PRESETS
+def test_a_baseline_that_only_the_comparison_names(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged("before", cases())
+    judged("poor", cases(broken=BROKEN))
+    judged("now", cases(broken=BROKEN))
+    # The honest comparison is replaced by one with a baseline that was as poor.
+    assert main(["compare", "--baseline", "poor", "--candidate", "now"]) == 0
+    capsys.readouterr()
+    code = main(["gate", "--compare", DELTA, *by(preset)])
+    captured = capsys.readouterr()
+    if preset == "release":
+        assert (code, captured.out) == (2, "")
+        assert f"a release is not decided on a baseline that only {DELTA} names" in captured.err
+    else:
+        assert json.loads(captured.out)["named_by_comparison"] == ["baseline"]
+    # The name of the baseline in the registry, or a flag, pins it.
+    assert main(["registry", "baseline-set", "--name", "main", "--run", "before"]) == 0
+    assert gated(capsys, *by(preset)) == (2, {})
+    assert compared() == 0
+    capsys.readouterr()
+    assert main(["gate", "--compare", DELTA, *by(preset)]) == 1
+    assert json.loads(capsys.readouterr().out)["named_by_comparison"] == []
+
+
+@PRESETS
 def test_a_case_that_is_new_has_zero_tolerance_too(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--judge", "policy", "--judge", "regex")
     judged("before", cases(), *flags)

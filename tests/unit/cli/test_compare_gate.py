@@ -12,7 +12,8 @@ from agent_eval.cli.main import main
 from tests.factories import make_case, make_suite
 
 DELTA = "now/compare/baseline_delta.json"
-GATE = ("gate", "--compare", DELTA)
+UNPINNED = ("gate", "--compare", DELTA)
+GATE = (*UNPINNED, "--baseline", "before")
 TEXT = ("--format", "text")
 
 
@@ -275,15 +276,15 @@ def test_the_packs_of_a_comparison_are_found_in_the_registry_beside_it_and_by_na
 ) -> None:
     compared(capsys)
     rule = ("--max-regressed-cases", "0")
-    parsed(capsys, *GATE, *rule)
+    parsed(capsys, *UNPINNED, *rule)
     Path("before").rename("elsewhere")
-    found = error(capsys, *GATE, *rule)
+    found = error(capsys, *UNPINNED, *rule)
     assert found["details"]["field"] == "baseline"
     assert "--baseline" in found["details"]["remedy"]
-    parsed(capsys, *GATE, *rule, "--baseline", "elsewhere")
+    parsed(capsys, *UNPINNED, *rule, "--baseline", "elsewhere")
     parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "elsewhere")
-    parsed(capsys, *GATE, *rule)
-    parsed(capsys, *GATE, *rule, "--baseline", "main")
+    parsed(capsys, *UNPINNED, *rule)
+    parsed(capsys, *UNPINNED, *rule, "--baseline", "main")
     parsed(capsys, "compare", "--baseline", "main", "--candidate", "now", "--out", "delta.json")
     Path("now").rename("moved")
     apart = ("gate", "--compare", "delta.json", *rule)

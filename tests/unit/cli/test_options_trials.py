@@ -133,7 +133,11 @@ def test_gate__explains_a_decision_on_pass_rates_in_ten_lines(
     assert "0 regressed" in said
     assert "c0: 3 of 3 → 2 of 3 trials" in said
     comparison = "now/compare/baseline_delta.json"
-    said = printed(capsys, "gate", "--compare", comparison, "--preset", "release", "--format", "text", code=1)
+    said = printed(
+        capsys,
+        *("gate", "--compare", comparison, "--baseline", "before", "--preset", "release", "--format", "text"),
+        code=1,
+    )
     assert len(said.splitlines()) <= 10
     assert "trials: 3 a case; 6 cases pass less often, 0 more; sign-flip permutation test" in said
     decision = json.loads(Path("now/compare/gate_decision.json").read_text())

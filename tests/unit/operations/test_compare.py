@@ -10,6 +10,7 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.gate import chosen_policy, decide_on
+from agent_eval.operations.provenance import PackSources
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite
 
@@ -51,7 +52,13 @@ def test_a_decision_that_waits_for_more_evidence_has_an_exit_code_of_its_own(
     out = tmp_path / "comparison.json"
     compare_packs(*packs, out=out, environ=ENVIRON)
     codes = {
-        preset: decide_on(out, {}, policy=chosen_policy(None, preset), environ=ENVIRON).exit_code
+        preset: decide_on(
+            out,
+            {},
+            policy=chosen_policy(None, preset),
+            packs=PackSources(str(packs[0]), packs[1]),
+            environ=ENVIRON,
+        ).exit_code
         for preset in ("pull-request", "release")
     }
     assert codes == {"pull-request": ExitCode.OK, "release": ExitCode.INCONCLUSIVE}
