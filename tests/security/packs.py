@@ -28,6 +28,8 @@ def refused(root: Path, place: str | None, what: str) -> InvalidPack:
     with pytest.raises(InvalidPack, match=what) as caught:
         open_pack(root)
     assert caught.value.details.get("file") == place
+    assert caught.value.details["pack"] == str(root)
+    assert caught.value.message.startswith(f"{root}: " if place is None else f"{root}: {place[:300]}: ")
     assert caught.value.remedy
     return caught.value
 

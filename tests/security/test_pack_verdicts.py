@@ -293,6 +293,18 @@ def test_files_beyond_the_limits_are_not_loaded(tmp_path: Path, monkeypatch: pyt
     refused(root, "manifest.json", "is larger than 500 bytes")
 
 
+def test_files_of_exactly_the_limits_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pack_of(tmp_path)
+    largest = max(path.stat().st_size for path in root.rglob("*.json*") if path.name != "manifest.json")
+    monkeypatch.setattr(verify, "MAX_FILE_BYTES", largest)
+    monkeypatch.setattr(verify, "MAX_MANIFEST_BYTES", (root / "manifest.json").stat().st_size)
+    pack = open_pack(root)
+    assert all(len(pack.read(entry.path)) == entry.size for entry in pack.files())
+    monkeypatch.setattr(verify, "MAX_FILE_BYTES", largest - 1)
+    with pytest.raises(InvalidPack, match="is larger than"):
+        _ = [pack.read(entry.path) for entry in pack.files()]
+
+
 def test_directories_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = pack_of(tmp_path)
 
