@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agent_eval.contracts import (
+    REPLAY_CONTRACT,
     AppliedWaiver,
     CaseRegression,
     Comparison,
@@ -25,6 +26,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import is_over
 from agent_eval.contracts.policy import Quarantine
 from agent_eval.contracts.registry import Waiver
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.gate.coverage import counted_coverage
 
 
@@ -92,7 +94,10 @@ def excuse(
     waived: set[str] = set()
     for row in comparison.case_regressions:
         worse = worsened(row)
-        covered = [coverage.cover(row.case_id, change.judge_id, change.regression_key) for change in worse]
+        covered = [
+            coverage.cover(row.case_id, change.judge_id, change.regression_key, is_crash=_is_crash(change))
+            for change in worse
+        ]
         if row.regressed and worse and all(covered):
             waived.add(row.case_id)
     regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
@@ -163,10 +168,18 @@ class _Coverage:
                 is_named = True
         return is_named
 
-    def cover(self, case_id: str, judge_id: str, regression_key: str | None) -> bool:
-        """Use every waiver that covers a worse verdict; tell whether case and judge are covered."""
+    def cover(
+        self, case_id: str, judge_id: str, regression_key: str | None, *, is_crash: bool = False
+    ) -> bool:
+        """Use every waiver that covers a worse verdict; tell whether case and judge are covered.
+
+        A crash of the agent is another cause than the one that was waived: only a waiver of that very
+        regression, or of the judge that tells of crashes, covers it.
+        """
         for waiver in self.active:
             if not _covers(waiver, case_id, judge_id, regression_key):
+                continue
+            if is_crash and waiver.regression_key is None and waiver.judge_id not in _TELLS_OF_CRASHES:
                 continue
             self.used.setdefault(waiver.waiver_id, {})[case_id] = None
             self.changes.add((case_id, judge_id))
@@ -182,7 +195,9 @@ def _waived_rates(trials: TrialComparison | None, coverage: _Coverage) -> frozen
     fallen: dict[str, list[bool]] = {}
     for change in trials.changes if trials is not None else []:
         if change.judge_id is not None and _fell(change):
-            is_covered = coverage.cover(change.case_id, change.judge_id, None)
+            # A judge of several trials does not say why it could not judge one; these two tell of crashes.
+            is_crash = change.judge_id in _TELLS_OF_CRASHES and change.candidate.failed > 0
+            is_covered = coverage.cover(change.case_id, change.judge_id, None, is_crash=is_crash)
             fallen.setdefault(change.case_id, []).append(is_covered)
     return frozenset(case_id for case_id, covered in fallen.items() if all(covered))
 
@@ -191,6 +206,15 @@ def _fell(change: TrialChange) -> bool:
     """Tell whether a judge passes fewer of the trials than before, or fails one and failed none before."""
     before, now = change.baseline, change.candidate
     return now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed
+
+
+_TELLS_OF_CRASHES = frozenset({EXECUTION, REPLAY_CONTRACT})
+_CRASHES = frozenset({"agent_error", "timeout", "output_limit", "missing_output"})
+
+
+def _is_crash(change: JudgeChange) -> bool:
+    """Tell whether a verdict could not be reached because the agent did not come to its end."""
+    return change.candidate is Outcome.ERROR and change.failure in _CRASHES
 
 
 def worsened(row: CaseRegression) -> list[JudgeChange]:
@@ -249,7 +273,8 @@ def _expired(
     for row in comparison.case_regressions:
         if row.case_id in counted:
             for change in worsened(row):
-                coverage.cover(row.case_id, change.judge_id, change.regression_key)
+                is_crash = _is_crash(change)
+                coverage.cover(row.case_id, change.judge_id, change.regression_key, is_crash=is_crash)
     expired_waivers = [
         ExpiredExcuse(
             waiver_id=waiver.waiver_id,

@@ -256,8 +256,9 @@ class Headline:
         blocks = self._blocks()
         if "coverage" in undecided or "integrity" in undecided:
             messages = [undecided[name].message for name in ("coverage", "integrity") if name in undecided]
-            little = "Too little is compared to decide" if "coverage" in undecided else "Nothing was decided"
-            return " ".join([f"{little}; {blocks}.", *filter(None, map(self.voice.prose, messages))])
+            little = "too little is compared to decide" if "coverage" in undecided else "that is not enough"
+            first = f"{self._cases_so_far()}, but {little}; {blocks}."
+            return " ".join([first, *filter(None, map(self.voice.prose, messages))])
         if "non-inferiority" not in undecided:
             failures = list(filter(None, map(self.voice.prose, self._decision.failures)))
             return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
@@ -266,6 +267,16 @@ class Headline:
         if not worse:
             return f"No case got worse, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
         return f"{self._got_worse(worse)}. Too few {few} to tell whether that is chance; {blocks}."
+
+    def _cases_so_far(self) -> str:
+        """Say how many cases got worse, or that those that did are excused."""
+        worse = [row.case_id for row in self.suite.worse]
+        if worse:
+            return self._got_worse(worse)
+        excused = len(self.suite.regressed)
+        if excused:
+            return f"{count(excused, 'case')} got worse and {verb(excused, 'is', 'are')} excused"
+        return "No case got worse"
 
     @property
     def _trials(self) -> bool:

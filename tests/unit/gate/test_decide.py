@@ -371,6 +371,46 @@ def test_an_expired_unreadable_or_revoked_waiver_excuses_nothing(fields: dict[st
     assert decision.waived_case_ids == (["b"] if holds else [])
 
 
+def crashed(*judges: str) -> Comparison:
+    """A comparison of two cases, of which one crashed: these judges could not judge it."""
+    found = comparison(
+        {"a": dict.fromkeys(judges, "passed"), "b": "passed"},
+        {"a": dict.fromkeys(judges, "error"), "b": "passed"},
+    )
+    for row in found.case_regressions:
+        for change in row.judges:
+            change.failure = "missing_output" if change.judge_id == "regex" else "agent_error"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scope", "waived"),
+    [
+        ({"case_id": "a"}, []),
+        ({"case_id": "a", "judge_id": "regex"}, []),
+        ({"judge_id": "regex"}, []),
+        ({"case_id": "a", "judge_id": "execution"}, ["a"]),
+    ],
+)
+def test_a_waiver_for_one_cause_does_not_excuse_a_crash(scope: dict[str, str], waived: list[str]) -> None:
+    assert gate(crashed("execution"), waivers=[waiver(**scope)]).waived_case_ids == waived
+    # Also where only a judge of the answer is there to miss it.
+    assert gate(crashed("regex"), waivers=[waiver(**scope)]).waived_case_ids == []
+
+
+def test_a_regression_key_waives_the_crash_that_it_is_the_key_of() -> None:
+    found = crashed("execution")
+    (key,) = [change.regression_key for row in found.case_regressions for change in row.judges]
+    assert gate(found, waivers=[waiver(regression_key=key)]).waived_case_ids == ["a"]
+
+
+def test_a_waiver_still_covers_a_judge_that_itself_failed() -> None:
+    found = crashed("regex")
+    for row in found.case_regressions:
+        row.judges[0].failure = "judge_error"
+    assert gate(found, waivers=[waiver(case_id="a")]).waived_case_ids == ["a"]
+
+
 def test_a_waiver_needs_a_scope() -> None:
     with pytest.raises(ValueError, match="names a case"):
         waiver()
