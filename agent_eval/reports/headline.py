@@ -252,6 +252,15 @@ class Headline:
     # Inconclusive.
 
     def _inconclusive(self) -> str:
+        return " ".join([*self._rules_of_the_job(), self._undecided()])
+
+    def _rules_of_the_job(self) -> list[str]:
+        """Say which rules besides the policy's do not hold: a job may not loosen its own, for example."""
+        messages = {step.message for step in self._decision.steps}
+        broken = [failure for failure in self._decision.failures if failure not in messages]
+        return list(filter(None, map(self.voice.prose, broken))) if self._decision.steps else []
+
+    def _undecided(self) -> str:
         undecided = self._steps("inconclusive")
         blocks = self._blocks()
         if "coverage" in undecided or "integrity" in undecided:
@@ -261,6 +270,8 @@ class Headline:
             return " ".join([first, *filter(None, map(self.voice.prose, messages))])
         if "non-inferiority" not in undecided:
             failures = list(filter(None, map(self.voice.prose, self._decision.failures)))
+            if self._decision.steps and failures:
+                return f"{self._cases_so_far()}; {blocks}."
             return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
         worse = [row.case_id for row in self.suite.worse] if not self._trials else self._less_often
         few = "trials" if self._trials else "cases"
@@ -306,6 +317,8 @@ class Headline:
 
     def _to_do_when_inconclusive(self) -> str:
         undecided, evidence = self._steps("inconclusive"), self._decision.evidence
+        if self._broken("rules_of_the_base"):
+            return "Merge the change of the rules first, by itself; then this change is judged by them."
         if "coverage" in undecided:
             return _BRING_BACK
         if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:

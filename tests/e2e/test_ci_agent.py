@@ -360,7 +360,7 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
     assert (step.code, step.outcome) == (4, "error")
     assert (
         "No case of `suite.json` could be judged: the agent answered with HTTP 503"
-        in github.bodies(PULL)[0].splitlines()[4]
+        in github.bodies(PULL)[0].splitlines()[5]
     )
     assert unzipped(step.archive)
 

@@ -310,7 +310,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     github.fail("GET", call, 403, times=99, headers=RATE_LIMITS[limit], message="API rate limit exceeded")
     step = runner.pull_request(preset=preset, min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "limits requests until" in github.bodies(PULL)[0].splitlines()[4]
+    assert "limits requests until" in github.bodies(PULL)[0].splitlines()[5]
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
@@ -333,7 +333,7 @@ def test_storage__that_refuses_everything_is_an_outage(
     github.fail_storage(403, times=99)
     step = runner.pull_request(preset="release", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    first = github.bodies(PULL)[0].splitlines()[4]
+    first = github.bodies(PULL)[0].splitlines()[5]
     assert "with HTTP 403" in first
     assert "Nor could that of 1 other run." in first
     assert f"`{github.storage_url.removeprefix('http://')}`" in first

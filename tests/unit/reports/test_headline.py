@@ -263,6 +263,28 @@ def test_what_blocks_although_it_is_not_certain_says_by_which_rule() -> None:
     assert "max-regressed-cases" not in to_do
 
 
+def test_a_rule_of_the_job_that_does_not_hold_is_said_first() -> None:
+    suite = situations.unchanged().suites[0]
+    loosened = scenarios.rule(
+        "rules_of_the_base",
+        0,
+        1,
+        False,
+        message="This change loosens the rules that it is held to: `margin`.",
+    )
+    decision = suite.decision.model_copy(
+        update={
+            "gate_status": GateStatus.INCONCLUSIVE,
+            "rules": [loosened],
+            "failures": [loosened.message],
+            "passed": False,
+        }
+    )
+    happened, _, to_do = lines_on(replace(suite, decision=decision))
+    assert happened == f"{loosened.message} No case got worse; not blocked."
+    assert to_do.startswith("Merge the change of the rules first")
+
+
 def test_an_excused_case_is_no_regression_and_explains_nothing() -> None:
     suite = situations.excused().suites[0]
     assert suite.worse == []
