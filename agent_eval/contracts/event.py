@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import AliasChoices, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from typing_extensions import override
 
 from agent_eval.contracts.base import Contract, SparseContract
@@ -81,9 +81,13 @@ class TokenUsage(SparseContract, frozen=True):
         {'input_tokens': 120, 'output_tokens': 9, 'cached_tokens': 100}
     """
 
-    input_tokens: _Number | None = Field(default=None, ge=0)
+    input_tokens: _Number | None = Field(
+        default=None, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens")
+    )
     """Everything that the model read, cached or not."""
-    output_tokens: _Number | None = Field(default=None, ge=0)
+    output_tokens: _Number | None = Field(
+        default=None, ge=0, validation_alias=AliasChoices("output_tokens", "completion_tokens")
+    )
     """Everything that the model wrote, reasoning included."""
     cached_tokens: _Number | None = Field(default=None, ge=0)
     """The part of the input that came from the provider's cache."""

@@ -43,8 +43,8 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
     usage = usage if isinstance(usage, dict) else {}
     totals = _UsageTotals()
     for event in trace.events:
-        attributes, *figures = _what_it_spent(event.__dict__)
-        if figures != _NO_FIGURES:
+        attributes, model, usage_of_event, cost_usd = _what_it_spent(event.__dict__)
+        if model is not None or usage_of_event is not None or cost_usd is not None:
             totals.add(_with_fields(event))
         elif attributes:
             totals.add(attributes)
@@ -64,7 +64,6 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
 
 # One call of C for four fields of every event of every run.
 _what_it_spent = itemgetter("attributes", "model", "usage", "cost_usd")
-_NO_FIGURES = [None, None, None]
 
 
 def _with_fields(event: Event) -> dict[str, Any]:

@@ -259,7 +259,7 @@ def case_problems(raw_case: RawCase, *, check_keys: bool = True) -> tuple[Case |
     case = None
     try:
         case = Case.model_validate(raw_case.raw)
-        findings = list(misspelt_in_case(raw_case.raw)) if check_keys else []
+        findings = list(misspelt_in_case(raw_case.raw, case)) if check_keys else []
     except ValidationError as error:
         findings = problems_of(error, raw_case.raw)
     if not findings:

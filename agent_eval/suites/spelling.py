@@ -7,7 +7,7 @@ one is a problem.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -93,8 +93,12 @@ def misspelt_in_header(raw: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _findings(raw.get("metadata") or {}, _HEADER_METADATA, ("metadata",))
 
 
-def misspelt_in_case(raw: Mapping[str, Any]) -> Iterator[Finding]:
+def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterator[Finding]:
     """Yield the keys of a valid case that look like ours and are not, at every level that we define.
+
+    Args:
+        raw: The case as read.
+        case: The same case as a contract, if it is known: it says which events have unknown keys.
 
     Example:
         >>> case = {"case_id": "refund", "policy": {"forbiden_tools": ["pay"]}}
@@ -109,14 +113,18 @@ def misspelt_in_case(raw: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _findings(turn, _TURN, ("turns", number))
         for position, call in enumerate(turn.get("expected_tool_calls") or ()):
             yield from _findings(call, _EXPECTED_CALL, ("turns", number, "expected_tool_calls", position))
-    yield from _recorded_findings(raw, ())
+    yield from _recorded_findings(raw, (), None if case is None else case.trace)
     for number, trial in enumerate(raw.get("trials") or ()):
         yield from _findings(trial, _TRIAL, ("trials", number))
         yield from _recorded_findings(trial, ("trials", number))
 
 
-def _recorded_findings(raw: Mapping[str, Any], place: tuple[str | int, ...]) -> Iterator[Finding]:
+def _recorded_findings(
+    raw: Mapping[str, Any], place: tuple[str | int, ...], events: Sequence[Event] | None = None
+) -> Iterator[Finding]:
     yield from _findings(raw.get("metadata") or {}, _METADATA, (*place, "metadata"))
+    if events is not None and not any(event.__pydantic_extra__ for event in events):
+        return
     for number, event in enumerate(raw.get("trace") or ()):
         # Of the many events nearly all have known keys only.
         if not event.keys() <= _EVENT.names:

@@ -124,3 +124,8 @@ def test_fields_that_have_nothing_to_say_are_not_written() -> None:
     assert before["ts"] is None
     written = said(agent_name="a", usage={"input_tokens": 1}).to_json()
     assert (written["agent_name"], written["usage"]) == ("a", {"input_tokens": 1})
+
+
+def test_usage_may_have_the_names_of_chat_completions() -> None:
+    usage = TokenUsage.model_validate({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7})
+    assert (usage.input_tokens, usage.output_tokens) == (3, 4)

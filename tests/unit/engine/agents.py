@@ -40,6 +40,8 @@ class Answer:
 class FakeAgent:
     """Behaves as told, and remembers its tasks."""
 
+    replays = False
+
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
         self.tasks: list[Task] = []

@@ -137,9 +137,15 @@ def test_repairs_end(make_suite: MakeSuite, tmp_path: Path) -> None:
     assert results(done)["c0"].outcome == "failed"
 
 
+PARIS = {"expected_output": "the capital is Paris"}
+
+
 @pytest.mark.parametrize("shared", [False, True])
-def test_the_answer_is_not_told_by_a_reason(make_suite: MakeSuite, tmp_path: Path, shared: bool) -> None:
-    suite = make_suite([{"case_id": "a", "expected_output": "the capital is Paris"}])
+@pytest.mark.parametrize("case", [PARIS, {"turns": [{"input": "?", **PARIS}]}], ids=["case", "turn"])
+def test_the_answer_is_not_told_by_a_reason(
+    make_suite: MakeSuite, tmp_path: Path, case: dict[str, Any], shared: bool
+) -> None:
+    suite = make_suite([{"case_id": "a", **case}])
     agent = FakeAgent(lambda _: Answer("Rome"))
     judges = ("final_output",)
     run(suite, agent, tmp_path / "j", max_repairs=1, judges=judges, share_expected_output=shared)

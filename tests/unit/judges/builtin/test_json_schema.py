@@ -7,7 +7,7 @@ import pytest
 from agent_eval.contracts import Trace
 from agent_eval.errors import InvalidInput
 from agent_eval.judges import load_judges
-from tests.unit.judges.traces import findings, judge, make_case, says, uses
+from tests.unit.judges.traces import calls, findings, judge, make_case, says, uses
 
 ORDER = {
     "type": "object",
@@ -311,3 +311,14 @@ def test_a_schema_that_nobody_checked_is_an_error_verdict_and_no_crash(schema: d
 )
 def test_unique_items_are_told_by_value(items: list[Any], unique: bool) -> None:
     assert judge("json_schema", says(items), json_schema={"uniqueItems": True}).passed is unique
+
+
+def test_an_answer_that_was_not_recorded_is_inconclusive_and_arguments_can_be_the_answer() -> None:
+    schema = {"json_schema": {"required": ["total"]}}
+    assert findings(judge("json_schema", says(None, content_recorded=False), **schema)) == (
+        "inconclusive",
+        None,
+    )
+    answer = calls("submit", {"total": 7})
+    assert judge("json_schema", answer, final_output_tool="submit", **schema).passed
+    assert findings(judge("json_schema", answer, **schema)) == ("error", "missing_output")

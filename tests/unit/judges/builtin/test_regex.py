@@ -85,3 +85,11 @@ def test_a_blank_output_and_a_blank_pattern_are_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
         judge("regex", says(), regex_patterns=["a", ""])
     assert caught.value.details["field"] == "regex_patterns[1]"
+
+
+def test_an_answer_that_was_not_recorded_is_inconclusive_and_a_refused_one_says_so() -> None:
+    patterns = {"regex_patterns": ["yes"]}
+    assert findings(judge("regex", says(None, content_recorded=False), **patterns)) == ("inconclusive", None)
+    refused = judge("regex", says("Let me see."), says(None, stop_reason="refusal"), **patterns)
+    assert findings(refused) == ("error", "agent_error")
+    assert "the answer was refused" in refused.reason

@@ -190,3 +190,24 @@ def test_a_recorded_answer_that_was_cut_or_refused_is_an_error(
 def test_a_recorded_answer_that_ended_is_judged(reason: Any) -> None:
     attributes = {"gen_ai.response.finish_reason": reason}
     assert judge("replay_contract", says("done", attributes=attributes)).passed
+
+
+@pytest.mark.parametrize(
+    ("events", "failure"),
+    [
+        (says(None, stop_reason="length"), "output_limit"),
+        (says("Let me see.") + says(None, block_reason="moderation"), "agent_error"),
+        ([*says("yes"), {"actor": "agent", "type": "model_call", "stop_reason": "refusal"}], "agent_error"),
+        ([*says("yes"), {"actor": "agent", "type": "guardrail", "block_reason": "pii"}], "agent_error"),
+    ],
+)
+def test_an_answer_that_stopped_short_at_the_end_is_an_error(
+    events: list[dict[str, Any]], failure: str
+) -> None:
+    assert findings(judge("replay_contract", events)) == ("error", failure)
+
+
+def test_an_agent_that_went_on_after_it_was_stopped_is_judged() -> None:
+    blocked = [{"actor": "agent", "type": "guardrail", "block_reason": "pii"}]
+    assert judge("replay_contract", blocked, says("I cannot say that.")).passed
+    assert judge("replay_contract", says(None, content_recorded=False)).passed

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_eval.contracts import Case
 from agent_eval.errors import InvalidInput
+from agent_eval.judges import load_judges, validate_case
+from agent_eval.judges.matching.strict import FIELDS
 from tests.unit.judges.traces import Events, answers, asks, calls, findings, judge, says, uses
 
 CF = "CONVERSATION_FORWARDING"
@@ -368,6 +373,16 @@ def test_what_cannot_be_told_is_an_error_and_what_failed_comes_first() -> None:
 def test_malformed_evaluations_are_refused(malformed: Any) -> None:
     with pytest.raises(InvalidInput, match="strict"):
         judge("strict", says(), metadata={"strict": malformed})
+
+
+def test_the_example_of_the_guide_is_valid() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "guides" / "judges.md").read_text("utf-8")
+    section = guide.split("### strict\n")[1].split("\n### ")[0]
+    example = json.loads(section.split("```json\n")[1].split("```")[0])
+    validate_case(load_judges(["strict"]), Case.model_validate(example))
+    assert len(example["metadata"]["strict"]) == 3
+    for kind in FIELDS:
+        assert f"`{kind}`" in section
 
 
 def test_a_case_without_evaluations_is_skipped() -> None:
