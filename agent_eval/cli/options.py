@@ -20,7 +20,7 @@ class TableCommand(click.Command):
 
     Example:
         >>> @click.command(cls=TableCommand, path="pack verify")
-        ... def verify(pack, output_format):
+        ... def verify(pack, public_key, output_format):
         ...     click.echo(f"Verifying {pack}")
         >>> verify.main(["--run", "runs/candidate"], standalone_mode=False)
         Verifying runs/candidate

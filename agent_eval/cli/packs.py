@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.operations.packs import PackFacts
+    from agent_eval.operations.verify import Verification
     from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
 
@@ -24,13 +26,48 @@ def pack() -> None:
     """Verify evidence packs and convert their layout."""
 
 
-@pack.command(cls=TableCommand, path="pack verify")
-def verify(pack: Path, output_format: str) -> None:
-    """Check every file of a pack against its manifests: exit 0 when it is whole, 2 when it is not."""
-    from agent_eval.operations.packs import pack_facts
+@click.command(cls=TableCommand, path="verify")
+@click.argument("pack", type=click.Path(path_type=pathlib.Path))
+def verify(pack: Path, public_key: tuple[str, ...], output_format: str) -> None:
+    """Check a pack or an archive of one: exit 0 when it is whole, 1 when it is not, 2 when it cannot be read.
 
-    facts = pack_facts(pack)
-    emit(output_format, facts.to_json(), lambda _colour: _facts_text("Verified", facts))
+    Says what is sealed, who signed it, what wrote it, and whether its trajectories get the same verdicts when
+    they are judged again. With --public-key, a pack that this key did not sign is refused.
+    """
+    _verify(pack, public_key, output_format)
+
+
+@pack.command("verify", cls=TableCommand, path="pack verify")
+def pack_verify(pack: Path, public_key: tuple[str, ...], output_format: str) -> None:
+    """Do as `agent-eval verify PACK` does."""
+    _verify(pack, public_key, output_format)
+
+
+def _verify(path: Path, public_key: tuple[str, ...], output_format: str) -> None:
+    from agent_eval.attestations.keys import read_public_key
+    from agent_eval.operations.verify import verify as verify_pack
+
+    verified = verify_pack(path, tuple(read_public_key(pathlib.Path(file)) for file in public_key))
+    emit(output_format, verified.to_json(), lambda _colour: _verified_text(verified))
+
+
+def _verified_text(verified: Verification) -> list[str]:
+    from agent_eval.text.escape import clean
+
+    pack, signature, replay = verified.facts.pack, verified.signature, verified.replay
+    config, summary = pack.config, pack.summary
+    tool = verified.to_json()["written_by"]["agent_eval"] or "an unknown version"
+    key = f" ({'' if signature.checked else 'claims '}key {signature.key_id})" if signature.key_id else ""
+    does = {True: "yes", False: "no", None: ""}[replay.same]
+    lines = [
+        *_facts_text("Verified", verified.facts).split("\n"),
+        f"Written by agent-eval {tool}, schema {pack.manifest.schema_version}, at {config.started_at}",
+        f"Agent {config.agent_version}, model {config.model}, commit {config.git_commit or 'not recorded'}",
+        f"Result: {summary.passed_cases} of {summary.total_cases} cases passed; gate: {verified.gate}",
+        f"Signature: {signature.state}{key}: {signature.note}",
+        f"Replays: {does + ': ' if does else ''}{replay.note}",
+    ]
+    return [clean(line, limit=1_000) for line in lines]
 
 
 def _facts_text(verb: str, pack_facts: PackFacts) -> str:

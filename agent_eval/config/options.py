@@ -72,6 +72,7 @@ Command = Literal[
     "keygen",
     "attest",
     "verify-attestation",
+    "verify",
     "pack verify",
     "pack expand",
     "pack compact",

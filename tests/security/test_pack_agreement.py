@@ -123,6 +123,6 @@ def test_files_that_repeat_cases_must_say_the_same(
 def test_pack_verify_refuses_it_and_names_case_and_field(pack: Path) -> None:
     forge(pack, INDEX, lambda rows: rows[1].update(cost_usd=0.01))
     ended = agent_eval("pack", "verify", "--run", str(pack), cwd=pack.parent)
-    assert ended.code == 2
+    assert ended.code == 1
     message = json.loads(ended.err.splitlines()[-1])["error"]["message"]
     assert "case 'two': its cost_usd in the index does not follow" in message

@@ -1,0 +1,199 @@
+"""`verify`: what of a pack is sealed, who signed it, what wrote it, and whether it still replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from agent_eval.attestations.bundle import read_bundle
+from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.files import RESULT, Trust
+from agent_eval.attestations.keys import PublicKey
+from agent_eval.config.spec import Judging, Output
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
+from agent_eval.evidence.agreement import check_agreement
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.judges.catalog import load_judges
+from agent_eval.operations.attest import DECISION
+from agent_eval.operations.packs import PackFacts, open_run
+from agent_eval.operations.parity import case_mismatch
+from agent_eval.operations.rejudge import RejudgeRequest, rejudge
+from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.json import dumps, parse
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Who vouches for a pack.
+
+    Example:
+        >>> Signature("unsigned", "it has no signature").checked
+        False
+
+    Attributes:
+        state: `signed`, `not checked` or `unsigned`.
+        note: The same with its reason, as a clause.
+        key_id: Id of the key; of a signature that was not checked, the id that it claims.
+    """
+
+    state: str
+    note: str
+    key_id: str = ""
+
+    @property
+    def checked(self) -> bool:
+        """Whether a given key verified it."""
+        return self.state == "signed"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Whether judging the recorded trajectories again gives the same verdicts.
+
+    Example:
+        >>> Replay(None, "not checked: the run is not complete").same is None
+        True
+
+    Attributes:
+        same: None where that was not tried.
+        note: The result with its reason, as a clause.
+    """
+
+    same: bool | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All that is known of a pack that is whole. Returned by `verify`.
+
+    Example:
+        >>> from agent_eval.config.spec import Output, RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
+        >>> verified = verify(Path("pack"))
+        >>> verified.replay.same, verified.signature.state
+        (True, 'unsigned')
+    """
+
+    facts: PackFacts
+    signature: Signature
+    replay: Replay
+    gate: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the command prints, as JSON values."""
+        pack = self.facts.pack
+        return {
+            **self.facts.to_json(),
+            "whole": True,
+            "written_by": {
+                "agent_eval": _tool(pack.config.pinned_env),
+                "schema_version": pack.manifest.schema_version,
+            },
+            "git_commit": pack.config.git_commit,
+            "passed_cases": pack.summary.passed_cases,
+            "gate": self.gate,
+            "signature": self.signature.state,
+            "key_id": self.signature.key_id or None,
+            "replays": self.replay.same,
+            "replay_note": self.replay.note,
+        }
+
+
+def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
+    """Verify a pack, or an archive of one, and judge its trajectories again with built-in judges.
+
+    Args:
+        path: The pack's directory, or a zip archive of exactly one pack.
+        keys: Public keys, one of which must have signed it; empty not to check a signature.
+
+    Raises:
+        InvalidInput: There is no pack, or the archive has several: nothing can be verified (exit code 2).
+        InvalidPack: The pack is not whole, or contradicts itself (exit code 1), or there is none (2).
+        UntrustedPack: None of the keys signed it (exit code 1).
+    """
+    try:
+        if keys:
+            trusted = open_trusted(path, Trust(keys=keys))
+            pack, signature = trusted.pack, Signature("signed", "by a key that was given", trusted.key_id)
+        else:
+            pack = open_run(path)
+            check_agreement(pack)
+            signature = _claimed(pack)
+    except InvalidPack as error:
+        if isinstance(error, UntrustedPack) or error.details.get("file") is not None:
+            error.exit_code = ExitCode.NO
+        raise
+    return Verification(PackFacts(path, pack), signature, _replay(pack, path), _gate(pack))
+
+
+def _tool(pinned: Mapping[str, Any]) -> str | None:
+    version = pinned.get("agent_eval")
+    return version if isinstance(version, str) else None
+
+
+def _claimed(pack: Pack) -> Signature:
+    """Tell what attestations the pack has, without a key to check them with."""
+    listed = {entry.path for entry in pack.derived.files} if pack.derived is not None else set()
+    if RESULT.bundle in listed:
+        try:
+            key_id = read_bundle(pack.read(RESULT.bundle), source=RESULT.bundle).key_id
+        except UntrustedPack as error:
+            return Signature("not checked", f"{error.message}. {error.remedy}")
+        return Signature("not checked", "name the signer's key with --public-key", key_id)
+    if RESULT.mac in listed:
+        return Signature("not checked", "an HMAC by a shared secret: see `verify-attestation --secret-file`")
+    return Signature("unsigned", "a seal alone shows accidents, not who wrote it")
+
+
+def _gate(pack: Pack) -> str:
+    listed = {entry.path for entry in pack.derived.files} if pack.derived is not None else set()
+    if DECISION not in listed:
+        return "none"
+    decision = parse(pack.read(DECISION), source=DECISION)
+    status = decision.get("gate_status") if isinstance(decision, dict) else None
+    return status if isinstance(status, str) else "unreadable"
+
+
+def _replay(pack: Pack, path: Path) -> Replay:
+    """Judge the trajectories again. A pack is data: no command and no plug-in that it names is run."""
+    names, configs = tuple(pack.config.judges), dict(pack.config.judge_configs)
+    if not pack.manifest.complete:
+        return Replay(None, "not checked: the run is not complete")
+    try:
+        load_judges(names, configs, allow_plugins=False)
+    except InvalidInput as error:
+        return Replay(None, f"not checked: {error.message}")
+    with TemporaryDirectory(prefix="agent-eval-verify-") as directory:
+        judge_config = Path(directory) / "judges.json"
+        write_file(judge_config, dumps(configs))
+        judging = Judging(
+            judges=names,
+            judge_config=judge_config,
+            case_policy=pack.config.execution_config.case_policy or "all",
+        )
+        output = Output(pack=Path(directory) / "pack", layout="compact")
+        try:
+            done = rejudge(RejudgeRequest(pack=path, output=output, judging=judging), environ={})
+        except AgentEvalError as error:
+            return Replay(False, f"cannot be judged again: {error.message}")
+        return _compared(pack, open_pack(done.pack))
+
+
+def _compared(saved: Pack, replayed: Pack) -> Replay:
+    results = replayed.results_by_id()
+    mismatches = (case_mismatch(row, results[row["case_id"]]) for row in saved.results())
+    differing = [mismatch.case_id for mismatch in mismatches if mismatch is not None]
+    if not differing:
+        return Replay(True, "this version of agent-eval reaches the same verdicts on all cases")
+    redacted = saved.config.execution_config.redacted_cases
+    why = "; its judges saw text that is redacted now" if redacted else ""
+    more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+    return Replay(False, f"this version of agent-eval judges {differing[0][:100]!r}{more} otherwise{why}")
