@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 from math import comb, exp, inf, isclose
 
 import pytest
@@ -28,7 +29,9 @@ def test_points_and_tails_are_those_of_exact_sums(total: int, data: st.DataObjec
 
 @pytest.mark.parametrize("count", [4_700, 4_950, 5_000, 5_200])
 def test_a_tail_of_ten_thousand_is_exact_to_eleven_digits(count: int) -> None:
-    tail = Fraction(sum(comb(10_000, place) for place in range(count + 1)), 2**10_000)
+    # Each coefficient from the one before it, which takes a hundredth of the time.
+    coefficients = accumulate(range(count), lambda last, n: last * (10_000 - n) // (n + 1), initial=1)
+    tail = Fraction(sum(coefficients), 2**10_000)
     assert isclose(at_most(count, 10_000), tail, rel_tol=1e-11)
 
 
