@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import signal
 import tempfile
@@ -61,6 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the tests that are marked slow, unless nothing may be left out or they are asked for."""
     if not FULL and "slow" not in config.option.markexpr:
         skip_slow(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the tests themselves, which stay to the end: a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
