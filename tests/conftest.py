@@ -36,6 +36,8 @@ ENOUGH_MEMORY = 4 << 30
 """Bytes; all tests together need less than one GB at a time."""
 TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
 """Where pytest makes the temporary directories of tests."""
+OF_THE_MACHINE = Path(tempfile.gettempdir())
+"""Temporary files that all users reach, or that are too large for memory. Tests make theirs elsewhere."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

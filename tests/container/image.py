@@ -20,6 +20,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from tests.conftest import OF_THE_MACHINE
+
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements/runtime.lock", "requirements/build.lock")
 SUITE = "bookworm"
@@ -43,7 +45,7 @@ def missing() -> str:
 
 def cache() -> Path:
     """Where downloads are kept between runs, mode 700."""
-    default = Path(tempfile.gettempdir()) / f"agent-eval-container-{os.geteuid()}"
+    default = OF_THE_MACHINE / f"agent-eval-container-{os.geteuid()}"
     directory = Path(os.environ.get("AGENT_EVAL_CONTAINER_CACHE", default))
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_uid != os.geteuid():
@@ -64,7 +66,11 @@ class Buildah:
         configuration = self.store / "storage.conf"
         places = f'graphroot = "{self.store}/graph"\nrunroot = "{self.store}/run"\n'
         configuration.write_text(f'[storage]\ndriver = "vfs"\n{places}', encoding="utf-8")
-        self.environ = {**os.environ, "CONTAINERS_STORAGE_CONF": str(configuration)}
+        self.environ = {
+            **os.environ,
+            "TMPDIR": str(OF_THE_MACHINE),
+            "CONTAINERS_STORAGE_CONF": str(configuration),
+        }
 
     def __call__(self, *arguments: str, offline: bool = False) -> str:
         """Run a command of buildah and return what it printed; raises when it fails."""

@@ -18,7 +18,7 @@ from agent_eval.contracts.policy import GatePolicy
     [
         ({}, 0.05, False),
         ({"preset": "release"}, 0.02, True),
-        ({"preset": "release", "margin": 0.1, "on_inconclusive": "warn"}, 0.1, False),
+        ({"preset": "release", "margin": 0.1, "on_inconclusive": "warn"}, 0.1, True),
         ({"on_inconclusive": "block"}, 0.05, True),
     ],
 )

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import OF_THE_MACHINE
+
 NOBODY = 65534
 
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
     """A directory of a user whom permissions bind: for root, the test becomes nobody for its duration."""
-    directory = Path(tempfile.mkdtemp())
+    directory = Path(tempfile.mkdtemp(dir=OF_THE_MACHINE))
     was_root = os.geteuid() == 0
     if was_root:
         os.chown(directory, NOBODY, NOBODY)
