@@ -29,6 +29,7 @@ from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import read_bytes
 
 MAX_BYTES = 64 << 20
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +146,29 @@ class TrustedFiles:
             self._of_base[where] = self._platform.base_file(where)
         return self._of_base[where]
 
+    def replaces(self, path: Path, *, hides: bool) -> bool:
+        """Tell whether the checkout has another version of a file than the base branch, if that has one.
+
+        Args:
+            path: The file; it may be missing in the checkout.
+            hides: Whether a file that only the checkout has hides something of the base branch.
+
+        Raises:
+            RemoteError: It cannot be read on the base branch.
+        """
+        if self._place(path) is None or self._platform.run.base_sha is None:
+            return False
+        base, head = self.base(path), self._head(path)
+        if base is None and head is not None:
+            return hides or self._is_file_on_base(path.parent)
+        return base is not None and base != head
+
+    def _is_file_on_base(self, path: Path) -> bool:
+        try:
+            return self.base(path) is not None
+        except RemoteError:
+            return False  # A directory, which has a file of another name.
+
     def not_seen(self, error: AgentEvalError) -> None:
         """Say that the rules of the base branch cannot be read: what they are cannot be shown to hold."""
         if self._reachable:
@@ -228,6 +252,8 @@ def judging_rules(
         from_base=files.from_fork,
         warnings=files.warnings,
     )
+    if files.from_fork:
+        rules.loosened.extend(_other_baseline(settings.baseline, registry, registry, files))
     if versions.base is None:
         return rules
     try:
@@ -269,6 +295,7 @@ def _held_to_base(
         *loosened_options(base, head),
         *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
         *unreviewed_waivers(_waivers_for(registry, base["baseline-name"]), rules.waivers, now=now),
+        *_other_baseline(head["baseline"], rules.registry, registry, files),
     ]
     return replace(rules, loosened=[*rules.loosened, *loosened], base_policy=policy)
 
@@ -286,6 +313,28 @@ def _baseline_key(path: Path, files: TrustedFiles) -> PublicKey:
     if base is not None and base != data:
         files.loosened.append("the key with which the baseline must have been signed is another one.")
     return parse_public_key(data, source=str(path))
+
+
+def _other_baseline(named: str, registry: Registry, of_base: Registry, files: TrustedFiles) -> list[str]:
+    """Say where the evidence that the settings name as the baseline came with the change, as a sentence.
+
+    Raises:
+        RemoteError: It cannot be read on the base branch.
+    """
+    place, entry, known = Path(named), registry.baselines.get(named), of_base.baselines.get(named)
+    if entry is not None and not place.exists():
+        is_other = known is None or known.manifest_sha256 != entry.manifest_sha256
+    else:
+        # A path stands before the name of a baseline, which it may hide.
+        is_other = any(files.replaces(file, hides=known is not None) for file in _evidence_files(place))
+    return [f"The baseline {_code(named)} is another one than on the base branch."] if is_other else []
+
+
+def _evidence_files(place: Path) -> list[Path]:
+    """List the files that pin the evidence at a path: an archive itself, of packs their manifests."""
+    if not place.is_dir():
+        return [place] if place.exists() else []
+    return [place / MANIFEST, *sorted(place.glob(f"*/{MANIFEST}"))]
 
 
 def _waivers_for(registry: Registry, baseline_name: str) -> list[Waiver]:

@@ -7,6 +7,7 @@ the suite, the judges, the policy, the registry or the comparison hides that.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -432,3 +433,30 @@ def test_a_reviewed_waiver_lets_a_case_expect_something_else(
     assert main([*waive, "--approved-by", "ada", "--reason", "the new wording is meant"]) == 0
     code, said = in_ci(capsys, *stable)
     assert (code, decided()["gate_status"]) == (0, "passed"), said
+
+
+def in_git(*words: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True
+    )
+
+
+@PRESETS
+@pytest.mark.parametrize("own", ["fail-on: never", "comment: never", "policy: own.yml"])
+def test_a_branch_that_loosens_its_rules_on_any_platform(
+    own: str, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged("before", cases())
+    judged("now", cases())
+    Path("gate.json").write_text(json.dumps({"deterministic": True, "preset": preset}))
+    in_git("init", "-q", "-b", "main")
+    in_git("add", "gate.json")
+    in_git("commit", "-q", "-m", "rules")
+    in_git("checkout", "-q", "-b", "topic")
+    Path("own.yml").write_text(f"{{deterministic: true, preset: {preset}, margin: 0.25}}")
+    rest = "" if "policy" in own else "policy: gate.json\n"
+    Path("agent-eval.yml").write_text(f"{own}\n{rest}")
+    code, said = in_ci(capsys)
+    assert "This change loosens the rules that it is held to: " in said
+    assert decided()["gate_status"] == "inconclusive"
+    assert code == (3 if preset == "release" else 0)

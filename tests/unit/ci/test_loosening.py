@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -253,3 +254,64 @@ def test_a_waiver_of_the_base_branch_excuses_what_it_names(
     github.files[NAME] = registry(waiver("order-2", expires_at=LATER))
     step = runner.pull_request(run_id=501)
     assert (step.code, step.outcome) == (0, "passed")
+
+
+def test_a_change_that_takes_its_rules_away_is_held_to_those_of_the_base_branch(
+    runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    github.files["agent-eval.yml"] = b"preset: release\nrequire-baseline: true\n"
+    step = runner.pull_request(**RELAXED)
+    assert (step.code, step.outcome) == (3, "inconclusive")
+    assert "`preset` was `release` and is now `pull-request`." in github.bodies(PULL)[0]
+
+
+def test_a_branch_that_is_pushed_is_held_to_the_base_branch_too(
+    runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    write(runner, "agent-eval.yml", b"fail-on: never\n")
+    write(runner, "gate.yml", b"margin: 0.25\n")
+    github.files["gate.yml"] = b"margin: 0.05\n"
+    step = runner.push(run_id=450, branch="topic", policy="gate.yml", **RELAXED)
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "`margin` was `0.05` and is now `0.25`." in step.summary
+    runner.write_suite(*orders(bad=(2,)))
+    assert runner.push(run_id=451, branch="topic").code == 1
+    # On the base branch itself there is nothing to be held against.
+    assert "loosens" not in runner.push(run_id=452, policy="gate.yml").summary
+
+
+def kept(runner: InProcess, *, bad: tuple[int, ...] = ()) -> str:
+    """Evidence in the repository, in a directory of its own."""
+    name = f"kept-{len(bad)}"
+    runner.write_suite(*orders(bad=bad))
+    runner.push(run_id=300 + len(bad), baseline="none", out=name)
+    return f"{name}/shop"
+
+
+@pytest.mark.parametrize("preset", ["pull-request", "release"])
+@pytest.mark.parametrize("way", ["registry", "path", "archive"])
+def test_a_change_that_replaces_the_baseline_it_is_compared_with_never_passes(
+    way: str, preset: str, runner: InProcess, github: FakeGitHub
+) -> None:
+    good, poor = kept(runner), kept(runner, bad=(2,))
+    stable = {"policy": "gate.yml"}
+    github.files["gate.yml"] = b"deterministic: true\n"
+    write(runner, "gate.yml", github.files["gate.yml"])
+    manifests = [(runner.workspace / place / "manifest.json").read_bytes() for place in (good, poor)]
+    if way == "registry":
+        digests = [hashlib.sha256(data).hexdigest() for data in manifests]
+        github.files[NAME] = registry(run_path=f"../{good}", sha256=digests[0])
+        write(runner, NAME, registry(run_path=f"../{poor}", sha256=digests[1]))
+        named = "main"
+    elif way == "path":
+        named = "accepted"
+        (runner.workspace / poor).rename(runner.workspace / named)
+        github.files["accepted/manifest.json"] = manifests[0]
+    else:
+        named = "accepted.zip"
+        archive = runner.workspace / "kept-1" / "evidence.zip"
+        archive.rename(runner.workspace / named)
+        github.files[named] = (runner.workspace / "kept-0" / "evidence.zip").read_bytes()
+    step = runner.pull_request(baseline=named, preset=preset, **stable, **RELAXED)
+    assert (step.code, step.outcome) == (3 if preset == "release" else 0, "inconclusive")
+    assert "is another one than on the base branch" in github.bodies(PULL)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
@@ -105,10 +106,27 @@ class GitHub(GitHubStep):
             run_url=event.run_url,
             run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
             evidence_url=f"{event.run_url}#artifacts" if event.run_url else None,
-            base_sha=event.base_sha,
+            base_sha=self._base_sha,
             from_fork=event.from_fork,
             fork_event=event.name if event.from_fork and event.has_secrets else "",
         )
+
+    @cached_property
+    def _base_sha(self) -> str | None:
+        """The base of the change; for a push to another branch, where that left the default one."""
+        event = self.event
+        is_change = event.branch is not None and event.branch != event.default_branch
+        if (
+            event.base_sha
+            or not is_change
+            or self._api is None
+            or not (event.default_branch and event.head_sha)
+        ):
+            return event.base_sha
+        try:
+            return self._api.merge_base(event.default_branch, event.head_sha)
+        except RemoteError:
+            return None  # The search for the baseline fails likewise, and says why.
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield earlier workflow runs, as `GitHubHistory` finds them.
@@ -133,7 +151,7 @@ class GitHub(GitHubStep):
 
     def base_file(self, path: str) -> bytes | None:
         """Read a file as of the base of the pull request or merge group."""
-        base = self.event.base_sha
+        base = self._base_sha
         if self._api is None or base is None:
             raise RemoteError(
                 f"Without a token `{path}` cannot be read from the base branch.",

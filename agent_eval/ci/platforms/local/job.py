@@ -56,12 +56,10 @@ class LocalDirectory:
 
     @cached_property
     def run(self) -> CiRun:
-        """The commit and its base where runs are stored; otherwise nothing is known."""
-        if self._store is None:
-            return CiRun()
+        """The base of the checkout's branch, and the commit where runs are stored."""
         checkout, base = self._checkout, self._base_branch
         base_sha = checkout.merge_base(base) if base is not None and checkout.branch != base else None
-        return CiRun(head_sha=checkout.commit, base_sha=base_sha)
+        return CiRun(head_sha=checkout.commit if self._store is not None else None, base_sha=base_sha)
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield stored runs: the one that the user named; else those of the base commit, then the newest.

@@ -106,7 +106,9 @@ def test_merge_base__is_asked_for_by_branch_where_the_event_names_no_base(
 ) -> None:
     runner.upload(evidence, 400)
     assert runner.push(run_id=500, branch="feature/x").outputs["baseline-run-id"] == "400"
-    assert github.count("GET", r"/compare/main\.\.\.[0-9a-f]{40}$") == 1
+    assert (
+        github.count("GET", r"/compare/main\.\.\.[0-9a-f]{40}$") == 3
+    )  # also for the rules, before and after the settings are read
 
 
 def test_base_branch__is_compared_with_what_came_before(

@@ -86,7 +86,7 @@ def test_without_a_store_the_comment_is_printed(local: LocalDirectory, printed: 
     assert "<!-- agent-eval id=default run=0 attempt=0 -->\nbody" in printed.getvalue()
 
 
-def test_without_a_store_nothing_is_known_and_nothing_is_written(
+def test_without_a_store_the_base_alone_is_known_and_nothing_is_written(
     local: LocalDirectory, printed: io.StringIO, repository: Repository
 ) -> None:
     with pytest.raises(NoHistory, match="--baseline"):
