@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, get_args
 
+from agent_eval.ci.differences import code
 from agent_eval.ci.inputs import INPUTS
 from agent_eval.config.options import Loosens
 from agent_eval.config.rules import POLICY, RULES, Rule
@@ -18,7 +19,6 @@ from agent_eval.contracts.policy import GatePolicy, Preset, Quarantine
 from agent_eval.contracts.registry import Waiver
 
 _UNREVIEWED = "is not on the base branch, so it is not reviewed."
-_LONGEST = 200
 _CHOICES: dict[str, tuple[str, ...]] = {
     "preset": get_args(Preset),
     "on_inconclusive": ("warn", "block"),
@@ -76,7 +76,7 @@ def unreviewed_waivers(base: Iterable[Waiver], head: Iterable[Waiver], *, now: d
     """
     reviewed = {waiver.waiver_id: waiver for waiver in base if waiver.revoked_at is None}
     return [
-        f"waiver {_code(waiver.waiver_id)} ({_scope(waiver)}) {_UNREVIEWED}"
+        f"waiver {code(waiver.waiver_id)} ({_scope(waiver)}) {_UNREVIEWED}"
         for waiver in head
         if waiver.revoked_at is None
         and not is_over(waiver.ends_at, now)
@@ -144,7 +144,7 @@ def _unreviewed_quarantine(
     for entry in base:
         reviewed.setdefault(entry.case_id, []).append(entry)
     return [
-        f"`quarantine` of case {_code(entry.case_id)} until {_code(entry.expires_at or 'ever')} {_UNREVIEWED}"
+        f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} {_UNREVIEWED}"
         for entry in head
         if not is_over(entry.expires_at, now)
         and not any(_ends_by(entry.expires_at, known.expires_at) for known in reviewed.get(entry.case_id, ()))
@@ -173,21 +173,16 @@ def _ends_by(end: str | None, latest: str | None) -> bool:
 
 def _scope(waiver: Waiver) -> str:
     parts = (("case", waiver.case_id), ("judge", waiver.judge_id), ("regression", waiver.regression_key))
-    return ", ".join(f"{name} {_code(value)}" for name, value in parts if value is not None)
+    return ", ".join(f"{name} {code(value)}" for name, value in parts if value is not None)
 
 
 def _sentence(name: str, before: Any, after: Any) -> str:
-    return f"{_code(name)} was {_value(before)} and is now {_value(after)}."
+    return f"{code(name)} was {_value(before)} and is now {_value(after)}."
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
-        return _code("true" if value else "false")
+        return code("true" if value else "false")
     if isinstance(value, list | tuple):
-        return _code(", ".join(map(str, value)) or "nothing")
-    return _code("nothing" if value is None else str(value) or "nothing")
-
-
-def _code(text: str) -> str:
-    quoted = text.replace("`", "'")
-    return f"`{quoted[:_LONGEST]}{'…' if len(quoted) > _LONGEST else ''}`"
+        return code(", ".join(map(str, value)) or "nothing")
+    return code("nothing" if value is None else str(value) or "nothing")

@@ -8,7 +8,7 @@ is listed at the top of the comment, and where it lets more pass (`ci.loosening`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.config import Settings
+from agent_eval.ci.differences import code, differences
 from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.config.rules import RULES
@@ -24,7 +25,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
 from agent_eval.gate.decide import merge_thresholds
-from agent_eval.operations.gate import parse_policy_file, parse_settings
+from agent_eval.operations.gate import parse_policy_file
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import read_bytes
 
@@ -325,9 +326,9 @@ def _other_baseline(named: str, registry: Registry, of_base: Registry, files: Tr
     if entry is not None and not place.exists():
         is_other = known is None or known.manifest_sha256 != entry.manifest_sha256
     else:
-        # A path stands before the name of a baseline, which it may hide.
+        # A path comes before the name of a baseline, which it may hide.
         is_other = any(files.replaces(file, hides=known is not None) for file in _evidence_files(place))
-    return [f"The baseline {_code(named)} is another one than on the base branch."] if is_other else []
+    return [f"The baseline {code(named)} is another one than on the base branch."] if is_other else []
 
 
 def _evidence_files(place: Path) -> list[Path]:
@@ -374,101 +375,3 @@ def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
                 field="policy",
             )
     return policy.overridden(preset=settings.preset, max_baseline_error_rate=settings.max_baseline_error_rate)
-
-
-_VALUE_LIMIT = 80
-_NAME_LIMIT = 200
-_IDENTITY = ("case_id", "waiver_id", "name")
-_MISSING = object()
-
-
-def differences(name: str, base: bytes | None, head: bytes | None, *, registry: bool = False) -> list[str]:
-    """List every difference between two versions of a file, as sentences.
-
-    A file that only one side has is listed with all its values. Of a file that cannot be read, only the fact
-    that it changed is listed.
-
-    Example:
-        >>> differences("gate.json", b'{"margin": 0.02}', b'{"margin": 0.05}')
-        ['`gate.json`: `margin` was `0.02` and is now `0.05`.']
-
-    Args:
-        name: The file's name.
-        base: Its content on the base branch; None where the file does not exist.
-        head: Its content in the change; None where the file does not exist.
-        registry: Whether it is a registry, of which only waivers and baselines are compared.
-    """
-    if base == head:
-        return []
-    try:
-        before, after = (_facts(name, data, registry=registry) for data in (base, head))
-    except AgentEvalError:
-        return [f"{_code(name)} changed."]
-    opening = [f"{_code(name)} is new."] if base is None else []
-    opening += [f"{_code(name)} was removed."] if head is None else []
-    return [*opening, *(f"{_code(name)}: {sentence}" for sentence in _changed_values(before, after))]
-
-
-def _facts(name: str, data: bytes | None, *, registry: bool) -> dict[str, Any]:
-    if data is None:
-        return {}
-    if registry:
-        return _registered(parse_registry(data, name))
-    return dict(_flat(parse_settings(data, name), ""))
-
-
-def _registered(registry: Registry) -> dict[str, Any]:
-    facts: dict[str, Any] = {f"waiver {waiver.waiver_id}": _waiver(waiver) for waiver in registry.waivers}
-    facts |= {
-        f"baseline {entry.name}": f"run {entry.run_id}, {entry.manifest_sha256}"
-        for entry in registry.baselines.values()
-    }
-    return facts
-
-
-def _waiver(waiver: Waiver) -> str:
-    scope = [waiver.case_id and f"case {waiver.case_id}", waiver.judge_id and f"judge {waiver.judge_id}"]
-    scope.append(waiver.regression_key and f"regression {waiver.regression_key}")
-    until = f"until {waiver.ends_at}"
-    revoked = f", revoked by {waiver.revoked_by}" if waiver.revoked_at else ""
-    what = ", ".join(part for part in scope if part)
-    return f"{what}, for {waiver.baseline_name}, by {waiver.approved_by}, {until}{revoked}: {waiver.reason}"
-
-
-def _flat(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and value of everything that is no collection; rows of a list go by their identity."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{place}.{key}" if place else str(key))
-    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
-        for number, item in enumerate(value):
-            named = (
-                next((item[key] for key in _IDENTITY if key in item), None)
-                if isinstance(item, dict)
-                else None
-            )
-            yield from _flat(item, f"{place}[{number if named is None else named}]")
-    else:
-        yield place, value
-
-
-def _changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted({*before, *after}):
-        was, now = before.get(name, _MISSING), after.get(name, _MISSING)
-        if was is _MISSING:
-            yield f"{_code(name)} is now {_value(now)}."
-        elif now is _MISSING:
-            yield f"{_code(name)} was {_value(was)} and is gone."
-        elif was != now:
-            yield f"{_code(name)} was {_value(was)} and is now {_value(now)}."
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return _code(", ".join(map(str, value)) or "nothing", limit=4 * _VALUE_LIMIT)
-    return _code(str(value) or "nothing", limit=4 * _VALUE_LIMIT)
-
-
-def _code(text: str, *, limit: int = _NAME_LIMIT) -> str:
-    quoted = text.replace("`", "'")
-    return f"`{quoted[:limit]}{'…' if len(quoted) > limit else ''}`"

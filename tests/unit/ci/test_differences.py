@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from agent_eval.ci.trusted_files import differences
+from agent_eval.ci.differences import differences
 from tests.unit.ci.registries import NAME, registry, waiver
 
 
