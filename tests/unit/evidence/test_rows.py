@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidPack
-from agent_eval.evidence.rows import ResultChecker
+from agent_eval.evidence.rows import ResultChecker, contradiction, parse_lines
 from agent_eval.storage.json import dumps
 from tests.factories import make_result
+from tests.unit.comparison.views import tried
 
 
 def row(case_id: str, *, without: tuple[str, ...] = (), **fields: Any) -> bytes:
@@ -44,3 +45,29 @@ def test_results_of_an_older_version_are_read() -> None:
 def test_a_malformed_result_after_one_of_an_older_version_is_refused(malformed: bytes, problem: str) -> None:
     with pytest.raises(InvalidPack, match=problem):
         ResultChecker("pack").read_lines(row("a", without=OLD) + malformed, "v.jsonl")
+
+
+def decided_by(number: int) -> str | None:
+    """The contradiction in a case of three trials, two of them errors, that says that this one decides it."""
+    row = tried("a", "error", "error", "passed", policy="any").to_json()
+    row.update(row["trials"][number], trial=number)
+    return contradiction(row)  # type: ignore[arg-type]
+
+
+def test_most_trials_that_are_errors_decide_a_case_or_by_an_older_version_the_policy_does() -> None:
+    assert decided_by(0) is None
+    # Up to 0.1 the policy decided however many trials were errors.
+    assert decided_by(2) is None
+    assert decided_by(1) == "trial 1 does not decide it, by any trial 0 does"
+
+
+def test_lines_are_parsed_at_once_or_one_by_one_with_the_same_result() -> None:
+    rows = b'{"a":1}\n{"b":[2,{}]}\n{"c":"}\\n{"}\n'
+    parsed = [{"a": 1}, {"b": [2, {}]}, {"c": "}\n{"}]
+    assert parse_lines(rows, pack="p", path="f") == parsed
+    assert parse_lines(rows.replace(b'{"a":1}', b"[1]"), pack="p", path="f") == [[1], *parsed[1:]]
+    assert parse_lines(b"", pack="p", path="f") == []
+    with pytest.raises(InvalidPack, match="p: f: does not end with a line feed"):
+        parse_lines(rows[:-1], pack="p", path="f")
+    with pytest.raises(InvalidPack, match="line 12"):
+        parse_lines(b'{"a":1}\n{"b":}\n{"c":3}\n', pack="p", path="f", first_line=11)
