@@ -318,3 +318,21 @@ def test_a_run_with_too_many_errors_is_no_baseline() -> None:
         beyond, Thresholds(max_regressed_cases=0), generated_at=NOW, max_baseline_error_rate=0.25
     )
     assert allowed.passed
+
+
+def test_each_rule_says_what_it_measured() -> None:
+    before, now = passing(4, 4), passing(2, 4)
+    limits = {
+        "min_pass_rate": 0.5,
+        "max_hard_fail_rate": 0.5,
+        "max_pass_rate_drop": 0.5,
+        "max_hard_fail_increase": 0.5,
+        "max_regressed_cases": 2,
+        "max_new_hard_fail_cases": 2,
+        "min_coverage": 1.0,
+    }
+    decision = gate(comparison(before, now), **limits)
+    assert decision.passed
+    assert {rule.rule: (rule.value, rule.threshold) for rule in decision.rules} == {
+        rule: (limit, limit) for rule, limit in limits.items()
+    }

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.gate import statistics
 from agent_eval.gate.power import (
     MOST_PAIRS,
     critical_regressions,
@@ -461,3 +462,12 @@ def test_exact_power_is_the_chance_of_all_outcomes_that_are_significant(
                 ways = comb(total, regressed) * comb(total - regressed, fixed)
                 chance += ways * worse**regressed * better**fixed * (1 - apart) ** same
     assert paired_power(drop, discordant, total, alpha) == pytest.approx(chance)
+
+
+@pytest.mark.parametrize(("regressed", "fixed"), [(0, 3), (3, 0), (7, 4), (40, 25), (300, 200)])
+def test_the_e_value_of_many_pairs_is_that_of_the_exact_sum(
+    regressed: int, fixed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = e_value(regressed, fixed)
+    monkeypatch.setattr(statistics, "EXACT_PAIRS", -1)
+    assert e_value(regressed, fixed) == pytest.approx(exact, rel=1e-9)
