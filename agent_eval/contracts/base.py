@@ -13,6 +13,9 @@ from pydantic import (
     ConfigDict,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     model_serializer,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -46,6 +49,26 @@ class Contract(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return plain data that JSON can hold, unknown fields included."""
         return self.model_dump(mode="json")
+
+
+EARLIER = {"schema_version": "1.1.0"}
+"""Context of a validation of what may be older than 1.2, when names of new fields were the author's own."""
+
+
+def valid_or_unknown(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Validate a field that is new in 1.2.
+
+    Under `EARLIER`, a value of another type is the author's own, and the field is unknown.
+
+    Raises:
+        ValidationError: The value is of another type.
+    """
+    try:
+        return validate(value)
+    except ValidationError:
+        if info.context is not EARLIER:
+            raise
+        return None
 
 
 class SparseContract(Contract, frozen=True):

@@ -7,10 +7,20 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AliasChoices,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from typing_extensions import override
 
-from agent_eval.contracts.base import Contract, SparseContract
+from agent_eval.contracts.base import Contract, SparseContract, valid_or_unknown
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of, recorded_finish
 
 AGENT, USER, TOOL, SYSTEM, ENVIRONMENT = "agent", "user", "tool", "system", "environment"
@@ -55,11 +65,9 @@ EVENT_TYPES: Mapping[str, str] = {
 }
 """Types with a fixed meaning, in words. An agent's event of another type counts as a message."""
 
-_ADDED = frozenset(
-    {
-        *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
-        *("content_recorded", "parts", "ran_on"),
-    }
+_ADDED = (
+    *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
+    *("content_recorded", "parts", "ran_on"),
 )
 """Fields of an event since 1.2."""
 
@@ -172,6 +180,13 @@ class Event(Contract):
     """What a text alone cannot hold. Text parts count where `output` (a user's `input`) is null."""
     ran_on: StrictStr | None = None
     """Where a tool ran: `client`, `server` (at the model's provider), or `mcp:NAME` for an MCP server."""
+
+    @field_validator(*_ADDED, mode="wrap")
+    @classmethod
+    def _may_be_the_authors_own(
+        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        return valid_or_unknown(value, validate, info)
 
     @override
     def to_json(self) -> dict[str, Any]:

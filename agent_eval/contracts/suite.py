@@ -12,11 +12,12 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from agent_eval.contracts.base import Contract, digest
+from agent_eval.contracts.base import Contract, digest, valid_or_unknown
 from agent_eval.contracts.trace import Event, Trace
 
 NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
@@ -153,6 +154,14 @@ class Case(Contract):
     turns: list[CaseTurn] = Field(default_factory=list)
     final_output_tool: StrictStr | None = Field(default=None, min_length=1)
 
+    @field_validator("turns", "final_output_tool", mode="wrap")
+    @classmethod
+    def _may_be_the_authors_own(
+        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        valid = valid_or_unknown(value, validate, info)
+        return [] if valid is None and info.field_name == "turns" else valid
+
     @field_validator("turns")
     @classmethod
     def _instead_of_input(cls, turns: list[CaseTurn], info: ValidationInfo) -> list[CaseTurn]:
@@ -235,7 +244,8 @@ def asked_digest(case: dict[str, Any]) -> str:
     """
     metadata = case.get("metadata") or {}
     asked = {key: value for key, value in metadata.items() if key in ASKED_METADATA}
-    turns = case.get("turns") or []
+    stated = case.get("turns")
+    turns = [turn for turn in stated if isinstance(turn, dict)] if isinstance(stated, list) else []
     shared = []
     if asked.get("share_expected_output"):
         of_turns = [turn["expected_output"] for turn in turns if "expected_output" in turn]

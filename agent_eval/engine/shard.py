@@ -24,6 +24,7 @@ from agent_eval.contracts import (
     trials_result,
     with_verdicts,
 )
+from agent_eval.contracts.base import EARLIER
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
@@ -225,7 +226,7 @@ def written_case(raw_case: RawCase, case: Case, redactor: Redactor) -> WrittenCa
         raise _cannot_be_replaced("the case_id", raw_case.place)
     raw = redactor.redact_value(raw_case.raw)
     try:
-        return WrittenCase(raw, dumps(raw), Case.model_validate(raw), changed=True)
+        return WrittenCase(raw, dumps(raw), Case.model_validate(raw, context=EARLIER), changed=True)
     except ValidationError as error:
         field = ".".join(str(step) for step in error.errors(include_url=False, include_input=False)[0]["loc"])
         raise _cannot_be_replaced(f"the field {field}", raw_case.place) from None

@@ -36,6 +36,7 @@ from agent_eval.contracts import (
     canonical_json,
     definition_of,
 )
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
@@ -275,7 +276,8 @@ def run_trial(
         Interrupted: The run is being ended.
         AgentEvalError: No attempt at any case can succeed.
     """
-    case = Case.model_validate({**definition_of(dict(raw)), "trace": raw.get("trace", [])})
+    recorded = {**definition_of(dict(raw)), "trace": raw.get("trace", [])}
+    case = Case.model_validate(recorded, context=EARLIER)
     attempts = attempts or Attempts()
     while True:
         task = _task(case, attempts, plan)

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.contracts import Case
+from agent_eval.contracts.base import EARLIER
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.reader import Pack
@@ -96,7 +97,7 @@ def _problems(
 ) -> Iterator[str]:
     """Yield what disagrees about a case."""
     try:
-        case = Case.model_validate(raw)
+        case = Case.model_validate(raw, context=EARLIER)
     except ValidationError as error:
         yield f"its trajectory: {first_problem(error)}"
         return

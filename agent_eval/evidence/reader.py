@@ -23,6 +23,7 @@ from agent_eval.contracts import (
     RunSummary,
     Tally,
 )
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import REPLAY_CONTRACT
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
@@ -257,7 +258,7 @@ class Pack:
         raw, path = self._raw_trajectory(case_id)
         trial = self._results.row(self._positions[case_id])["trial"]
         try:
-            return Case.model_validate(raw).of_trial(trial)
+            return Case.model_validate(raw, context=EARLIER).of_trial(trial)
         except ValidationError as error:
             what = f"case {case_id[:200]!r}: {first_problem(error)}"
             raise invalid_pack(self.name, path, what) from error

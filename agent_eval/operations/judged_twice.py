@@ -29,6 +29,7 @@ from agent_eval.contracts import (
     digest,
     trials_result,
 )
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.suite import RECORDED_METADATA
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import Pack
@@ -205,7 +206,7 @@ class _Rejudging:
     def __init__(self, raw: dict[str, Any], judges: Sequence[Judge], policy: Any) -> None:
         self._judges, self._policy = judges, policy
         self._ids = {judge.judge_id for judge in judges}
-        self._case = Case.model_validate(raw) if judges else None
+        self._case = Case.model_validate(raw, context=EARLIER) if judges else None
         if self._case is not None:
             validate_case(judges, self._case)
 

@@ -16,7 +16,15 @@ from typing import Any
 from pydantic import ValidationError
 from typing_extensions import override
 
-from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SHARD_CASES, Case, CaseResult, SuiteHeader
+from agent_eval.contracts import (
+    READABLE_SCHEMA_VERSIONS,
+    SCHEMA_VERSION,
+    SHARD_CASES,
+    Case,
+    CaseResult,
+    SuiteHeader,
+)
+from agent_eval.contracts.base import EARLIER
 from agent_eval.storage.json import dumps
 from agent_eval.suites.problems import Problem, problems_of, short_json
 from agent_eval.suites.spelling import misspelt_in_case, misspelt_in_header
@@ -232,33 +240,38 @@ def header_problems(raw: Any, line: int | None) -> list[Problem]:
     return problems + list(_version_problems(header, line) if header is not None else ())
 
 
-def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True) -> Case:
+def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True, is_current: bool = True) -> Case:
     """Validate a case.
 
     Args:
         raw_case: The case as read.
         file: The suite, as the user named it.
         check_keys: Refuse keys that look like ours and are not.
+        is_current: Refuse values that fields of the current version do not have; earlier versions had no such
+            fields.
 
     Raises:
         InvalidInput: Malformed case; names file, line or position, case id and field.
     """
-    case, problems = case_problems(raw_case, check_keys=check_keys)
+    case, problems = case_problems(raw_case, check_keys=check_keys, is_current=is_current)
     if case is None:
         raise problems[0].to_error(file, more=len(problems) - 1)
     return case
 
 
-def case_problems(raw_case: RawCase, *, check_keys: bool = True) -> tuple[Case | None, list[Problem]]:
+def case_problems(
+    raw_case: RawCase, *, check_keys: bool = True, is_current: bool = True
+) -> tuple[Case | None, list[Problem]]:
     """Validate a case and list its problems; the case is None if there are any.
 
     Args:
         raw_case: The case as read.
         check_keys: Report keys that look like ours and are not, too.
+        is_current: Report values that fields of the current version do not have, too.
     """
     case = None
     try:
-        case = Case.model_validate(raw_case.raw)
+        case = Case.model_validate(raw_case.raw, context=None if is_current else EARLIER)
         findings = list(misspelt_in_case(raw_case.raw, case)) if check_keys else []
     except ValidationError as error:
         findings = problems_of(error, raw_case.raw)
@@ -269,6 +282,11 @@ def case_problems(raw_case: RawCase, *, check_keys: bool = True) -> tuple[Case |
         Problem(message, remedy, field, case_id, place.position, place.line)
         for field, message, remedy in findings
     ]
+
+
+def states_current_version(version: str | None) -> bool:
+    """Tell whether a suite of this stated version may have the fields of the current one; None may."""
+    return version is None or version == SCHEMA_VERSION
 
 
 def raw_case_id(raw: Any) -> str | None:

@@ -21,6 +21,7 @@ from agent_eval.suites.document import (
     duplicate_problem,
     parse_case,
     parse_header,
+    states_current_version,
 )
 from agent_eval.suites.json_lines import JsonLinesDocument
 
@@ -77,8 +78,13 @@ class SuiteSource:
             InvalidInput: Malformed case; names file, place, case id and field.
             NotEvaluable: The file changed or vanished since it was opened.
         """
+        check_keys = not self.document.is_evidence
+        is_current = check_keys and states_current_version(self.header.version)
         for raw_case in self.document.read(shard):
-            yield raw_case, parse_case(raw_case, str(self.path), check_keys=not self.document.is_evidence)
+            yield (
+                raw_case,
+                parse_case(raw_case, str(self.path), check_keys=check_keys, is_current=is_current),
+            )
 
     def cases(self) -> Iterator[tuple[dict[str, Any], Case]]:
         """Yield every case in suite order, raw and as a contract.

@@ -109,7 +109,8 @@ def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterat
     yield from _findings(raw.get("policy") or {}, _POLICY, ("policy",))
     for tool, contract in (raw.get("tool_contracts") or {}).items():
         yield from _findings(contract, _CONTRACT, ("tool_contracts", tool))
-    for number, turn in enumerate(raw.get("turns") or ()):
+    has_turns = case is None or bool(case.turns)
+    for number, turn in enumerate(raw.get("turns") or () if has_turns else ()):
         yield from _findings(turn, _TURN, ("turns", number))
         for position, call in enumerate(turn.get("expected_tool_calls") or ()):
             yield from _findings(call, _EXPECTED_CALL, ("turns", number, "expected_tool_calls", position))

@@ -16,6 +16,7 @@ from agent_eval.suites.document import (
     duplicate_problem,
     header_problems,
     raw_case_id,
+    states_current_version,
 )
 from agent_eval.suites.migrate import old_names
 from agent_eval.suites.problems import Problem, short_json
@@ -152,11 +153,12 @@ def _check_version(
 
 def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
     places: dict[str, Place] = {}
+    is_current = states_current_version(report.schema_version)
     for raw_case in document.read_all():
         report.case_count += 1
         # Unknown keys are those of a valid case, so its misspelt keys are only a part of them.
-        case, problems = case_problems(raw_case, check_keys=False)
-        misspelt = [] if case is None else case_problems(raw_case)[1]
+        case, problems = case_problems(raw_case, check_keys=False, is_current=is_current)
+        misspelt = [] if case is None else case_problems(raw_case, is_current=is_current)[1]
         for problem in [*problems, *misspelt]:
             report.add_error(problem)
         case_id = raw_case_id(raw_case.raw)

@@ -160,3 +160,18 @@ def test_an_answer_by_a_tool_call_is_the_final_output(tmp_path: Path) -> None:
     assert summary(path)["passed_cases"] == 1
     unnamed = write(tmp_path / "unnamed.json", output=None, trace=trace, **EXPECTED)
     assert summary(unnamed)["passed_cases"] == 0
+
+
+def test_a_suite_of_an_earlier_version_keeps_its_own_keys_whatever_they_are_called(tmp_path: Path) -> None:
+    trace = [{**SAID, "turn": "first", "parts": [{"text": "seven"}], "usage": "much"}]
+    path = write(tmp_path / "suite.json", output=None, trace=trace, turns="many", **EXPECTED)
+    suite = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**suite, "metadata": {"schema_version": "1.1.0"}}))
+    assert summary(path)["passed_cases"] == 1
+    pack = str(path.with_suffix(""))
+    for command in (("pack", "verify", "--run", pack), ("rejudge", "--run", pack, "--out", "again")):
+        assert agent_eval(*command, cwd=tmp_path).code == 0
+    stored = json.loads((path.with_suffix("") / "cases/book/trajectory.json").read_bytes())
+    assert (stored["turns"], stored["trace"]) == ("many", trace)
+    path.write_text(json.dumps({**suite, "metadata": {"schema_version": "1.2.0"}}))
+    assert run(path, "--fresh").code == 2

@@ -79,6 +79,7 @@ def test_what_the_user_says_in_each_turn_is_asked_and_what_is_expected_of_it_is_
     assert asked(first) == asked({"input": "one", "expected_tool_calls": []})
     assert asked(first) != asked({"input": "two"})
     assert asked(first) != asked(first, {"input": "two"})
+    assert asked_digest({"case_id": "a", "turns": "many"}) == asked_digest({"case_id": "a"})
     shared = {"share_expected_output": True}
     assert asked(first, **shared) != asked({"input": "one", "expected_output": "2"}, **shared)
 

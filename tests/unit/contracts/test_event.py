@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_eval.contracts import Event, TokenUsage, Trace
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.event import EVENT_TYPES
 
 
@@ -110,8 +111,11 @@ def test_parts_are_the_content_where_there_is_no_text_beside_them() -> None:
     ],
 )
 def test_values_of_another_type_are_refused(fields: dict[str, Any]) -> None:
+    event = {"idx": 0, "actor": "agent", "type": "message", **fields}
     with pytest.raises(ValidationError):
-        said(**fields)
+        Event.model_validate(event)
+    # Before 1.2 the same names were the author's own.
+    assert Event.model_validate(event, context=EARLIER).to_json() == said().to_json()
 
 
 def test_usage_is_written_without_what_is_not_known() -> None:

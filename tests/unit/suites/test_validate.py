@@ -10,6 +10,7 @@ import pytest
 
 from agent_eval.errors import InvalidInput
 from agent_eval.suites import validate_suite
+from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS
 
 EVENT = {"idx": 0, "ts": None, "actor": "agent", "type": "message", "output": "x"}
@@ -213,3 +214,19 @@ def test_a_case_has_an_input_or_turns(tmp_path: Path) -> None:
             'turns[0].expected_tool_calls[0].tool must be a non-empty string, not ""',
         )
     ]
+
+
+OWN = {"turn": "first", "parts": [{"text": "x"}], "usage": "much"}
+
+
+@pytest.mark.parametrize(("version", "count"), [("1.0.0", 0), ("1.1.0", 0), ("1.2.0", 4)])
+def test_names_of_new_fields_are_the_authors_own_in_a_suite_of_an_earlier_version(
+    tmp_path: Path, version: str, count: int
+) -> None:
+    event = {"idx": 0, "actor": "agent", "type": "message", "output": "x", **OWN}
+    cases = [{"case_id": "a", "trace": [event], "turns": "many"}]
+    path = write(tmp_path / "s.json", suite(metadata={"schema_version": version}, cases=cases))
+    assert len(errors(path)) == count
+    if not count:
+        case = load_suite(path).cases[0]
+        assert (case.turns, case.recorded.final_output, case.trace[0].usage) == ([], "x", None)
