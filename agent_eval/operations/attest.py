@@ -23,7 +23,6 @@ from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence import layout
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations.environment import redactor_for
@@ -161,7 +160,6 @@ def attest(
             file=str(path),
         )
     pack = open_run(path)
-    check_agreement(pack)
     return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), url=url, environ=environ)
 
 

@@ -17,7 +17,6 @@ from agent_eval.attestations.errors import UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, read_public_key
 from agent_eval.attestations.predicates import GATE_FIELD, check_result
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
 from agent_eval.operations.attest import DECISION, outcomes_of
@@ -135,14 +134,13 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
 
     Raises:
         InvalidInput: There is no pack, or the attestation cannot be read.
-        InvalidPack: The pack does not verify, contradicts itself, or is of an incomplete run.
+        InvalidPack: The pack does not verify, or is of an incomplete run.
         UntrustedPack: A required attestation is missing or does not hold.
     """
     detached = read_bytes(attestation, max_bytes=MAX_ATTESTATION_BYTES) if attestation is not None else None
     admission = Admission(trust, detached)
     pack = open_run(path, admit=admission)
     refuse_incomplete(pack.name, pack.manifest)
-    check_agreement(pack)
     return TrustedPack(path, pack, admission.check(pack), trust)
 
 

@@ -125,8 +125,8 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
             pack, signature = trusted.pack, Signature("signed", "by a key that was given", trusted.key_id)
         else:
             pack = open_run(path)
-            check_agreement(pack)
             signature = _claimed(pack)
+        check_agreement(pack)
     except InvalidPack as error:
         if isinstance(error, UntrustedPack) or error.details.get("file") is not None:
             error.exit_code = ExitCode.NO

@@ -27,6 +27,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.operations.attest import DECISION, Signer, attest
 from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from tests.factories import make_config, make_pack, make_result
 from tests.security.attested_packs import (
@@ -166,6 +167,49 @@ def as_pipe(scene: Scene) -> None:
 
 def without_subject_digest(statement: dict[str, Any]) -> None:
     statement["subject"] = [subject for subject in statement["subject"] if "gitCommit" in subject["digest"]]
+
+
+def write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+
+
+def hard_link(path: Path, other: Path) -> None:
+    path.unlink()
+    path.hardlink_to(other)
+
+
+def listen(path: Path) -> None:
+    import socket
+
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(path.parent)  # names of sockets are short
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def reseal_index(scene: Scene, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Change the rows of the index, and make the seal fit again; the attestation stays as it was."""
+    path, manifest = scene.root / "run/index.jsonl", scene.root / "manifest.json"
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+    sealed = json.loads(manifest.read_bytes())
+    for entry in sealed["files"]:
+        if entry["path"] == "run/index.jsonl":
+            data = path.read_bytes()
+            entry.update(size=len(data), sha256=sha256_bytes(data))
+    old = sha256_bytes(manifest.read_bytes())
+    manifest.write_bytes(dumps(sealed, indent=True))
+    derived = (scene.root / "derived.json").read_bytes()
+    new = sha256_bytes(manifest.read_bytes())
+    (scene.root / "derived.json").write_bytes(derived.replace(old.encode(), new.encode()))
 
 
 WITH_SECRET = Trust(secret=SECRET)
@@ -426,6 +470,84 @@ ATTACKS = (
     Attack(
         "no attestation at all", lambda s: remove(s.root, RESULT.bundle, RESULT.mac), "is unsigned", Trust()
     ),
+    Attack(
+        "a file renamed",
+        lambda s: (s.root / "run/summary.json").rename(s.root / "run/summary2.json"),
+        "added after",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a file removed", lambda s: (s.root / "run/events.jsonl").unlink(), "is missing", error=InvalidPack
+    ),
+    Attack(
+        "a directory added, with a file",
+        lambda s: write(s.root / "more/notes.json", b"{}"),
+        "added after",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a file of the run replaced by a link",
+        lambda s: as_link(s, "run/summary.json"),
+        "is a symbolic link",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a directory of the run replaced by a link",
+        lambda s: as_link(s, "cases/a"),
+        "symbolic link",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a file replaced by a hard link to another one of the pack",
+        lambda s: hard_link(s.root / "cases/a/verdicts.json", s.root / "cases/b/verdicts.json"),
+        "was changed",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a FIFO added", lambda s: os.mkfifo(s.root / "run/pipe"), "is not a regular file", error=InvalidPack
+    ),
+    Attack(
+        "a socket added, which is a device to a reader",
+        lambda s: listen(s.root / "s"),
+        "is not a regular file",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a name that Windows reserves",
+        lambda s: write(s.root / "run/CON", b""),
+        "run/CON",
+        error=InvalidPack,
+    ),
+    Attack(
+        "a name that differs in case only",
+        lambda s: write(s.root / "run/Summary.json", b"{}"),
+        "added after",
+        error=InvalidPack,
+    ),
+    Attack(
+        "the last line of the index torn",
+        lambda s: cut(s.root / "run/index.jsonl"),
+        "was changed",
+        error=InvalidPack,
+    ),
+    Attack(
+        "rows of the index in another order, sealed again",
+        lambda s: reseal_index(s, lambda lines: lines[::-1]),
+        "attestation of another run",
+    ),
+    Attack(
+        "a row of the index twice, sealed again",
+        lambda s: reseal_index(s, lambda lines: [*lines, lines[0]]),
+        "attestation of another run",
+    ),
+    Attack(
+        "derived.json of another pack",
+        lambda s: shutil.copy(
+            signed_pack(s.elsewhere / "other", SIGNER, run_id="other") / "derived.json", s.root
+        ),
+        "belongs to another run",
+        error=InvalidPack,
+    ),
 )
 
 
@@ -466,6 +588,10 @@ def test_an_attack_is_refused(attack: Attack, scene: Scene) -> None:
 @pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name) for attack in ATTACKS])
 def test_an_attack_on_a_pack_in_an_archive_is_refused(attack: Attack, scene: Scene) -> None:
     attack.tamper(scene)
+    if attack.name == "a name that differs in case only":
+        with pytest.raises(InvalidInput, match="are the same file"):
+            open_archived(scene, attack.trust)
+        return
     with pytest.raises(attack.error) as caught:
         open_archived(scene, attack.trust)
     assert type(caught.value) is attack.error
