@@ -58,6 +58,8 @@ class AgentSpec:
         replay: File of recorded answers of tools.
         update: File of recorded answers to refresh.
         resume: Whether to go on with what an earlier start left.
+        case_commands: Whether the cases' `setup` and `teardown` commands may run.
+        case_command_seconds: Time limit of each of these commands.
     """
 
     command: str | None = None
@@ -78,6 +80,8 @@ class AgentSpec:
     replay: Path | None = None
     update: Path | None = None
     resume: bool = False
+    case_commands: bool = False
+    case_command_seconds: float = 60.0
 
     @property
     def names_one(self) -> bool:

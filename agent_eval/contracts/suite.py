@@ -131,7 +131,8 @@ class Case(Contract):
 
     `trace` is the first trial, number 0; `trials` holds the further ones, where there are any. `turns` are
     the inputs of a conversation, sent one after the other instead of `input`. `final_output_tool` names the
-    tool whose arguments are the agent's answer, if that is no message.
+    tool whose arguments are the agent's answer, if that is no message. `setup` and `teardown` are commands
+    that a run of an agent runs before and after each trial, where the operator allows it.
 
     Example:
         >>> case = Case(case_id="refund", input="Refund order 7.", regex_patterns=["refunded"])
@@ -153,6 +154,8 @@ class Case(Contract):
     trials: list[RecordedTrial] = Field(default_factory=list)
     turns: list[CaseTurn] = Field(default_factory=list)
     final_output_tool: StrictStr | None = Field(default=None, min_length=1)
+    setup: StrictStr | None = Field(default=None, min_length=1)
+    teardown: StrictStr | None = Field(default=None, min_length=1)
 
     @field_validator("turns", "final_output_tool", mode="wrap")
     @classmethod
@@ -251,7 +254,8 @@ def asked_digest(case: dict[str, Any]) -> str:
         of_turns = [turn["expected_output"] for turn in turns if "expected_output" in turn]
         shared = [case.get("expected_output"), case.get("expected"), *of_turns]
     inputs = [[turn.get("input") for turn in turns]] if turns else []
-    return digest([case.get("input"), asked, shared, *inputs])
+    commands = [[case.get(name) for name in ("setup", "teardown")]] if case.get("setup") else []
+    return digest([case.get("input"), asked, shared, *inputs, *commands])
 
 
 def definition_digest(case: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.agents.tools import check_tools
+from agent_eval.contracts import Case
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
@@ -172,6 +173,7 @@ def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
             ids.append(id_hash(case.case_id))
             refuse_unjudgeable(plan.trial.judges, raw_case, case, suite.path)
             check_tools(case)
+            _refuse_commands(case, plan.trial, suite)
             if plan.redactor.finds(case.case_id.encode()):
                 raise InvalidInput(
                     f"{suite.path}: a case_id contains the value of a secret variable",
@@ -180,6 +182,19 @@ def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
                     position=raw_case.place.position,
                 )
     refuse_duplicates(suite, ids)
+
+
+def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case whose own commands the operator did not allow; recorded traces need none."""
+    if not (case.setup or case.teardown) or plan.commands is not None or plan.agent.replays:
+        return
+    raise InvalidInput(
+        f"{suite.path}: case {case.case_id!r} has a setup or teardown command, which is not allowed to run",
+        remedy="Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
+        file=str(suite.path),
+        case_id=case.case_id,
+        field="setup" if case.setup else "teardown",
+    )
 
 
 class TrialThreads(TrialRunner):

@@ -38,6 +38,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.trace import TOOL_CALL
+from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
 from agent_eval.errors import AgentEvalError, FailureKind
@@ -115,10 +116,8 @@ _UNITS = {
     "cost_usd": "US dollars",
 }
 
-
 ARTIFACT_BYTES = 4096
 """Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""
-
 _WITHHELD = "withheld: it tells the expected output"
 
 
@@ -166,6 +165,8 @@ class TrialPlan:
         watch: Called before and after every attempt.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
+        commands: Runs the cases' own commands; None where they are not allowed.
+        tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -189,6 +190,8 @@ class TrialPlan:
     watch: TrialWatch = field(default_factory=TrialWatch)
     interrupted: Callable[[], bool] = lambda: False
     abandoned: Callable[[], bool] = lambda: False
+    commands: CaseCommands | None = None
+    tear_down: Callable[[], str] = str
 
 
 class Recorded(TypedDict):
@@ -296,6 +299,10 @@ def run_trial(
         result = _judged(case, attempts.history, attempt.events, plan)
         _add_verdicts(attempts.history[-1], result)
         if _is_last(result, attempt, attempts.use, task.attempt, plan):
+            if (problem := plan.tear_down()) and attempt.failure is None:
+                attempts.history[-1].update(failure=FailureKind.INFRASTRUCTURE.value, problem=problem)
+                result = _judged(case, attempts.history, attempt.events, plan)
+                _add_verdicts(attempts.history[-1], result)
             return _outcome(attempts, attempt, result, plan)
         if plan.interrupted():
             raise Interrupted

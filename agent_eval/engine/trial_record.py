@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case
 from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.trial import (
@@ -17,7 +19,7 @@ from agent_eval.engine.trial import (
     TrialWatch,
     run_trial,
 )
-from agent_eval.errors import AgentEvalError
+from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.storage.redaction import Redactor
 
 
@@ -64,7 +66,8 @@ def record_trial(
         MemoryError: There is no memory left, which is no fault of this trial.
     """
     try:
-        outcome = run_trial(raw, plan, attempts=attempts, lost=lost)
+        with _prepared(raw, plan, lost) as (prepared, lost_attempt):
+            outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
     except Interrupted:
         return None
@@ -73,6 +76,28 @@ def record_trial(
     except Exception as error:
         outcome = _failed(raw, plan, error)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
+
+
+@contextmanager
+def _prepared(
+    raw: Mapping[str, Any], plan: TrialPlan, lost: LostAttempt | None
+) -> Iterator[tuple[TrialPlan, LostAttempt | None]]:
+    """Set a trial up, and tear it down at the end, however it ends.
+
+    Yields:
+        The settings of the trial, which tears down before its result is final, and its next attempt if that
+        is lost already: `lost`, or the failure of the set-up.
+    """
+    if plan.commands is None or not (raw.get("setup") or raw.get("teardown")):
+        yield plan, lost
+        return
+    trial = plan.commands.prepare(Case.model_validate({**raw, "trace": [], "trials": []}))
+    try:
+        problem = trial.set_up()
+        failed = LostAttempt(FailureKind.INFRASTRUCTURE, problem, seconds=0.0) if problem else lost
+        yield replace(plan, tear_down=trial.tear_down), failed
+    finally:
+        trial.tear_down()
 
 
 def _failed(raw: Mapping[str, Any], plan: TrialPlan, error: Exception) -> TrialOutcome:

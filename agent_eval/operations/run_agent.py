@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.trials import CasePolicy
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
+from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scheduler import Retries
@@ -48,6 +49,7 @@ from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
+from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes
@@ -152,6 +154,7 @@ def run_agent(
         with journal, _without_empty_journal(journal):
             redacted = _redaction(redactor)
             cassette = _cassette(agent_spec, options, redacted, is_resumed=not journal.is_empty)
+            commands = _case_commands(agent_spec, agent, options)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
@@ -161,9 +164,19 @@ def run_agent(
                 limits=spec.limits.trial,
                 share_expected_output=agent_spec.share_expected_output,
                 clocks=clock.clocks(environ),
+                commands=commands,
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
-            return run.run(chosen.suite, trial, on_progress, stop)
+            with closing(commands) if commands is not None else nullcontext():
+                return run.run(chosen.suite, trial, on_progress, stop)
+
+
+def _case_commands(spec: AgentSpec, agent: Agent, options: AgentOptions) -> CaseCommands | None:
+    """Allow the cases' own commands where the operator does; never for recorded traces."""
+    if not spec.case_commands or agent.replays:
+        return None
+    env = allowed_environment(options.environ, options.pass_on)
+    return CaseCommands(env, cwd=options.cwd, seconds=spec.case_command_seconds)
 
 
 def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: str | None) -> Pack | None:
@@ -309,8 +322,9 @@ class _PreparedRun:
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            # Live tools may keep state between calls, which all trials of a run share.
-            workers=1 if self.agent_spec.tools else self.spec.judging.workers,
+            # Live tools may keep state between calls, which all trials of a run share; and only this process
+            # is there until the end, to tear down what was set up.
+            workers=1 if self.agent_spec.tools or trial.commands else self.spec.judging.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,

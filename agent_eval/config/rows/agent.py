@@ -123,6 +123,28 @@ AGENT: tuple[Option, ...] = (
         bounds=SECONDS_BOUNDS,
     ),
     Option(
+        "case-commands",
+        "switch",
+        "Run the `setup` and `teardown` commands of cases before and after each of their trials, in the "
+        "agent's environment. Without it a suite that has such commands is refused.",
+        goes_to="agent.case_commands",
+        commands=RUNS_AN_AGENT,
+        loosens="nothing",
+        default="false",
+        in_file=False,
+    ),
+    Option(
+        "case-command-timeout-seconds",
+        "amount",
+        "How long a `setup` or `teardown` command may take.",
+        goes_to="agent.case_command_seconds",
+        commands=RUNS_AN_AGENT,
+        loosens="nothing",
+        default="60",
+        unit="seconds",
+        bounds=SECONDS_BOUNDS,
+    ),
+    Option(
         "trials",
         "integer",
         "How often the agent runs each case, at most 1000.",

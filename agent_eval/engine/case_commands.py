@@ -1,0 +1,126 @@
+"""Run the commands that set a case up before each of its trials, and tear it down after.
+
+They come with the suite, so they are run only where the operator allows it. A command that fails makes its
+trial an error of the kind `infrastructure`: the agent did nothing wrong.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_eval.agents.base import Task
+from agent_eval.agents.command import split_command
+from agent_eval.contracts import Case
+from agent_eval.errors import AgentEvalError
+from agent_eval.processes.child import ChildLimits, run_child
+from agent_eval.processes.pool import SUPERVISORS
+from agent_eval.storage.json import dumps
+
+OUTPUT_BYTES = 1 << 20
+"""How much a command may write."""
+_LAST_LINE_LIMIT = 300
+
+
+class CaseCommands:
+    """Runs the `setup` and `teardown` commands of cases. Closing it tears down whatever is still set up.
+
+    A command is run without a shell, in the agent's own environment and working directory, with the case's
+    task as JSON on standard input.
+
+    Args:
+        env: The whole environment of the commands.
+        cwd: Their working directory; None for this program's.
+        seconds: Time limit of each command.
+
+    Example:
+        >>> commands = CaseCommands({"PATH": "/usr/bin:/bin"}, seconds=10)
+        >>> prepared = commands.prepare(Case(case_id="refund", setup="true", teardown="sh -c 'exit 3'"))
+        >>> prepared.set_up()
+        ''
+        >>> prepared.tear_down()
+        "could not be evaluated: the case's teardown command exited with code 3"
+    """
+
+    def __init__(self, env: Mapping[str, str], *, cwd: Path | None = None, seconds: float) -> None:
+        self._env, self._cwd, self._seconds = dict(env), cwd, seconds
+        self._lock = threading.Lock()
+        self._prepared: set[PreparedCase] = set()
+
+    def prepare(self, case: Case) -> PreparedCase:
+        """Register a trial, which has to be torn down from now on."""
+        prepared = PreparedCase(case, self)
+        with self._lock:
+            self._prepared.add(prepared)
+        return prepared
+
+    def forget(self, prepared: PreparedCase) -> None:
+        """Forget a trial that has been torn down."""
+        with self._lock:
+            self._prepared.discard(prepared)
+
+    def run(self, command: str, case: Case, name: str) -> str:
+        """Run a command; return why it failed, in words, or an empty text."""
+        limits = ChildLimits(self._seconds, stdout_bytes=OUTPUT_BYTES, stderr_bytes=OUTPUT_BYTES)
+        task = dumps(Task(case.model_copy(update={"trace": [], "trials": []})).payload())
+        try:
+            result = run_child(
+                split_command(command), stdin=task, env=self._env, limits=limits, cwd=self._cwd
+            )
+        except AgentEvalError as error:
+            return f"could not be evaluated: the case's {name} command failed: {error.message}"
+        if result.failure is None:
+            return ""
+        words = f"{result.problem}{_last_line(result.stderr)}"
+        return f"could not be evaluated: the case's {name} command {words}"
+
+    def close(self) -> None:
+        """Tear down the trials that a run left when it was ended, once their agents have ended."""
+        with self._lock:
+            remaining = list(self._prepared)
+        if remaining:
+            SUPERVISORS.end_children()
+        for prepared in remaining:
+            prepared.tear_down()
+
+
+class PreparedCase:
+    """One trial that is set up, until it is torn down: once, whichever thread asks for it.
+
+    Example:
+        >>> commands = CaseCommands({"PATH": "/usr/bin:/bin"}, seconds=10)
+        >>> prepared = commands.prepare(Case(case_id="refund", setup="false"))
+        >>> prepared.set_up()
+        "could not be evaluated: the case's setup command exited with code 1"
+    """
+
+    def __init__(self, case: Case, commands: CaseCommands) -> None:
+        self._case, self._commands = case, commands
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._problem = ""
+
+    def set_up(self) -> str:
+        """Run the set-up command; return why it failed, in words, or an empty text."""
+        with self._lock:
+            if self._is_over or self._case.setup is None:
+                return ""
+            return self._commands.run(self._case.setup, self._case, "setup")
+
+    def tear_down(self) -> str:
+        """Run the tear-down command, if it was not run yet; return why it failed, or an empty text."""
+        with self._lock:
+            if not self._is_over:
+                self._is_over = True
+                if self._case.teardown is not None:
+                    self._problem = self._commands.run(self._case.teardown, self._case, "teardown")
+                self._commands.forget(self)
+            return self._problem
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr[-4096:].decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    printable = "".join(char if char.isprintable() else " " for char in last)[:_LAST_LINE_LIMIT]
+    return f": {printable}" if printable else ""
