@@ -43,9 +43,14 @@ class TableCommand(click.Command):
         from agent_eval.config.table import options_of
 
         return [
-            Flag([*(f"--{name}" for name in option.names), parameter(option)], **_declaration(option))
+            Flag([*map(flag_of, option.names), parameter(option)], **_declaration(option))
             for option in options_of(self.path)
         ]
+
+
+def flag_of(name: str) -> str:
+    """Write the flag of a name; one letter has one dash."""
+    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def parameter(option: Option) -> str:

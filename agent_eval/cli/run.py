@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -20,13 +22,14 @@ from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
     from agent_eval.config.spec import RunSpec
+    from agent_eval.contracts import CaseResultRow, RunSummary
     from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
     from agent_eval.suites.select import EmptyShard
 
 
 @click.command(cls=TableCommand, path="run")
-def run(output_format: str, **values: Any) -> int:
+def run(output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
     Exits 0 when the suite was evaluated, whatever the verdicts; `gate` decides on them. Exits 4 when no case
@@ -43,23 +46,45 @@ def run(output_format: str, **values: Any) -> int:
     _check_executor(spec)
     try:
         if spec.agent is not None:
-            return run_and_report(spec, output_format)
+            return run_and_report(spec, output_format, most=_most(verbose, quiet))
         with ProgressPrinter() as progress:
             result = run_suite(spec, environ=os.environ, on_progress=progress)
     except EmptyShard as empty:
         return _report_empty(empty, spec, output_format)
-    _print_recorded(result, output_format)
+    _print_recorded(result, output_format, _most(verbose, quiet))
     from agent_eval.operations.unjudged import RECORD_TRACES, refuse_unjudged
 
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
     return int(ExitCode.OK)
 
 
-def _print_recorded(result: RunResult, output_format: str) -> None:
+def _most(verbose: bool, quiet: bool) -> int:
+    """Return how many of the cases that did not pass are listed."""
+    from agent_eval.reports.terminal import CASES_SHOWN
+
+    if verbose and quiet:
+        raise click.UsageError("Give --verbose or --quiet, not both.")
+    return sys.maxsize if verbose else 0 if quiet else CASES_SHOWN
+
+
+def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseResultRow, str]]:
+    """Read the first cases that did not pass, each with the path of its trajectory."""
+    if summary.passed_cases == summary.total_cases or not most:
+        return ()
+    from agent_eval.evidence.failing import failing_cases
+
+    return [(case.result, str(pack / case.path)) for case in islice(failing_cases(pack), most)]
+
+
+def _print_recorded(result: RunResult, output_format: str, most: int) -> None:
     from agent_eval.reports.terminal import run_text
 
+    def text(colour: bool) -> str:
+        failing = _failing(result.summary, result.pack, most)
+        return run_text(result.summary, str(result.pack), colour=colour, failing=failing)
+
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
-    emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
+    emit(output_format, payload, text)
 
 
 def _report_empty(empty: EmptyShard, spec: RunSpec, output_format: str) -> int:
@@ -92,7 +117,7 @@ def _check_executor(spec: RunSpec) -> None:
 
 
 @click.command("run-loop", cls=TableCommand, path="run-loop")
-def run_loop(output_format: str, **values: Any) -> int:
+def run_loop(output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Run an agent over a suite: propose, judge, and repair until it passes.
 
     Every finished trial is on disk before it counts. After Ctrl-C, a kill or a full disk, the same command
@@ -108,7 +133,7 @@ def run_loop(output_format: str, **values: Any) -> int:
     if spec.agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
     try:
-        return run_and_report(spec, output_format)
+        return run_and_report(spec, output_format, most=_most(verbose, quiet))
     except EmptyShard as empty:
         return _report_empty(empty, spec, output_format)
 
@@ -116,8 +141,13 @@ def run_loop(output_format: str, **values: Any) -> int:
 RESUME, FRESH = "--resume", "--fresh"
 
 
-def run_and_report(spec: RunSpec, output_format: str) -> int:
+def run_and_report(spec: RunSpec, output_format: str, *, most: int = 0) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
+
+    Args:
+        spec: What is run.
+        output_format: The value of `--format`.
+        most: How many of the cases that did not pass are listed.
 
     Raises:
         AgentEvalError: As `run_agent`, and if the agent was never reached, or no case could be judged.
@@ -144,7 +174,7 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
             print_error(hint)
         raise
     remember_pack(result.pack, os.environ)
-    _print(result, output_format)
+    _print(result, output_format, most)
     if result.stopped:
         text, hint = _stopped_text(result, spec)
         _report_stop(result.stopped, hint, text)
@@ -153,7 +183,7 @@ def run_and_report(spec: RunSpec, output_format: str) -> int:
     return int(ExitCode.OK)
 
 
-def _print(result: RunLoopResult, output_format: str) -> None:
+def _print(result: RunLoopResult, output_format: str, most: int) -> None:
     from agent_eval.reports.terminal import agent_run_text, complete_text
 
     progress = result.progress
@@ -172,9 +202,10 @@ def _print(result: RunLoopResult, output_format: str) -> None:
     }
 
     def text(colour: bool) -> str:
+        pack, failing = str(result.pack), _failing(result.summary, result.pack, most)
         if result.was_complete:
-            return complete_text(result.summary, str(result.pack), colour=colour)
-        return agent_run_text(result.summary, str(result.pack), progress, colour=colour)
+            return complete_text(result.summary, pack, colour=colour, failing=failing)
+        return agent_run_text(result.summary, pack, progress, colour=colour, failing=failing)
 
     emit(output_format, payload, text)
 

@@ -14,7 +14,7 @@ from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
-    from agent_eval.contracts import RunSummary
+    from agent_eval.contracts import CaseResultRow, RunSummary
     from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
     from agent_eval.contracts.trials import PassCurve, StabilityReport
     from agent_eval.engine.progress import RunProgress
@@ -27,9 +27,16 @@ _TRIALS_SHOWN = 8
 GREEN, RED, YELLOW, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
 
 
-def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
-    """Render the result of `run`: how many cases pass, which judges object, where the evidence is."""
-    lines = [painted(passing(summary), BOLD, colour)]
+Failing = Sequence[tuple["CaseResultRow", str]]
+"""Results of cases that did not pass, each with the path of its trajectory."""
+
+
+def run_text(summary: RunSummary, pack: str, *, colour: bool = False, failing: Failing = ()) -> str:
+    """Render the result of `run`: the cases that fail and why, the totals, where the evidence is."""
+    lines = [line for row, path in failing for line in _failing_case(row, path, colour)]
+    more = summary.total_cases - summary.passed_cases - len(failing)
+    lines += [f"and {more:,} more; --verbose lists them"] if failing and more else []
+    lines += [painted(passing(summary), BOLD, colour)]
     lines += wrapped(map(clean, not_judged(summary)))
     if summary.hard_fail_cases:
         lines.append(
@@ -46,6 +53,27 @@ def run_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
     lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
     lines.append(f"Evidence: {shown_name(pack, 1000)}")
     return joined(lines)
+
+
+def _failing_case(row: CaseResultRow, path: str, colour: bool) -> list[str]:
+    """Write a case that did not pass on one line with its reason, and its trajectory on the next."""
+    from agent_eval.contracts.verdict import EXECUTION
+
+    word = painted(_WORDS.get(row["outcome"], "FAILED"), RED, colour)
+    # A crash of the agent explains more than a judge's complaint of the missing output.
+    objections = sorted(
+        (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]),
+        key=lambda verdict: verdict["judge_id"] != EXECUTION,
+    )
+    why = "".join(
+        f": {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=200)}"
+        for verdict in objections[:1]
+    )
+    more = f" (and {count(len(objections) - 1, 'more judge')})" if len(objections) > 1 else ""
+    return [f"{word} {shown_name(row['case_id'], 70)}{why}{more}", f"  {shown_name(path, 1000)}"]
+
+
+_WORDS = {"error": "ERROR", "inconclusive": "UNSURE", "skipped": "SKIPPED"}
 
 
 def stability_text(report: StabilityReport, path: str | None, *, colour: bool = False) -> str:
@@ -105,14 +133,16 @@ def joined(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def complete_text(summary: RunSummary, pack: str, *, colour: bool = False) -> str:
+def complete_text(summary: RunSummary, pack: str, *, colour: bool = False, failing: Failing = ()) -> str:
     """Render the result of a run that an earlier start had finished."""
-    return "Already complete: nothing was run.\n" + run_text(summary, pack, colour=colour)
+    return "Already complete: nothing was run.\n" + run_text(summary, pack, colour=colour, failing=failing)
 
 
-def agent_run_text(summary: RunSummary, pack: str, progress: RunProgress, *, colour: bool = False) -> str:
+def agent_run_text(
+    summary: RunSummary, pack: str, progress: RunProgress, *, colour: bool = False, failing: Failing = ()
+) -> str:
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
-    *lines, evidence = run_text(summary, pack, colour=colour).splitlines()
+    *lines, evidence = run_text(summary, pack, colour=colour, failing=failing).splitlines()
     sentences = [*_kinds(summary), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *_unanswered(progress)])

@@ -335,6 +335,22 @@ PACKS: tuple[Option, ...] = (
 
 FORMAT: tuple[Option, ...] = (
     Option(
+        "verbose",
+        "switch",
+        "In prose, list every case that did not pass, not only the first ten. Short: -v.",
+        goes_to="verbose",
+        commands=("run", "run-loop"),
+        aliases=("v",),
+    ),
+    Option(
+        "quiet",
+        "switch",
+        "In prose, list no cases, only the totals. Short: -q.",
+        goes_to="quiet",
+        commands=("run", "run-loop"),
+        aliases=("q",),
+    ),
+    Option(
         "format",
         "choice",
         "Prose, JSON, or auto: prose on a terminal and JSON when piped.",

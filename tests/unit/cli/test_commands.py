@@ -65,6 +65,31 @@ def test_the_whole_way_in_prose(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert shown == "Wrote report.md\n"
 
 
+def test_run__ends_like_a_test_runner(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ("run", "--suite", BAD, "--format", "text", "--out")
+    shown = printed(capsys, *runs, "some").splitlines()
+    assert shown[0].startswith(
+        "FAILED book-train: tool_contract: book_train was called without required argument"
+    )
+    assert (here / shown[1].strip()).is_file()
+    assert shown[2].startswith("FAILED quote-change: policy: ")
+    assert shown[4] == "1 of 3 cases passed (33.3%)."
+    assert printed(capsys, *runs, "none", "-q").startswith("1 of 3 cases passed (33.3%).\n")
+
+
+def test_run__lists_ten_cases_unless_all_are_wanted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = json.loads(Path(BAD).read_text())
+    (case,) = [case for case in suite["cases"] if case["case_id"] == "book-train"]
+    suite["cases"] = [{**case, "case_id": f"case-{number:02}"} for number in range(12)]
+    (here / "many.json").write_text(json.dumps(suite))
+    runs = ("run", "--suite", "many.json", "--format", "text", "--out")
+    shown = printed(capsys, *runs, "some")
+    assert (shown.count("FAILED "), "and 2 more; --verbose lists them\n" in shown) == (10, True)
+    assert printed(capsys, *runs, "all", "-v").count("FAILED ") == 12
+    assert main((*runs, "both", "-v", "-q")) == 2
+    assert "--verbose or --quiet, not both" in capsys.readouterr().err
+
+
 def test_on_a_terminal_the_result_is_prose_in_colour(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

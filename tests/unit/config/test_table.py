@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from agent_eval.ci.config import Settings, Setup, gather, settings_from
 from agent_eval.ci.inputs import INPUTS
 from agent_eval.cli.main import COMMANDS, agent_eval
-from agent_eval.cli.options import TableCommand, parameter, specified
+from agent_eval.cli.options import TableCommand, flag_of, parameter, specified
 from agent_eval.config.assembly import PARTS, assemble, recorded_fields, values_from_record
 from agent_eval.config.options import Command, Option
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
@@ -37,7 +37,7 @@ SPECIFICATIONS: dict[Command, type] = {
 }
 """What the commands build of their options; every other one has them as parameters of its function."""
 
-NOT_OF_THE_SPECIFICATION = {"output_format", "execution_mode"}
+NOT_OF_THE_SPECIFICATION = {"output_format", "execution_mode", "verbose", "quiet"}
 
 JOB_PARTS = {**PARTS, "setup": Setup, "thresholds": Thresholds}
 
@@ -82,7 +82,7 @@ def test_the_flags_of_a_command_are_its_rows(path: Command, command: click.Comma
     context = click.Context(command, help_option_names=[])
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
     known = INPUTS if path == "ci" else options_of(path)
-    assert [option.opts for option in options] == [[f"--{name}" for name in row.names] for row in known]
+    assert [option.opts for option in options] == [[flag_of(name) for name in row.names] for row in known]
     assert [option.multiple for option in options] == [row.is_listed for row in known]
 
 

@@ -27,6 +27,35 @@ def test_commands_look_as_agreed(golden):
     golden("terminal/commands.txt", "\n\n".join(said) + "\n")
 
 
+def test_a_run_names_the_cases_that_did_not_pass_before_the_totals():
+    rows = scenarios.failing_rows(2)
+    rows[1]["outcome"] = rows[1]["verdicts"][0]["outcome"] = "error"
+    crash = {**rows[1]["verdicts"][0], "judge_id": "execution", "reason": "the agent exited with code 3"}
+    rows[1]["verdicts"].append(crash)
+    failing = [(row, f"runs/a/cases/{row['case_id']}/trajectory.json") for row in rows]
+    summary = scenarios.run("candidate", 40, 37).summary
+    lines = run_text(summary, "runs/a", failing=failing).splitlines()
+    assert lines[:6] == [
+        "FAILED order-000: policy: required tool lookup_order was never called",
+        "  runs/a/cases/order-000/trajectory.json",
+        "ERROR order-001: execution: the agent exited with code 3 (and 1 more judge)",
+        "  runs/a/cases/order-001/trajectory.json",
+        "and 1 more; --verbose lists them",
+        "37 of 40 cases passed (92.5%).",
+    ]
+    assert run_text(summary, "runs/a").splitlines()[0] == "37 of 40 cases passed (92.5%)."
+
+
+def test_a_case_that_did_not_pass_cannot_drive_the_terminal():
+    (row,) = scenarios.failing_rows(1)
+    evil = "\x1b[2J::error::x\n##[add-mask]y"
+    row["case_id"] = row["verdicts"][0]["reason"] = evil
+    text = run_text(scenarios.run("candidate", 1, 0).summary, "runs/a", failing=[(row, evil)])
+    assert "\x1b" not in text
+    assert "::" not in text
+    assert "##[" not in text
+
+
 @pytest.mark.parametrize("name", ["trials", "release-blocked", "proven", "cannot-tell"])
 def test_a_decision_by_policy_looks_as_agreed_in_at_most_ten_lines(name, golden):
     decision = scenarios.SCENARIOS[name]().suites[0].decision
