@@ -128,6 +128,7 @@ _BY_JUDGE = {
     "latency_slo": "Find the slow step in the trace: a slow tool, more turns, or a slower model.",
     "retry_storm": "Cap retries and back off; look at the error the tool answered with.",
     "loop_guard": "Tell the agent when it is done, and cap its steps.",
+    "strict": "Look at the turn that decided; the evidence names it, and names that come near.",
     "tool_abuse": "Narrow the tools offered for this task and what they accept.",
     "prompt_injection": "Treat tool results as data: the agent followed instructions it read there.",
     "repair_path": "Look at the attempts: the repair did not follow from the error it was given.",

@@ -169,7 +169,8 @@ def test_a_suite_of_an_earlier_version_keeps_its_own_keys_whatever_they_are_call
     path.write_text(json.dumps({**suite, "metadata": {"schema_version": "1.1.0"}}))
     assert summary(path)["passed_cases"] == 1
     pack = str(path.with_suffix(""))
-    for command in (("pack", "verify", "--run", pack), ("rejudge", "--run", pack, "--out", "again")):
+    rejudging = ("rejudge", "--run", pack, "--judge", "final_output", "--out", "again")
+    for command in (("pack", "verify", "--run", pack), rejudging):
         assert agent_eval(*command, cwd=tmp_path).code == 0
     stored = json.loads((path.with_suffix("") / "cases/book/trajectory.json").read_bytes())
     assert (stored["turns"], stored["trace"]) == ("many", trace)
