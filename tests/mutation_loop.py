@@ -33,6 +33,7 @@ WHOLE_JOBS = {"runner"}
 """Fixtures of tests that drive a whole job, reach nearly everything and take long."""
 SECONDS_OF_TESTS = 20.0
 """The quickest tests that reach a change run for it, up to so many seconds together."""
+SECONDS_OF_A_NEW_TEST = 0.05
 SECONDS_IDLE = 60
 """How long a change may wait for something before it counts as noticed."""
 
@@ -44,11 +45,18 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     seconds: dict[str, float] = known["duration_by_test"]
     items = {item.nodeid: item for item in session.items if not WHOLE_JOBS.intersection(_fixtures(item))}
     scratch: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    # Tests that are newer than what mutmut learnt run for every change, if they pass without any.
+    fresh = [
+        test
+        for test, item in items.items()
+        if test not in seconds and try_change("nothing", [item], SECONDS_IDLE) == SURVIVED
+    ]
+    seconds.update(dict.fromkeys(fresh, SECONDS_OF_A_NEW_TEST))
     found: dict[str, int] = {}
     begun = time.monotonic()
     for number, name in enumerate(names, start=1):
         reached = known["tests_by_mangled_function_name"].get(name.rpartition("__mutmut_")[0], [])
-        tests = quickest([test for test in reached if test in items], seconds)
+        tests = quickest([*items.keys() & set(reached), *fresh], seconds)
         limit = 3 + 5 * sum(seconds[test] for test in tests)
         found[name] = try_change(name, [items[test] for test in tests], int(limit)) if tests else UNTESTED
         for entry in scratch.iterdir():

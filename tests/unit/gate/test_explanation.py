@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import ExpiredExcuse, GateDecision, GateStep, TrialEvidence
+from agent_eval.contracts import ExpiredExcuse, GateDecision, GateStatus, GateStep, TrialEvidence
 from agent_eval.gate.explanation import (
     JUDGES_SHOWN,
     WAIVERS_SHOWN,
@@ -108,3 +108,33 @@ def test_the_trials_that_settle_as_much_as_more_cases_are_rounded_up() -> None:
 
     assert (needed(20, 10), needed(21, 10), needed(None, 10), needed(7, 0)) == (2, 3, 0, 7)
     assert needed(21, 10, trials(1, 1, 2, 4)) == 12
+
+
+def headline(*statuses: str) -> str:
+    """The first line of a decision whose steps, called a, b and so on, ended so."""
+    steps = [
+        GateStep.model_construct(name="abcdef"[place], status=status, message=f"Step {'abcdef'[place]}.")
+        for place, status in enumerate(statuses)
+    ]
+    status = "failed" if "failed" in statuses else "inconclusive" if "inconclusive" in statuses else "passed"
+    made = changed(gate(pairs(0, 0, 4)), steps=steps, gate_status=GateStatus(status), failures=[])
+    return explain(made)[0]
+
+
+def test_the_first_line_names_the_step_that_decides() -> None:
+    assert headline("passed", "passed") == "PASSED, preset pull-request: b. Step b."
+    undecided = headline("passed", "inconclusive", "inconclusive", "passed")
+    assert undecided == "INCONCLUSIVE (a warning, does not block), preset pull-request: b. Step b."
+    # What failed decides before what is open, and its sentence has a line of its own.
+    assert headline("inconclusive", "passed", "failed", "failed") == "FAILED, preset pull-request: c."
+
+
+def test_errors_and_cases_without_a_score_are_counted_in_the_whole_candidate() -> None:
+    nothing = {"policy": "skipped", "replay_contract": "skipped"}
+    before = {"a": "passed", "b": "error", "c": "passed", "d": "passed", "e": "passed", "f": "passed"}
+    now = {"a": "error", "b": "error", "c": "inconclusive", "d": nothing, "e": "passed", "f": "failed"}
+    decision = gate(comparison(before, now))
+    assert decision.evidence is not None
+    found = decision.evidence
+    assert (found.errors, found.new_errors, found.unscored) == (2, 1, 2)
+    assert any(line.endswith("errors 2 (1 new), unscored 2") for line in decision.explanation)

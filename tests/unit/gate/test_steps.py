@@ -125,3 +125,20 @@ def test_a_release_is_not_decided_on_a_run_whose_records_were_damaged(
     step = steps.integrity(found.model_copy(update={"candidate": run}), Excuses(), GatePolicy(preset=preset))
     assert step.status == status
     assert ("2 records of done trials were damaged" in step.message) == (status == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("preset", "unchecked", "status"),
+    [("release", 0, "passed"), ("release", 2, "inconclusive"), ("pull-request", 2, "passed")],
+)
+def test_a_release_is_not_decided_where_answers_were_not_checked(
+    preset: Preset, unchecked: int, status: str
+) -> None:
+    found = comparison({"a": "passed"}, {"a": "passed"})
+    summary = found.candidate.summary.model_copy(update={"answers_not_checked": unchecked})
+    run = found.candidate.model_copy(update={"summary": summary})
+    step = steps.integrity(found.model_copy(update={"candidate": run}), Excuses(), GatePolicy(preset=preset))
+    assert step.status == status
+    assert (step.message == "The answers of 2 cases are not checked, and that is no pass.") == (
+        status == "inconclusive"
+    )
