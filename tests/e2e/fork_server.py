@@ -4,8 +4,8 @@ Importing takes a command longer than its work on a small suite, and the end-to-
 commands. A forked command has what a fresh one has: a process with a directory, environment, streams,
 signals, limits and exit of its own. It differs in what comes before the command line is read: modules are
 imported already, variables that the interpreter itself reads (`PYTHONHASHSEED`, `LC_ALL`) have no effect, and
-`/proc/<pid>` shows the server's command line and environment. Tests of these start a fresh process, and so do
-all tests of a full run.
+`/proc/<pid>` shows the server's command line and environment. And it ends without freeing what was imported.
+Tests of these start a fresh process, and so do all tests of a full run.
 
 As a program, `python -m tests.e2e.fork_server SOCKET [MODULE ...]` serves the requests that arrive on an
 inherited socket.
@@ -13,6 +13,7 @@ inherited socket.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -299,11 +300,28 @@ def become(command: Command, streams: Sequence[int]) -> NoReturn:
     if command.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
     sys.argv = [program, *arguments]
-    if isolated:
-        runpy.run_path(program, run_name="__main__")
-    else:
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-    sys.exit(0)
+    try:
+        if isolated:
+            runpy.run_path(program, run_name="__main__")
+        else:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code is not None and not isinstance(ended.code, int):
+            raise
+        _leave(ended.code or 0)
+    _leave(0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End as an interpreter does, but free nothing: that would copy the server's memory to no use."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # the interpreter says what that means
+    os._exit(code & 0xFF)
 
 
 def _set_streams(streams: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from tests.extent import FULL
 from tests.factories import make_case, make_suite
 
 MOMENTS = 6 if FULL else 3
-CASES = 400
+CASES = 260
 
 COMMANDS = {
     "run, files": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "files"),
