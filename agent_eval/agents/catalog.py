@@ -94,6 +94,8 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
     if kind is None:
         near = get_close_matches(prefix, AGENTS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
+        if " " in prefix:
+            hint = f"A command is written with `command:` before it: {f'command:{spec}'!r}. "
         raise UsageError(
             f"{spec!r} names no agent: there is no kind {prefix!r}",
             remedy=f"{hint}Write it as one of: {agent_forms()}.",

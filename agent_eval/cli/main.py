@@ -133,10 +133,11 @@ def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> 
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 passed or done, 1 the gate said no, 2 wrong request or invalid input, "
-    "3 inconclusive where that blocks, 4 could not be evaluated.",
+    "3 inconclusive where that blocks, 4 could not be evaluated. `agent-eval help COMMAND` explains one.",
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,
@@ -183,6 +184,7 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
 def _invoke(arguments: list[str], owns_process: bool) -> object:
     """Run the command. Returns its result or its exit code."""
+    arguments = _as_options(arguments)
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
     # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
@@ -193,6 +195,13 @@ def _invoke(arguments: list[str], owns_process: bool) -> object:
             return agent_eval.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
+
+
+def _as_options(arguments: list[str]) -> list[str]:
+    """Write `help COMMAND` and `version`, which users of other programs type, as options."""
+    if arguments == ["version"]:
+        return ["--version"]
+    return [*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -216,3 +216,10 @@ def test_unknown_kind_of_agent(spec: str, hint: str) -> None:
     with pytest.raises(UsageError, match="names no agent") as caught:
         open_agent(spec)
     assert hint in caught.value.remedy
+
+
+def test_a_command_without_its_kind_is_answered_with_the_whole_option() -> None:
+    with pytest.raises(UsageError) as raised:
+        open_agent("python examples/order_agent.py")
+    assert raised.value.remedy is not None
+    assert "'command:python examples/order_agent.py'" in raised.value.remedy

@@ -66,9 +66,32 @@ def test_every_option_has_a_help_text(name: str) -> None:
             assert option.help, (name, option.name)
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
+@pytest.mark.parametrize("asked", ["--version", "-V", "version"])
+def test_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([asked]) == 0
     assert capsys.readouterr().out == f"agent-eval {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "usual"),
+    [
+        (["help"], ["--help"]),
+        (["help", "gate"], ["gate", "--help"]),
+        (["help", "registry", "waiver-add"], ["registry", "waiver-add", "--help"]),
+    ],
+)
+def test_help_can_be_asked_for_as_a_command(
+    asked: list[str], usual: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(asked) == 0
+    shown = capsys.readouterr().out
+    assert main(usual) == 0
+    assert shown == capsys.readouterr().out
+
+
+def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "gaet"]) == 2
+    assert "Did you mean 'gate'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
