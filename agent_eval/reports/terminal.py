@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -143,7 +144,7 @@ def agent_run_text(
 ) -> str:
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
     *lines, evidence = run_text(summary, pack, colour=colour, failing=failing).splitlines()
-    sentences = [*_kinds(summary), *_effort(progress)]
+    sentences = [*_kinds(summary), *_missing_variable(failing), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *_unanswered(progress)])
 
@@ -151,6 +152,22 @@ def agent_run_text(
 def _unanswered(progress: RunProgress) -> list[str]:
     number = progress.unanswered_calls
     return [f"{count(number, 'tool call')} got no answer."] if number else []
+
+
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+
+
+def _missing_variable(failing: Failing) -> list[str]:
+    """Say how an agent gets an environment variable, where it crashed with the name of one."""
+    for row, _ in failing:
+        for verdict in row["verdicts"]:
+            name = _VARIABLE.search(verdict["reason"])
+            if verdict["failure"] == "agent_error" and name:
+                return [
+                    f"The agent names {name[0]}. It sees no environment variable but those that you pass on: "
+                    f"--agent-env {name[0]} passes this one."
+                ]
+    return []
 
 
 def _kinds(summary: RunSummary) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from agent_eval.contracts import RunSummary, Tally
 from agent_eval.engine.progress import RunProgress
 from agent_eval.reports.terminal import agent_run_text
+from tests.unit.reports import scenarios
 
 
 def summary(**failures: int) -> RunSummary:
@@ -40,3 +41,12 @@ def test_kinds_of_failure_are_told_the_most_frequent_first() -> None:
     text = agent_run_text(summary(timeout=2, agent_error=1_000, budget_exceeded=2), "p", RunProgress(9))
     assert "by kind: agent_error 1,000, budget_exceeded 2, timeout 2." in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_a_crash_that_names_an_environment_variable_brings_the_option_that_passes_it_on() -> None:
+    (row,) = scenarios.failing_rows(1)
+    row["verdicts"][0] |= {"failure": "agent_error", "reason": "the agent exited: KeyError: 'SHOP_API_KEY'"}
+    text = agent_run_text(summary(), "p", RunProgress(1), failing=[(row, "p/a")])
+    assert "--agent-env SHOP_API_KEY passes this one." in " ".join(text.split())
+    row["verdicts"][0]["failure"] = "policy_violation"
+    assert "--agent-env" not in agent_run_text(summary(), "p", RunProgress(1), failing=[(row, "p/a")])
