@@ -14,7 +14,8 @@ from agent_eval.contracts import Event
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 
 _OWN_RESULT = ("output", "error")
-_SET_BY_THE_RECORDER = ("idx", "attempt")
+_SET_BY_THE_RECORDER = ("idx", "attempt", "turn")
+"""Fields that agents do not decide: with a turn of its choice, one could hide what it did from its judges."""
 
 
 class EventRecorder(Protocol):

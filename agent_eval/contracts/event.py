@@ -162,7 +162,7 @@ class Event(Contract):
     attempt: StrictInt | None = None
     agent_name: StrictStr | None = None
     """Which agent acts, where there are several."""
-    turn: StrictInt | None = None
+    turn: StrictInt | None = Field(default=None, ge=0)
     """Number of the user's turn, from 1; 0 before the first. Without it the user's messages are counted."""
     model: StrictStr | None = None
     """The model that answered."""

@@ -74,6 +74,14 @@ def test_events_that_the_agent_reports_are_recorded_as_they_were(tmp_path: Path)
     assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
 
 
+def test_an_agent_does_not_choose_the_turn_of_what_it_did(tmp_path: Path) -> None:
+    hidden = [{**event, "turn": 0} for event in EVENTS]
+    forbidding = {"metadata": {"strict": [{"strict": "tool_not_used", "toolName": "lookup"}]}}
+    ended = run(tmp_path, {"events": hidden}, "--judge", "strict", **forbidding)
+    assert ended.json()["summary"]["passed_cases"] == 0
+    assert not any("turn" in event for event in events(tmp_path))
+
+
 def test_bytes_of_parts_are_recorded_by_digest_and_size(tmp_path: Path) -> None:
     image = {"type": "image", "media_type": "image/png"}
     parts = [{**image, "data": "aGVsbG8="}, {**image, "data": "no base64"}, {"type": "text", "text": "See."}]

@@ -119,4 +119,10 @@ def _evidence(evaluation: StrictEvaluation, result: StrictResult) -> dict[str, A
 
 
 def _turn(hit: Hit, *, counts: bool = False) -> dict[str, Any]:
-    return {"turn": hit.turn, "event": hit.event, "value": hit.value, "counts": counts}
+    is_short = hit.value is None or isinstance(hit.value, bool | int | float)
+    value = (
+        hit.value
+        if is_short
+        else clipped(hit.value if isinstance(hit.value, str) else quoted(hit.value, 200), 200)
+    )
+    return {"turn": hit.turn, "event": hit.event, "value": value, "counts": counts}

@@ -6,7 +6,6 @@ evaluation is an error then, and never a pass.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent_eval.judges.base import VisibleText, listed, quoted
+from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.turn_facts import FORWARDING, Recorded, TurnFacts
 
 Kind = Literal[
@@ -378,13 +378,9 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str) or value != value.strip():
         return value
     try:
-        return json.loads(value, parse_constant=_no_json)
-    except ValueError:
+        return read_text(value, "the value")
+    except UnreadableText:
         return value
-
-
-def _no_json(word: str) -> Any:
-    raise ValueError(word)
 
 
 def _canonical(value: Any) -> Any:

@@ -107,6 +107,7 @@ def test_parts_are_the_content_where_there_is_no_text_beside_them() -> None:
         {"parts": [{"type": "video"}]},
         {"parts": [{"type": "image", "sha256": "abc"}]},
         {"turn": "1"},
+        {"turn": -1},
         {"content_recorded": "no"},
     ],
 )

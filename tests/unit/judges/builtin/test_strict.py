@@ -348,6 +348,36 @@ def test_the_evidence_shows_every_turn_that_decided_and_what_came_near() -> None
     assert tools["turns"] == [{"turn": 2, "event": 3, "value": "refund", "counts": False}]
 
 
+def test_values_of_any_size_and_depth_are_compared_and_shown_in_part() -> None:
+    for value in ("x" * 100_000, "[" * 100_000, ["x" * 100_000], {"a": "b" * 1000}):
+        verdict = judge("strict", *conversation(x(p=value)), metadata={"strict": [equals("a")]})
+        assert findings(verdict) == ("failed", "contract_violation")
+        assert len(str(verdict.evidence)) < 1000
+    known = {"strict": "param_exists", "paramName": "p"}
+    assert judge("strict", *conversation(x(p="x" * 100_000)), metadata={"strict": [known]}).passed
+
+
+@pytest.mark.parametrize(
+    "aui",
+    [
+        "odd",
+        7,
+        None,
+        [],
+        {"trace_info": 7},
+        {"trace_info": {"decisions": 7, "response": [], "understanding": 1}},
+    ],
+)
+@pytest.mark.parametrize("kind", sorted(set(FIELDS) - {"param_equals"}))
+def test_answers_of_any_shape_never_pass_and_raise_nothing(kind: str, aui: Any) -> None:
+    spec = {"strict": kind, **dict.fromkeys(FIELDS[kind], "X")}
+    events = asks("?") + says("!", attributes={"aui": aui})
+    verdict = judge("strict", events, metadata={"strict": [spec]})
+    is_traced = isinstance(aui, dict) and isinstance(aui["trace_info"], dict)
+    told = is_traced and kind in ("escalated", "not_escalated", "tool_used", "tool_not_used")
+    assert (verdict.outcome.value == "error") is not told
+
+
 def test_a_failed_evaluation_points_at_the_event_that_broke_it() -> None:
     verdict = judge("strict", *conversation(PLAIN, w(CF)), metadata={"strict": [{"strict": "not_escalated"}]})
     assert (verdict.evidence_refs, verdict.reason) == ([3], "not_escalated: the agent escalated in turn 2")
