@@ -206,9 +206,12 @@ def _open_quote(before: str) -> str:
 def _column_of_key(text: str, start: int) -> int | None:
     """Return the column of the key or list item to which the line at `start` belongs; None without one."""
     line_start = _line_start(text, start)
+    line_end = text.find("\n", start)
     first = True
     width = -1
-    for line in _lines_backwards(text[max(0, line_start - SPAN_LIMIT) : start]):
+    for line in _lines_backwards(
+        text[max(0, line_start - SPAN_LIMIT) : line_end if line_end >= 0 else len(text)]
+    ):
         if not line.strip():
             continue
         indentation = _indentation(line)

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.contracts import Case
+from agent_eval.judges.builtin.execution import failed_attempt
 from tests.unit.judges.traces import findings, judge, says
 
 
@@ -44,3 +46,12 @@ def test_a_kind_that_nobody_knows_is_an_error_still(kind: Any) -> None:
     verdict = judge("execution", says(), metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}))
     assert findings(verdict) == ("error", "agent_error")
     assert verdict.reason == "the agent did not come to its end"
+
+
+@pytest.mark.parametrize(("failure", "found"), [("timeout", True), (None, False)])
+def test_the_selected_attempt_says_whether_it_failed(failure: str | None, found: bool) -> None:
+    history = [{"attempt": 0, "failure": "agent_error"}, {"attempt": 1, "failure": failure}]
+    case = Case(case_id="a", metadata={"attempt_history": history, "selected_attempt": 1})
+    assert (failed_attempt(case) == history[1]) is found
+    assert (failed_attempt(case) is None) is not found
+    assert failed_attempt(Case(case_id="a")) is None

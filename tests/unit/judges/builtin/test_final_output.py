@@ -263,3 +263,27 @@ def test_an_answer_that_was_stopped_is_told_apart_from_a_missing_one(
     verdict = judge("final_output", says(None, **why), expected_output="yes")
     assert findings(verdict) == ("error", failure)
     assert words in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected", "outcome"),
+    [
+        ({"contains": ["ABC"], "ignore_case": True}, None, "passed"),
+        ({"contains": ["ABC"]}, None, "failed"),
+        ({"not_contains": ["ABC"], "ignore_case": True}, None, "failed"),
+        ({"not_contains": ["ABC"]}, None, "passed"),
+        ({"mode": "contains", "ignore_case": True}, "ABC", "passed"),
+        ({"mode": "contains"}, "ABC", "failed"),
+    ],
+)
+def test_case_is_ignored_where_it_is_asked_for(rules: Any, expected: Any, outcome: str) -> None:
+    verdict = judge(
+        "final_output", says("it is abc"), metadata={"final_output": rules}, expected_output=expected
+    )
+    assert verdict.outcome.value == outcome
+
+
+def test_texts_are_looked_for_in_an_object_as_json() -> None:
+    rules = {"final_output": {"contains": ['"total":3']}}
+    assert judge("final_output", says({"total": 3}), metadata=rules).passed
+    assert not judge("final_output", says({"total": 4}), metadata=rules).passed

@@ -121,3 +121,15 @@ def test_arguments_that_were_not_recorded_break_no_contract_and_keep_none() -> N
     assert findings(judge("tool_contract", hidden, tool_contracts=contracts)) == ("inconclusive", None)
     broken = judge("tool_contract", hidden, calls("refund", {}), tool_contracts=contracts)
     assert (findings(broken)[0], broken.evidence_refs) == ("failed", [1])
+
+
+def test_the_evidence_names_every_broken_call_and_all_that_is_wrong_with_it() -> None:
+    contracts = {"pay": {"required_args": ["to"], "forbidden_args": ["all"]}}
+    verdict = judge("tool_contract", uses("pay", {"all": True}), tool_contracts=contracts)
+    assert verdict.evidence["calls_broken"] == 1
+    (violation,) = verdict.evidence["violations"]
+    assert (violation["event"], violation["tool"]) == (0, "pay")
+    assert violation["failure"] == "contract_violation"
+    assert len(violation["problems"]) == 2
+    unused = judge("tool_contract", says("done"), tool_contracts=contracts)
+    assert unused.evidence == {"contracts": ["pay"]}
