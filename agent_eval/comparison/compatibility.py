@@ -76,7 +76,7 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
         _case_set(parts, enforced=same_cases_needed),
         _definitions(parts, enforced=same_cases_needed),
         _judges(baseline.config.judges, candidate.config.judges),
-        _judge_configs(baseline.config.judge_configs, candidate.config.judge_configs),
+        _judge_configs(baseline.config, candidate.config),
         *_execution(baseline.config, candidate.config),
         *_trials(baseline, candidate, parts, enforced=same_cases_needed),
     ]
@@ -205,7 +205,14 @@ def changed_judges(baseline: RunView, candidate: RunView) -> frozenset[str]:
     both = set(baseline.config.judges) & set(candidate.config.judges)
     differ = both.intersection(_differ(baseline.config.judge_configs, candidate.config.judge_configs))
     seen = (baseline.summary.judge_counts, candidate.summary.judge_counts)
-    return judge_ids(differ, [*baseline.config.judges, *candidate.config.judges], *seen)
+    by_config = judge_ids(differ, [*baseline.config.judges, *candidate.config.judges], *seen)
+    return by_config | changed_code(baseline.config, candidate.config)
+
+
+def changed_code(before: RunConfig, now: RunConfig) -> frozenset[str]:
+    """Collect the ids of the judges whose code changed. Runs of older versions do not record it."""
+    old, new = (run.execution_config.judge_code or {} for run in (before, now))
+    return frozenset(judge_id for judge_id, code in old.items() if code != new.get(judge_id, code))
 
 
 def judge_ids(names: Iterable[str], named: Iterable[str], *seen: Iterable[str]) -> frozenset[str]:
@@ -230,14 +237,17 @@ def _differ(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _judge_configs(before: Mapping[str, Any], now: Mapping[str, Any]) -> CompatibilityCheck:
-    differ = _differ(before, now)
+def _judge_configs(before: RunConfig, now: RunConfig) -> CompatibilityCheck:
+    differ = _differ(before.judge_configs, now.judge_configs)
+    code = sorted(changed_code(before, now))
+    said = [f"{', '.join(differ)} configured differently"] * bool(differ)
+    said += [f"the code of {', '.join(code)} changed"] * bool(code)
     return CompatibilityCheck(
         name="judge_config_match",
-        passed=not differ,
+        passed=not said,
         enforced=False,
-        message=f"{', '.join(differ)} configured differently" if differ else "same configuration of judges",
-        details={"changed": differ},
+        message="; ".join(said) or "same configuration of judges",
+        details={"changed": sorted({*differ, *code})},
     )
 
 

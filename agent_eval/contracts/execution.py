@@ -67,6 +67,7 @@ class ExecutionConfig(SparseContract):
         selected_cases: The ids that were asked for, sorted; absent where all cases were.
         shard: The part of the suite; absent for all of it.
         case_policy: When a case with several trials passes; absent where every trial must.
+        judge_code: Digests of the code of judges that are not built in, by judge id; absent where all are.
         agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
         trials: How often each case was run.
         max_repairs: Attempts after the first one.
@@ -85,6 +86,7 @@ class ExecutionConfig(SparseContract):
     selected_cases: list[StrictStr] | None = None
     shard: SuiteShard | None = None
     case_policy: StrictStr | None = None
+    judge_code: dict[StrictStr, StrictStr] | None = None
     agent: AgentDescription | None = None
     trials: StrictInt = Field(default=1, ge=1, le=MOST_TRIALS)
     max_repairs: StrictInt = Field(default=0, ge=0)
@@ -107,6 +109,9 @@ class ExecutionConfig(SparseContract):
         counts = {"redacted_cases": redacted_cases or None, "damaged_records": damaged_records or None}
         return self.model_copy(update={"shard": None, **counts})
 
-    def rejudged(self, origin: RejudgedFrom, case_policy: str | None) -> ExecutionConfig:
+    def rejudged(
+        self, origin: RejudgedFrom, case_policy: str | None, judge_code: dict[str, str]
+    ) -> ExecutionConfig:
         """Copy for a pack with the same trajectories and new verdicts."""
-        return self.model_copy(update={"rejudged_from": origin, "case_policy": case_policy})
+        stated = {"rejudged_from": origin, "case_policy": case_policy, "judge_code": judge_code or None}
+        return self.model_copy(update=stated)

@@ -17,6 +17,7 @@ from agent_eval.engine.scoring import score_suite
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
@@ -159,7 +160,7 @@ def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mappi
             "judges": list(plan.names),
             "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
             "execution_config": pack.config.execution_config.rejudged(
-                origin, recorded_policy(plan.case_policy)
+                origin, recorded_policy(plan.case_policy), code_digests(plan.load())
             ),
             "pinned_env": pinned_environment(),
         }

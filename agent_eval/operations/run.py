@@ -16,6 +16,7 @@ from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
+from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, git_commit, pinned_environment, redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
@@ -200,7 +201,9 @@ def run_config(
         seed=identity.seed,
         judges=list(plan.names),
         judge_configs={name: plan.configs[name] for name in plan.names if name in plan.configs},
-        execution_config=execution_config,
+        execution_config=execution_config.model_copy(
+            update={"judge_code": code_digests(plan.load()) or None}
+        ),
         pinned_env=pinned_environment(),
         suite_digest=source.digest,
         prompt_hash=identity.prompt_hash,

@@ -6,6 +6,7 @@ the suite, the judges, the policy, the registry or the comparison hides that.
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -274,6 +275,57 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
     assert "the agent was helped in 4 cases" in " ".join(decision["explanation"])
     notices = json.loads(Path(DELTA).read_text())["behaviour"]["notices"]
     assert notices[0].startswith("The agent ran under other conditions: ")
+
+
+PROGRAM = """
+import json, sys
+case = json.load(sys.stdin)
+print(json.dumps({{"passed": {passes}, "reason": "as it is"}}))
+"""
+PLUG_IN = """
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import BaseJudge
+
+class Strict(BaseJudge):
+    judge_id = "answer_is_done"
+
+    def evaluate(self, case, trace):
+        return self.passed(case, "yes") if {passes} else self.failed(case, "no", FailureKind.POLICY_VIOLATION)
+"""
+
+
+@PRESETS
+@pytest.mark.parametrize("way", ["compare", "ci"])
+@pytest.mark.parametrize("kind", ["a program", "a program in a shell", "a plug-in"])
+def test_a_judge_whose_code_comes_with_the_change(
+    kind: str, way: str, preset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    command = (
+        ["sh", "-c", f"{sys.executable} -S check.py"] if "shell" in kind else [sys.executable, "check.py"]
+    )
+    flags = ("--judge", "strict_judge:Strict") if kind == "a plug-in" else ("--judge", "command")
+    config = None if kind == "a plug-in" else {"command": {"command": command}}
+
+    def judging(honestly: bool) -> None:
+        program = 'case["final_output"] == "done"' if honestly else "True"
+        plug_in = "trace.final_output == 'done'" if honestly else "True"
+        Path("check.py").write_text(PROGRAM.format(passes=program))
+        Path("strict_judge.py").write_text(PLUG_IN.format(passes=plug_in))
+        sys.modules.pop("strict_judge", None)
+        importlib.invalidate_caches()
+
+    judging(True)
+    judged("before", cases()[:14], *flags, config=config)
+    judging(False)
+    judged("now", cases(broken=BROKEN)[:14], *flags, config=config)
+    if way == "ci":
+        more = ("--judge-config", "now-judges.json") if config else ()
+        code, _ = in_ci(capsys, *by(preset), *flags, *more)
+        refuse_a_pass(preset, code, decided())
+        return
+    assert compared() == 0
+    refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
 @PRESETS
