@@ -240,13 +240,13 @@ def _differ(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _judge_configs(before: RunConfig, now: RunConfig) -> CompatibilityCheck:
     differ = _differ(before.judge_configs, now.judge_configs)
     code = sorted(changed_code(before, now))
-    said = [f"{', '.join(differ)} configured differently"] * bool(differ)
-    said += [f"the code of {', '.join(code)} changed"] * bool(code)
+    differences = [f"{', '.join(differ)} configured differently"] * bool(differ)
+    differences += [f"the code of {', '.join(code)} changed"] * bool(code)
     return CompatibilityCheck(
         name="judge_config_match",
-        passed=not said,
+        passed=not differences,
         enforced=False,
-        message="; ".join(said) or "same configuration of judges",
+        message="; ".join(differences) or "same configuration of judges",
         details={"changed": sorted({*differ, *code})},
     )
 

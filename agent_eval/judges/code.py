@@ -28,12 +28,12 @@ def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
         >>> code_digests(load_judges(["regex"]))
         {}
     """
-    found = {}
+    digests = {}
     for judge in judges:
         files = [sha256_bytes(data) for path in sorted(_files(judge)) if (data := _read(path)) is not None]
         if files:
-            found[judge.judge_id] = digest(files)
-    return found
+            digests[judge.judge_id] = digest(files)
+    return digests
 
 
 def _files(judge: Judge) -> Iterator[Path]:
