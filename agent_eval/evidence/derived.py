@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -77,6 +77,33 @@ def write_output(path: Path, data: bytes) -> None:
         aside = _aside(pack)
         write_file(target, data, aside=aside)
         write_file(pack / at.DERIVED, dumps(derived.to_json(), indent=True), aside=aside)
+
+
+def remove_unlisted(pack: Path, names: Iterable[str]) -> None:
+    """Remove those files of a pack that a killed `write_output` left without an entry in `derived.json`.
+
+    Call it before making the same files again, with their names only; every other file that is not listed is
+    still refused when the pack is opened.
+
+    Args:
+        pack: Directory of the pack.
+        names: Paths of the files, relative to the pack.
+
+    Raises:
+        InvalidPack: The pack's manifests are broken.
+        StorageError: A file cannot be removed.
+    """
+    if not is_pack(pack):
+        return
+    with _exclusive(pack):
+        listed = read_seal(DirectorySource(pack)).derived_files
+        for path in (pack / name for name in names if name not in listed):
+            if path.parent.is_symlink():  # leads out of the pack, which opening it refuses
+                continue
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise writing_failed(path, error) from error
 
 
 def _check_writable(pack: Path, relative: str, seal: Seal) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from agent_eval.attestations.bundle import sign_bundle
 from agent_eval.attestations.dsse import Envelope
-from agent_eval.attestations.files import GATE, RESULT, Integrity, Kind
+from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.predicates import (
     gate_predicate,
@@ -23,7 +23,7 @@ from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence import layout
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import open_run
@@ -159,6 +159,7 @@ def attest(
             remedy="Attest the pack's directory, then archive it.",
             file=str(path),
         )
+    remove_unlisted(path, (name for kind in KINDS for name in (kind.predicate, kind.mac, kind.bundle)))
     pack = open_run(path)
     return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), url=url, environ=environ)
 
