@@ -35,9 +35,10 @@ def test_answers_of_tools_are_understood() -> None:
     def tools(block: Any) -> CaseTools:
         return CaseTools(Case(case_id="c", metadata=block))
 
-    assert tools(BLOCKS[2]).answer("refund", {}).error == "too late"
-    assert tools(BLOCKS[3]).answer("lookup", {"id": 7.0}).output == {"status": "shipped"}
-    rows = tools(BLOCKS[4])
+    answers, cassette, recorded = (block for block in BLOCKS if "tool_response" in next(iter(block)))
+    assert tools(answers).answer("refund", {}).error == "too late"
+    assert tools(cassette).answer("lookup", {"id": 7.0}).output == {"status": "shipped"}
+    rows = tools(recorded)
     assert [rows.answer("poll", {}).output for _ in range(4)] == ["busy", "busy", "done", "done"]
     assert rows.answer("charge", {"sum": 5}).delay_ms == 250
 
