@@ -13,6 +13,7 @@ from agent_eval.ci import evaluate as evaluate_module
 from agent_eval.ci.baseline import from_path
 from agent_eval.ci.candidates import Candidate, Origin
 from agent_eval.ci.evaluate import Evaluation, evaluate
+from agent_eval.ci.platforms.base import CiRun
 from agent_eval.contracts import GateDecision
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Registry
@@ -285,3 +286,12 @@ def test_a_baseline_is_a_name_in_the_registry_unless_a_file_is_called_so() -> No
     unknown = job(baseline="weekly")
     with pytest.raises(InvalidInput, match="The baseline weekly does not exist"):
         evaluate(unknown)
+
+
+def test_a_run_outside_ci_has_a_name_of_its_own_and_one_in_ci_that_of_the_job_and_its_suite() -> None:
+    [suite] = evaluated().suites
+    assert suite.candidate.config.run_id.startswith("run-")
+    made = job()
+    made.platform.__dict__["run"] = CiRun(run_name="ci-17-1", head_sha="c" * 40)
+    [suite] = evaluate(made).suites
+    assert (suite.candidate.config.run_id, suite.candidate.config.git_commit) == ("ci-17-1-shop", "c" * 40)

@@ -24,6 +24,7 @@ from agent_eval.ci.outputs import (
     verdict_line,
 )
 from agent_eval.ci.platforms.base import CiRun
+from agent_eval.config.assembly import command_line
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import InvalidInput
 from tests.e2e.runner import orders
@@ -184,6 +185,8 @@ def test_the_report_says_what_it_rests_on() -> None:
     assert report.evidence_name == "agent-eval-out/evidence.zip"
     assert (report.rule_changes.sentences, report.rule_changes.applied) == ([], True)
     [suite] = report.suites
+    assert suite.comparison is not None
+    assert suite.comparison.overview.compared_cases == 4
     assert (suite.slug, suite.suite_path, suite.failing, suite.baseline_note) == ("shop", "s.json", [], "")
     assert suite.baseline is not None
     assert (suite.baseline.how, suite.baseline.run_id, suite.baseline.sha) == ("merge base", "17", SHA)
@@ -240,8 +243,11 @@ def test_failing_cases_are_listed_and_the_command_repeats_one_of_them() -> None:
     made = job(judges="policy,regex")
     report = report_of(evaluate(made), made)
     assert [row["case_id"] for row in report.suites[0].failing] == ["order-2", "order-4"]
-    assert report.reproduce.startswith("agent-eval run --suite {suite} --case {case} --judge")
-    assert report.reproduce.endswith(" --out reproduce")
+    words = report.reproduce.split()
+    assert words[:6] == ["agent-eval", "run", "--suite", "{suite}", "--case", "{case}"]
+    assert words[-2:] == ["--out", "reproduce"]
+    assert words[6:-2] == command_line("run", made.settings)
+    assert len(words) > 9
 
 
 def test_the_report_of_an_error_says_why_what_to_do_and_where_it_happened() -> None:
