@@ -365,3 +365,16 @@ def test_a_missing_answer_is_told_with_its_reason_and_another_agent_with_its_nam
     assert (handed.baseline_output, handed.candidate_output) == ("triage: yes", "orders: no")
     same = change(answered("yes", agent_name="triage"), answered("no", agent_name="triage"))
     assert same.candidate_output == "no"
+
+
+@pytest.mark.parametrize(("now", "is_said"), [(749.0, False), (750.0, True)])
+def test_latency_that_starting_a_process_explains_is_not_said(now: float, is_said: bool) -> None:
+    found = over_the_run([{"latency_ms": 500.0}] * MIN_CASES, [{"latency_ms": now}] * MIN_CASES).behaviour
+    assert bool(found.notices) == is_said
+
+
+def test_differences_of_arguments_are_counted_after_all_others() -> None:
+    before = [("look", {"page": 1})] * 3
+    now = [("look", {"page": 2})] * 3 + [("refund", {})]
+    found = change(case_with(*before), case_with(*now)).call_counts
+    assert [(one.kind, one.count) for one in found] == [("added", 1), ("arguments", 3)]

@@ -230,3 +230,12 @@ def test_recorded_traces_have_no_conditions_but_an_agent_beside_them_may_be_help
     assert is_helped(recorded.config, helped.config)
     assert not is_helped(helped.config, recorded.config)
     assert is_helped(recorded.config, run_of_an_agent(share_expected_output=True).config)
+
+
+def test_other_conditions_of_the_agent_are_said_and_never_enforced() -> None:
+    before, now = run_of_an_agent(), run_of_an_agent(case_limits={"seconds": 9})
+    condition = checks(before, now)["execution_match"]
+    assert (condition.passed, condition.enforced) == (False, False)
+    assert condition.details == {"changed": ["case_limits"]}
+    compared, _ = selected(before, now, "refuse")
+    assert compared == ["a"]
