@@ -287,3 +287,17 @@ def test_texts_are_looked_for_in_an_object_as_json() -> None:
     rules = {"final_output": {"contains": ['"total":3']}}
     assert judge("final_output", says({"total": 3}), metadata=rules).passed
     assert not judge("final_output", says({"total": 4}), metadata=rules).passed
+
+
+def test_the_evidence_says_how_every_turn_was_answered() -> None:
+    turns = [{"input": "a", "expected_output": 1}, {"input": "b", "expected_output": 2}]
+    rules = {"final_output": {"mode": "exact"}}
+    case = {"turns": turns, "metadata": rules}
+    passed = judge("final_output", asks("a"), says(1), asks("b"), says(2), **case)
+    assert [turn["outcome"] for turn in passed.evidence["turns"]] == ["passed", "passed"]
+    missing = judge("final_output", asks("a"), says(1), **case)
+    assert [turn["outcome"] for turn in missing.evidence["turns"]] == ["passed", "missing"]
+    assert "turn 2" in missing.reason
+    wrong = judge("final_output", asks("a"), says(1), asks("b"), says(3), **case)
+    assert "turn 2" in wrong.evidence["problems"][0]
+    assert wrong.evidence_refs

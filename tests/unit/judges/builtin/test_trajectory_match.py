@@ -295,3 +295,27 @@ def test_arguments_that_were_not_recorded_are_inconclusive_unless_any_would_do()
     assert findings(match(hidden, B, calls=[tool("a", arguments={"x": 1})]))[0] == "failed"
     assert findings(match(hidden, forbidden=[tool("a", arguments={"x": 1})])) == ("inconclusive", None)
     assert findings(match(hidden, forbidden=[tool("a")]))[0] == "failed"
+
+
+def test_forbidden_arguments_are_a_part_of_the_calls_whatever_the_case_compares_by() -> None:
+    pay = uses("pay", {"to": "eve", "amount": 5})
+    found = match(pay, match="exact", forbidden=[tool("pay", arguments={"to": "eve"})])
+    assert findings(found) == ("failed", "contract_violation")
+    assert match(pay, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})]).passed
+
+
+def test_every_forbidden_call_is_counted_also_where_its_arguments_cannot_be_read() -> None:
+    unreadable = calls("pay", "{", call_id="x") + answers("pay", call_id="x")
+    any_pay = match(uses("pay", {"to": "eve"}), unreadable, uses("b"), forbidden=[tool("pay")])
+    assert any_pay.evidence["problem_count"] == 2
+    assert all("must not be called like that" in problem for problem in any_pay.evidence["problems"])
+    to_eve = match(unreadable, unreadable, forbidden=[tool("pay", arguments={"to": "eve"})])
+    assert to_eve.evidence["problem_count"] == 2
+    assert all("may have been called" in problem for problem in to_eve.evidence["problems"])
+
+
+def test_the_evidence_of_a_match_has_its_figures() -> None:
+    evidence = match(A, B, calls=AB).evidence
+    assert (evidence["problem_count"], evidence["problems"]) == (0, [])
+    assert {name: evidence[name] for name in ("mode", "expected_calls", "actual_calls")}["actual_calls"] == 2
+    assert match(A, forbidden=[tool("c")]).evidence["actual_calls"] == 1
