@@ -62,6 +62,7 @@ COMMANDS: dict[str, Entry] = {
         "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
     ),
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison for people."),
+    "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
     "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),

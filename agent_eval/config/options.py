@@ -65,6 +65,7 @@ Command = Literal[
     "gate",
     "stability-check",
     "report markdown",
+    "show",
     "ci",
     "demo",
     "schema validate",

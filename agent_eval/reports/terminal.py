@@ -164,7 +164,7 @@ def _missing_variable(failing: Failing) -> list[str]:
             name = _VARIABLE.search(verdict["reason"])
             if verdict["failure"] == "agent_error" and name:
                 return [
-                    f"The agent names {name[0]}. It sees no environment variable but those that you pass on: "
+                    f"The agent names {name[0]}. It sees few variables but those that you pass on: "
                     f"--agent-env {name[0]} passes this one."
                 ]
     return []

@@ -1,0 +1,80 @@
+"""Render a trajectory for a terminal, with the verdicts at the events that they rest on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count
+
+if TYPE_CHECKING:
+    from agent_eval.contracts import Case, CaseResultRow, Event
+    from agent_eval.contracts.verdict import VerdictRow
+
+VALUE_LIMIT = 400
+"""Characters of an input, output or argument; the pack has all of it."""
+
+
+def trajectory_text(case: Case, events: Sequence[Event], row: CaseResultRow, *, colour: bool) -> list[str]:
+    """Render one case: its events in order, each with the verdicts that rest on it.
+
+    Args:
+        case: The case.
+        events: Events of the trial that decides the case.
+        row: Result of the case.
+        colour: Whether the terminal shows colours.
+    """
+    at_event: dict[int, list[VerdictRow]] = {}
+    loose = []
+    known = {event.idx for event in events}
+    for verdict in row["verdicts"]:
+        places = [place for place in verdict["evidence_refs"] if place in known]
+        if places and verdict["outcome"] not in ("passed", "skipped"):
+            at_event.setdefault(places[-1], []).append(verdict)
+        else:
+            loose.append(verdict)
+    lines = [painted(f"{shown_name(case.case_id, 70)}: {row['outcome']}", BOLD, colour)]
+    for event in events:
+        lines.append(f"{event.idx:>4} {shown_name(event.actor, 12):<12} {_what(event)}")
+        lines += [f"     {_verdict(verdict, colour)}" for verdict in at_event.get(event.idx, ())]
+    return [*lines, *(f"  {_verdict(verdict, colour)}" for verdict in loose)]
+
+
+def _what(event: Event) -> str:
+    if event.type == "tool_call":
+        return f"{shown_name(event.tool or '', 60)}({_value(event.input)})"
+    if event.type == "tool_result":
+        return f"{shown_name(event.tool or '', 60)} → {_value(event.error or event.output)}"
+    value = next((value for value in (event.output, event.input, event.error) if value is not None), None)
+    kind = "" if event.type == "message" else f"{shown_name(event.type, 30)}: "
+    return f"{kind}{_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return clean(text, limit=VALUE_LIMIT)
+
+
+def _verdict(verdict: VerdictRow, colour: bool) -> str:
+    passed = verdict["outcome"] == "passed"
+    mark = painted(
+        "ok" if passed else "--" if verdict["outcome"] == "skipped" else "NO", _COLOUR[passed], colour
+    )
+    return f"{mark} {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=VALUE_LIMIT)}"
+
+
+_COLOUR = {True: GREEN, False: RED}
+
+
+def cases_text(failing: Sequence[CaseResultRow], total: int, *, most: int) -> list[str]:
+    """List the cases of a pack that did not pass, to choose one to look at."""
+    if not failing:
+        return [f"All {count(total, 'case')} passed. Name one to see its trajectory."]
+    lines = [f"{len(failing):,} of {count(total, 'case')} did not pass. Name one to see its trajectory."]
+    lines += [f"  {shown_name(row['case_id'], 70)}: {row['outcome']}" for row in failing[:most]]
+    return lines + [f"  and {len(failing) - most:,} more"] * (len(failing) > most)
