@@ -255,6 +255,7 @@ def judging_rules(
     )
     if files.from_fork:
         rules.loosened.extend(_other_baseline(settings.baseline, registry, registry, files))
+        rules.loosened.extend(_other_recordings(settings.agent.replay if settings.agent else None, files))
     if versions.base is None:
         return rules
     try:
@@ -297,6 +298,7 @@ def _held_to_base(
         *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
         *unreviewed_waivers(_waivers_for(registry, base["baseline-name"]), rules.waivers, now=now),
         *_other_baseline(head["baseline"], rules.registry, registry, files),
+        *_other_recordings(head["replay"], files),
     ]
     return replace(rules, loosened=[*rules.loosened, *loosened], base_policy=policy)
 
@@ -329,6 +331,17 @@ def _other_baseline(named: str, registry: Registry, of_base: Registry, files: Tr
         # A path comes before the name of a baseline, which it may hide.
         is_other = any(files.replaces(file, hides=known is not None) for file in _evidence_files(place))
     return [f"The baseline {code(named)} is another one than on the base branch."] if is_other else []
+
+
+def _other_recordings(replay: Path | None, files: TrustedFiles) -> list[str]:
+    """Say where the recorded answers of tools changed with the agent that gets them, as a sentence.
+
+    Raises:
+        RemoteError: They cannot be read on the base branch.
+    """
+    if replay is None or not files.replaces(replay, hides=False):
+        return []
+    return [f"The recorded answers of tools in {code(str(replay))} are others than on the base branch."]
 
 
 def _evidence_files(place: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 from agent_eval.ci.config import gather, values_by_input
 from agent_eval.ci.inputs import INPUTS
 from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
+from agent_eval.cli.main import main
 from agent_eval.config.options import Option
 from agent_eval.config.rules import POLICY, RULES, Rule
 from agent_eval.contracts.policy import GatePolicy
@@ -315,3 +316,41 @@ def test_a_change_that_replaces_the_baseline_it_is_compared_with_never_passes(
     step = runner.pull_request(baseline=named, preset=preset, **stable, **RELAXED)
     assert (step.code, step.outcome) == (3 if preset == "release" else 0, "inconclusive")
     assert "is another one than on the base branch" in github.bodies(PULL)[0]
+
+
+def test_a_directory_that_hides_a_registered_baseline_never_passes(
+    runner: InProcess, github: FakeGitHub
+) -> None:
+    good, poor = kept(runner), kept(runner, bad=(2,))
+    digest = hashlib.sha256((runner.workspace / good / "manifest.json").read_bytes()).hexdigest()
+    github.files[NAME] = registry(run_path=f"../{good}", sha256=digest)
+    write(runner, NAME, github.files[NAME])
+    assert runner.pull_request(baseline="main").outcome == "failed"
+    (runner.workspace / poor).rename(runner.workspace / "main")
+    step = runner.pull_request(run_id=501, baseline="main", **RELAXED)
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "The baseline `main` is another one than on the base branch." in github.bodies(PULL)[0]
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_a_change_that_records_other_answers_of_tools_never_passes(
+    fork: bool, runner: InProcess, github: FakeGitHub
+) -> None:
+    program = (
+        "import json, sys\ntask = json.load(sys.stdin)\n"
+        "json.dump({'assistant_output': 'done', 'tool_calls': [{'tool': 't', 'arguments': {}}]}, sys.stdout)"
+    )
+    (runner.workspace / "agent.py").write_text(program)
+    (runner.workspace / "tools.py").write_text("def answer(name, arguments):\n    return 1\n")
+    suite = runner.write_suite({"case_id": "a", "input": "?", "policy": {"required_tools": ["t"]}})
+    agent = ("--agent-command", "python3 agent.py", "--tools", "tools:answer", "--record", "answers.json")
+    assert main(["run", "--suite", str(suite), *agent, "--out", "recorded"]) == 0
+    inputs = {"agent_command": "python3 agent.py", "replay": "answers.json", **RELAXED}
+    runner.upload(runner.push(**inputs), 400)
+    answers = (runner.workspace / "answers.json").read_bytes()
+    github.files["answers.json"] = answers
+    assert runner.pull_request(fork=fork, **inputs).outcome == "passed"
+    (runner.workspace / "answers.json").write_bytes(answers + b"\n")
+    step = runner.pull_request(run_id=501, fork=fork, **inputs)
+    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert "The recorded answers of tools in `answers.json` are others" in github.bodies(PULL)[0]
