@@ -17,8 +17,8 @@ from agent_eval.text.numbers import of_all
 _REASON_LIMIT = 200
 CHECK_THE_AGENT = "Check how the agent is started or where it is; the evidence has each error."
 RECORD_TRACES = (
-    "Record traces in the suite, or name the agent to run (`agent-command`, `agent-url`); the evidence has each "
-    "error."
+    "Record traces in the suite, or name the agent to run (`agent-command`, `agent-url`); the evidence has "
+    "each error."
 )
 CHECK_THE_RUN = "The evidence has each error; run the agent again, or name judges that can judge it."
 
