@@ -48,6 +48,7 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
         "agent-header",
         "agent-env",
         "setup-env",
+        "case-commands",
     }
     of_signatures = {"signing-key", "baseline-public-key"}
     kept_out = {row.name for row in INPUTS if not row.in_file}
