@@ -50,10 +50,16 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
         "setup-env",
         "case-commands",
     }
+    what_it_runs = {"case-commands"}
     of_signatures = {"signing-key", "baseline-public-key"}
     kept_out = {row.name for row in INPUTS if not row.in_file}
     of_platforms = {row.name for row in PLATFORM_INPUTS}
-    assert kept_out - of_platforms == who_and_what_it_sees | {"allow-fork-with-secrets"} | of_signatures
+    assert kept_out - of_platforms == {
+        *who_and_what_it_sees,
+        *what_it_runs,
+        *of_signatures,
+        "allow-fork-with-secrets",
+    }
     assert {row.name for row in PLATFORM_INPUTS if row.kind in ("secret", "url")} <= kept_out
     assert "baseline-store" in kept_out
 
