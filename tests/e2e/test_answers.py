@@ -65,7 +65,7 @@ def test_a_text_without_a_mode_is_said_first_and_is_no_pass_under_release(tmp_pa
     delta = str(tmp_path / "delta.json")
     assert agent_eval("compare", *packs, "--out", delta, cwd=tmp_path).code == 0
     codes = {
-        preset: agent_eval("gate", "--compare", delta, "--preset", preset, cwd=tmp_path).code
+        preset: agent_eval("gate", "--compare", delta, *packs, "--preset", preset, cwd=tmp_path).code
         for preset in ("pull-request", "release")
     }
     assert codes == {"pull-request": 0, "release": 3}
