@@ -212,9 +212,10 @@ class ForkedProcess:
         return bytes(self._printed[self.stdout]), bytes(self._printed[self.stderr])
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send it a signal, unless it has ended, which the server says a moment later."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it, unless it has ended."""
