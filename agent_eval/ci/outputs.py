@@ -21,6 +21,7 @@ from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.text.escape import clean, fence, plain, prose
+from agent_eval.text.numbers import count
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
@@ -234,7 +235,7 @@ def _failing(suite: SuiteEvaluation) -> list[CaseResultRow]:
 
 def _shortened(notes: list[str]) -> list[str]:
     more = len(notes) - MAX_NOTES
-    return notes if more <= 0 else [*notes[:MAX_NOTES], f"And {more} more notes like these."]
+    return notes if more <= 0 else [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."]
 
 
 def _reproduce(settings: Settings) -> str:

@@ -227,7 +227,7 @@ def test_many_notes_are_bounded() -> None:
     found.search.notes[:] = [f"{number}." for number in range(MAX_NOTES)]
     assert note(found) == "0. 1. 2. 3."
     found.search.notes.append("4.")
-    assert note(found) == "0. 1. 2. 3. And 1 more notes like these."
+    assert note(found) == "0. 1. 2. 3. And 1 more note like these."
     found.search.notes.append("5.")
     assert note(found) == "0. 1. 2. 3. And 2 more notes like these."
 
