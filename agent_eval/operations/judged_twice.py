@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -33,8 +33,9 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.suite import RECORDED_METADATA
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.base import Judge
-from agent_eval.judges.catalog import judge_case, load_judges, validate_case
+
+if TYPE_CHECKING:
+    from agent_eval.judges.base import Judge
 
 _RECORDED = RECORDED_METADATA | {"usage", "cost_usd"}
 """Keys of a case's metadata that say what an agent did, and stay with its trace."""
@@ -47,8 +48,27 @@ def judge_twice(before: Pack, after: Pack) -> JudgedTwice | None:
         before: The baseline.
         after: The candidate.
     """
+    if not _anything_differs(before, after):
+        return None
     judges = _Judges.of(before, after)
     return _Crossing(before, after, judges).results()
+
+
+def _anything_differs(before: Pack, after: Pack) -> bool:
+    """Tell whether the judges, their configuration, the case policy or a case of both packs differ.
+
+    Mostly nothing does, and no judge need be loaded to see it.
+    """
+    old, new = before.config, after.config
+    if old.judges != new.judges or any(_config(old, name) != _config(new, name) for name in new.judges):
+        return True
+    if old.execution_config.case_policy != new.execution_config.case_policy:
+        return True
+    rows = after.index_by_id()
+    return any(
+        case_id in rows and row["definition_digest"] != rows[case_id]["definition_digest"]
+        for case_id, row in before.index_by_id().items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +126,8 @@ def _config(run: RunConfig, name: str) -> str:
 
 
 def _load(name: str, run: RunConfig) -> Judge | None:
+    from agent_eval.judges.catalog import load_judges  # only where something differs
+
     configs = {name: run.judge_configs[name]} if name in run.judge_configs else {}
     try:
         return load_judges([name], configs, allow_plugins=False)[0]
@@ -208,6 +230,8 @@ class _Rejudging:
         self._ids = {judge.judge_id for judge in judges}
         self._case = Case.model_validate(raw, context=EARLIER) if judges else None
         if self._case is not None:
+            from agent_eval.judges.catalog import validate_case  # as in `_load`
+
             validate_case(judges, self._case)
 
     def row(self, stored: CaseResultRow, keeps: Callable[[str], bool]) -> CaseResultRow:
@@ -225,6 +249,8 @@ class _Rejudging:
     def _verdicts(self, number: int) -> list[Verdict]:
         if self._case is None:
             return []
+        from agent_eval.judges.catalog import judge_case  # as in `_load`
+
         case = self._case.of_trial(number)
         verdicts = judge_case(self._judges, case, case.recorded)
         return [verdict for verdict in verdicts if verdict.judge_id in self._ids]
