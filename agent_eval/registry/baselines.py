@@ -11,7 +11,6 @@ from agent_eval.contracts.registry import Approval, BaselineEntry, DatasetEntry,
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.registry.store import RegistryStore, checked, path_for_registry, path_from_registry
-from agent_eval.suites.reader import open_suite
 
 
 @dataclass(frozen=True)
@@ -241,6 +240,8 @@ def add_dataset(
         InvalidInput: The suite cannot be read, or has another dataset id.
         StorageError: The registry could not be written.
     """
+    from agent_eval.suites.reader import open_suite  # a comparison reads no suite
+
     source = open_suite(suite)
     name = source.header.dataset_id
     if dataset_id is not None and dataset_id != name:
