@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from agent_eval.attestations.predicates import (
 )
 from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateDecision, GateStatus
-from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 from agent_eval.evidence import layout
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
@@ -61,10 +62,14 @@ def make_keys(out: Path) -> KeyPair:
     """
     key = SigningKey.generate()
     public = out.with_name(f"{out.name}.pub")
-    if public.exists():
+    if os.path.lexists(public):
         raise UsageError(f"{public} exists and is not overwritten", remedy="Choose another name with --out.")
     write_private(out, key.pem())
-    write_output(public, key.public.pem)
+    try:
+        write_output(public, key.public.pem)
+    except AgentEvalError:
+        out.unlink(missing_ok=True)  # half a pair would keep the name from being used again
+        raise
     return KeyPair(out, public, key.public.key_id)
 
 

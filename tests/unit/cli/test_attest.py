@@ -38,9 +38,9 @@ def text(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return capsys.readouterr().out
 
 
-def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def error(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
     capsys.readouterr()
-    assert main(arguments) == 2
+    assert main(arguments) == code
     captured = capsys.readouterr()
     assert captured.out == ""
     return captured.err
@@ -58,6 +58,17 @@ def test_keys_are_made_once(pack: Path, capsys: pytest.CaptureFixture[str]) -> N
     shown = text(capsys, "keygen", "--out", "third.pem")
     assert "mode 0600" in shown
     assert not any(line in shown for line in Path("third.pem").read_text().splitlines()[1:-1])
+
+
+def test_no_half_of_a_pair_is_left_and_no_link_is_replaced(
+    pack: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    too_long_for_the_public_key = "k" * 253
+    error(capsys, "keygen", "--out", too_long_for_the_public_key, code=4)
+    assert not Path(too_long_for_the_public_key).exists()
+    Path("linked.pem.pub").symlink_to("nowhere")
+    assert "not overwritten" in error(capsys, "keygen", "--out", "linked.pem")
+    assert not Path("linked.pem").exists()
 
 
 def test_a_signed_pack_is_verified_and_stays_whole(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
