@@ -18,7 +18,7 @@ ACTIONLINT := .ci/actionlint
 SIGSTORE := .ci/sigstore
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
 	ci-templates/github-attest.yml
-SHELL_FILES := .ci/run .ci/cosign tests/container/prepare
+SHELL_FILES := .ci/run .ci/browser .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.extent import FULL
+from tests.extent import FULL, unavailable
 from tests.left_out import RECORDS, Recorder, skip_slow
 
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
@@ -80,6 +80,14 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))
         patch.setattr(tempfile, "tempdir", None)
         yield
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """The path of Chromium. Without one the test is skipped; on CI, where .ci/browser installs it, fails."""
+    from tests.pictures import browser as find
+
+    return find() or unavailable("without Chromium (apt-get install chromium)")
 
 
 @pytest.fixture

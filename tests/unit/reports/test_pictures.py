@@ -16,10 +16,7 @@ from tests.unit.reports.test_headline import COURSE_WORDS
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "reading-the-comment.md"
-in_a_browser = pytest.mark.skipif(
-    pictures.browser() is None,
-    reason="needs Chromium (apt-get install chromium), which is not on this machine",
-)
+in_a_browser = pytest.mark.usefixtures("browser")
 
 WIDER = """
 [...document.querySelectorAll('section')].flatMap(section => [...section.querySelectorAll('*')]
@@ -87,7 +84,6 @@ def test_green_is_short_on_a_phone_too() -> None:
     assert max(seen["unchanged"]["height"], seen["improved"]["height"]) < 250
 
 
-@in_a_browser
 def test_the_pictures_of_the_documents_are_of_the_comments_as_they_are() -> None:
     remedy = "draw them anew with `python -m tests.pictures`"
     assert json.loads(pictures.DIGESTS.read_text()) == pictures.digests(), remedy
