@@ -37,6 +37,7 @@ PLAIN_ROOMS = (
     "gate",
     "http",
     "judges",
+    "models",
     "operations",
     "processes",
     "registry",

@@ -1,0 +1,223 @@
+"""The interface of models that judge or simulate: what a model is asked, and what it replies.
+
+A model raises `ModelFailure` where it gave no reply at all. An empty, cut or refused reply is a reply, whose
+`finish` says so: the caller decides what that means for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from agent_eval.contracts import TokenUsage
+from agent_eval.contracts.finish import Finish, finish_of
+from agent_eval.errors import FailureKind
+
+Purpose = Literal["judge", "compare", "simulate"]
+"""What a request is for. Cassettes and reports keep the calls of each purpose apart."""
+
+Rung = Literal["json_schema", "json_object", "plain"]
+"""How a reply of the wanted shape was asked for: by schema, as any JSON object, or in words only."""
+
+RUNGS: tuple[Rung, ...] = ("json_schema", "json_object", "plain")
+"""Best first: a server that refuses one is asked with the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation with a model.
+
+    Attributes:
+        role: `user` or `assistant`, as the model sees it.
+        parts: The text, in one or more parts. Providers can cache the first part of the first message for
+            requests that begin alike (`ModelRequest.shared_prefix`).
+
+    Example:
+        >>> Message("user", ("the conversation", "the criterion")).text
+        'the conversation\\n\\nthe criterion'
+    """
+
+    role: Literal["user", "assistant"]
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "\n\n".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request to a model.
+
+    Attributes:
+        purpose: What it is for.
+        system: The system prompt.
+        messages: The conversation so far, which begins with a message of the user.
+        reply_schema: JSON Schema of the object that the reply should be; None for text.
+        schema_name: Name of that schema, for providers that want one.
+        max_tokens: Maximum number of tokens of the reply.
+        model: The model's name; None for the one that the options name.
+        parameters: Sampling parameters that the user asked for, such as `temperature`; none by default.
+        key_fields: Named facts that tell this request from others, for the key of the cassette: the digest
+            of the prompt, the criterion, the vote. A miss names the one that differs.
+        place: Where the request comes from (`test`, `loop`, `turn`, `criterion`, `vote`, `attempt`), for
+            scripts and messages. It is never sent, and is no part of a key.
+        shared_prefix: Whether further requests begin with the same system prompt and first part.
+        seconds: Time limit of one attempt; None for the limit of the options.
+
+    Example:
+        >>> request = ModelRequest("simulate", "You are a customer.", (Message("user", ("Hello!",)),))
+        >>> request.reply_schema is None, request.parameters
+        (True, {})
+    """
+
+    purpose: Purpose
+    system: str
+    messages: tuple[Message, ...]
+    reply_schema: Mapping[str, Any] | None = None
+    schema_name: str = "reply"
+    max_tokens: int = 2048
+    model: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    key_fields: Mapping[str, str | int] = field(default_factory=dict)
+    place: Mapping[str, str | int] = field(default_factory=dict)
+    shared_prefix: bool = False
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """The reply of a model.
+
+    Attributes:
+        text: Its text; empty where the model wrote none.
+        stop_reason: Why the model stopped, in its provider's word; None if unknown.
+        model: The model that replied, as its provider reports it.
+        usage: The tokens used, as far as they are reported.
+        cost_usd: The cost in US dollars, reported or by published prices; None if unknown.
+        rung: How the shape of the reply was asked for; None for text.
+        dropped: Parameters that the server refused, and that were not sent therefore.
+        retries: How often the request was sent again.
+        seconds: How long the request took, without waits between retries.
+        source: `model`, or where the reply was kept: `cassette`, or `baseline` for its sealed evidence.
+
+    Example:
+        >>> ModelReply("I cannot help with that.", stop_reason="refusal").finish
+        <Finish.REFUSED: 'refused'>
+    """
+
+    text: str
+    stop_reason: str | None = None
+    model: str | None = None
+    usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    rung: Rung | None = None
+    dropped: tuple[str, ...] = ()
+    retries: int = 0
+    seconds: float = 0.0
+    source: Literal["model", "cassette", "baseline"] = "model"
+
+    @property
+    def finish(self) -> Finish:
+        """How the reply ended; only `ENDED` is a whole one."""
+        return finish_of(self.stop_reason)
+
+
+class ModelFailure(Exception):
+    """A model gave no reply.
+
+    Attributes:
+        failure: Kind of failure. `INFRASTRUCTURE` and `TIMEOUT` are no fault of what was asked.
+        problem: What happened, in words that follow "the model".
+        remedy: What to do next; empty if unknown.
+        asked_wait: Seconds that the service asked to wait.
+        rate_limited: Whether the service refused because of too many requests.
+        is_final: Whether every further request would fail alike: an invalid key, an unknown model.
+        retries: How often the request was sent again.
+    """
+
+    def __init__(
+        self,
+        failure: FailureKind,
+        problem: str,
+        *,
+        remedy: str = "",
+        asked_wait: float | None = None,
+        rate_limited: bool = False,
+        is_final: bool = False,
+        retries: int = 0,
+    ) -> None:
+        """More than six parameters: they are the facts of a failure, all but two of them optional."""
+        super().__init__(problem)
+        self.failure, self.problem, self.remedy = failure, problem, remedy
+        self.asked_wait, self.rate_limited = asked_wait, rate_limited
+        self.is_final, self.retries = is_final, retries
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Which model is asked, and how. They come from the command line and the environment, never from a suite.
+
+    Attributes:
+        model: The model's name; None for the provider's default.
+        base_url: Endpoint; None for the provider's own.
+        api_key: The key; None where the endpoint needs none.
+        environ: The environment, for variables that a provider's own program needs.
+        script: File of a `scripted` model.
+        seconds: Time limit of one attempt at a request.
+
+    Example:
+        >>> "secret" in repr(ModelOptions(model="gpt-5-mini", api_key="secret"))
+        False
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    script: Path | None = None
+    seconds: float = 120.0
+
+
+class Model(ABC):
+    """A model that judges or simulates. One object serves many threads.
+
+    A new provider is one file with a subclass, and one row in `models.catalog`.
+
+    Attributes:
+        kind: The provider, as in `--provider`.
+        model: The model that is asked where a request names none.
+        account: Names the account whose limits its requests count against, without its key; None for none.
+    """
+
+    kind: ClassVar[str]
+    model: str
+    account: str | None = None
+
+    @classmethod
+    @abstractmethod
+    def from_options(cls, options: ModelOptions) -> Model:
+        """Build the model.
+
+        Raises:
+            AgentEvalError: The options do not name a usable model.
+        """
+
+    @abstractmethod
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask the model.
+
+        Raises:
+            ModelFailure: There is no reply.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence records of the model, without secrets."""
+        return {"provider": self.kind, "model": self.model}
+
+    def close(self) -> None:  # noqa: B027 - some models have nothing to close
+        """Close connections, once every request is done."""
