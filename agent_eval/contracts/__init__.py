@@ -84,6 +84,7 @@ _MODULES = {
         "RECORDED_METADATA",
         "Case",
         "CaseTurn",
+        "Conversation",
         "ExpectedToolCall",
         "Policy",
         "RecordedTrial",

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import (
     AliasChoices,
+    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -14,6 +15,7 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -53,6 +55,13 @@ ASKED_METADATA = frozenset(
     {"tools", "tool_responses", "tool_response_cassette", "model", "share_expected_output"}
 )
 """Keys of a case's metadata that an agent meets beside the input: its tools, their answers, its model."""
+
+
+MOST_TURNS = 200
+"""Most turns of a conversation with a simulated user."""
+
+LONGEST_ANSWER = 7 * 24 * 3600
+"""Most seconds in which an agent may have to answer: times that the operating system's timers hold."""
 
 
 class ToolContract(Contract):
@@ -114,24 +123,61 @@ class ExpectedToolCall(Contract):
 class CaseTurn(Contract):
     """One turn of a case with several: what the user says, and what is expected of the agent until the next.
 
-    `expected_tool_calls: []` expects no calls; null, as `expected_output: null`, expects nothing.
+    `expected_tool_calls: []` expects no calls; null, as `expected_output: null`, expects nothing. With `auto`
+    the simulated user says something, and there is no input. `expectation` is for a judge that is a model,
+    and `timeout` the seconds in which the agent must answer.
 
     Example:
         >>> CaseTurn(input="And the shipping?", expected_output="It is free.").expected_tool_calls is None
         True
+        >>> CaseTurn(auto=True).input is None
+        True
     """
 
-    input: Any
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["input"]}, {"required": ["auto"]}]})
+
+    input: Any = None
     expected_output: Any = None
     expected_tool_calls: list[ExpectedToolCall] | None = None
+    auto: StrictBool = False
+    expectation: StrictStr | None = None
+    timeout: StrictInt | StrictFloat | None = Field(default=None, gt=0, le=LONGEST_ANSWER)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> CaseTurn:
+        if self.auto and self.input is not None:
+            raise PydanticCustomError(
+                "auto_and_input", "a turn with auto has no input: the user is simulated"
+            )
+        if not self.auto and "input" not in self.model_fields_set:
+            raise PydanticCustomError("no_input", "a turn needs an input, or auto")
+        return self
+
+
+class Conversation(Contract):
+    """The simulated user of a case: how they act, and what is known of them.
+
+    The user is simulated in turns with `auto`. `user_info` is sent to the agent with every message, where its
+    interface can carry that. `language` is that of the first input unless it is named.
+
+    Example:
+        >>> Conversation(guidelines="You want your money back.", user_info={"plan": "Pro"}).max_turns
+        7
+    """
+
+    guidelines: StrictStr = ""
+    user_info: dict[str, Any] = Field(default_factory=dict)
+    max_turns: StrictInt = Field(default=7, ge=1, le=MOST_TURNS)
+    language: StrictStr | None = Field(default=None, min_length=1)
 
 
 class Case(Contract):
     """One task for the agent, what is expected of it and, for recorded runs, its trace.
 
     `trace` is the first trial, number 0; `trials` holds the further ones, where there are any. `turns` are
-    the inputs of a conversation, sent one after the other instead of `input`. `final_output_tool` names the
-    tool whose arguments are the agent's answer, if that is no message. `setup` and `teardown` are commands
+    the inputs of a conversation, sent one after the other instead of `input`; `conversation` is about the
+    user who is simulated in some of them. `final_output_tool` names the tool whose arguments are the agent's
+    answer, if that is no message. `setup` and `teardown` are commands
     that a run of an agent runs before and after each trial, where the operator allows it.
 
     Example:
@@ -153,11 +199,12 @@ class Case(Contract):
     metadata: dict[str, Any] = Field(default_factory=dict)
     trials: list[RecordedTrial] = Field(default_factory=list)
     turns: list[CaseTurn] = Field(default_factory=list)
+    conversation: Conversation | None = None
     final_output_tool: StrictStr | None = Field(default=None, min_length=1)
     setup: StrictStr | None = Field(default=None, min_length=1)
     teardown: StrictStr | None = Field(default=None, min_length=1)
 
-    @field_validator("turns", "final_output_tool", mode="wrap")
+    @field_validator("turns", "conversation", "final_output_tool", mode="wrap")
     @classmethod
     def _may_be_the_authors_own(
         cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
@@ -254,6 +301,8 @@ def asked_digest(case: dict[str, Any]) -> str:
         of_turns = [turn["expected_output"] for turn in turns if "expected_output" in turn]
         shared = [case.get("expected_output"), case.get("expected"), *of_turns]
     inputs = [[turn.get("input") for turn in turns]] if turns else []
+    if user := case.get("conversation"):
+        inputs += [user, [[turn.get("auto"), turn.get("timeout")] for turn in turns]]
     commands = [[case.get(name) for name in ("setup", "teardown")]] if case.get("setup") else []
     return digest([case.get("input"), asked, shared, *inputs, *commands])
 

@@ -27,6 +27,13 @@ _EXPECTATIONS: dict[str, tuple[str, str]] = {
     "model_type": ("an object", "Write it as an object, for example {}"),
 }
 
+# Our own error types, whose messages are sentences already, with their remedies.
+_REMEDIES = {
+    "input_and_turns": "Leave out the case's input, or give it as the first turn's.",
+    "auto_and_input": "Remove the input, or auto.",
+    "no_input": "Give it an input, or write auto: true to have the user simulated.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -168,8 +175,8 @@ def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[
         return f"{field} is missing", f"Add {field}."
     if len(location) < len(detail["loc"]):
         return _explain_union(field, location, detail["input"])
-    if detail["type"] == "input_and_turns":
-        return str(detail["msg"]), "Leave out the case's input, or give it as the first turn's."
+    if detail["type"] in _REMEDIES:
+        return str(detail["msg"]), _REMEDIES[detail["type"]]
     expectation = _EXPECTATIONS.get(detail["type"])
     if expectation is None:
         return f"{field}: {detail['msg']}, not {short_json(detail['input'])}", f"Correct {field}."

@@ -16,6 +16,7 @@ from typing import Any
 from agent_eval.contracts import (
     Case,
     CaseTurn,
+    Conversation,
     Event,
     ExpectedToolCall,
     Policy,
@@ -48,7 +49,15 @@ class _Level:
     cutoff: float = 0.8
 
 
-_RULES = ("expected_output", "final_output_tool", "json_schema", "regex_patterns", "tool_contracts", "turns")
+_RULES = (
+    "conversation",
+    "expected_output",
+    "final_output_tool",
+    "json_schema",
+    "regex_patterns",
+    "tool_contracts",
+    "turns",
+)
 _HEADER = _Level(frozenset(SuiteHeader.model_fields) | {"cases"})
 _HEADER_METADATA = _Level(frozenset({"schema_version"}), cutoff=0.85)
 _CASE = _Level(
@@ -84,6 +93,7 @@ _TURN = _Level(
         "user": "input",
     },
 )
+_CONVERSATION = _Level(frozenset(Conversation.model_fields), is_closed=True)
 _EXPECTED_CALL = _Level(frozenset(ExpectedToolCall.model_fields), is_closed=True)
 
 
@@ -110,6 +120,8 @@ def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterat
     for tool, contract in (raw.get("tool_contracts") or {}).items():
         yield from _findings(contract, _CONTRACT, ("tool_contracts", tool))
     has_turns = case is None or bool(case.turns)
+    if case is None or case.conversation is not None:
+        yield from _findings(raw.get("conversation") or {}, _CONVERSATION, ("conversation",))
     for number, turn in enumerate(raw.get("turns") or () if has_turns else ()):
         yield from _findings(turn, _TURN, ("turns", number))
         for position, call in enumerate(turn.get("expected_tool_calls") or ()):

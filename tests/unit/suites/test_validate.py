@@ -206,7 +206,7 @@ def test_a_case_has_an_input_or_turns(tmp_path: Path) -> None:
         ("$.cases[0].turns", "a case with turns has no input beside theirs")
     ]
     assert problems(turns=[{"expected_output": "1"}]) == [
-        ("$.cases[0].turns[0].input", "turns[0].input is missing")
+        ("$.cases[0].turns[0]", "a turn needs an input, or auto")
     ]
     assert problems(turns=[{"input": 1, "expected_tool_calls": [{"tool": ""}]}]) == [
         (
