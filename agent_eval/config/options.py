@@ -66,6 +66,8 @@ Command = Literal[
     "stability-check",
     "report markdown",
     "show",
+    "export-junit",
+    "export-csv",
     "ci",
     "demo",
     "schema validate",

@@ -7,6 +7,7 @@ from functools import cache
 from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.attestations import ATTESTATIONS
+from agent_eval.config.rows.exports import EXPORTS
 from agent_eval.config.rows.gate import GATE
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
@@ -21,6 +22,7 @@ OPTIONS: tuple[Option, ...] = (
     *GATE,
     *JOB,
     *PACKS,
+    *EXPORTS,
     *ATTESTATIONS,
     *REGISTERED,
     *FORMAT,

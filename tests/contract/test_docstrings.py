@@ -34,6 +34,7 @@ PLAIN_ROOMS = (
     "engine",
     "errors",
     "evidence",
+    "exporters",
     "gate",
     "http",
     "judges",

@@ -1,0 +1,52 @@
+"""`agent-eval export-junit` and `export-csv`: files, messages and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_pack, make_result
+
+FORMATS = [("export-junit", "junit.xml", "test_suites", 2), ("export-csv", "run.csv", "rows", 12)]
+
+
+@pytest.fixture
+def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    make_pack(tmp_path / "pack", [make_result("a"), make_result("b", failed="policy")])
+    return "pack"
+
+
+@pytest.mark.parametrize(("command", "out", "what", "number"), FORMATS)
+def test_a_pack_is_written_and_counted(
+    pack: str, command: str, out: str, what: str, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--run", pack, "--out", f"reports/{out}"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"out": f"reports/{out}", what: number}
+    assert Path("reports", out).read_bytes()
+
+
+@pytest.mark.parametrize("command", [name for name, *_ in FORMATS])
+def test_a_changed_pack_is_refused_and_nothing_is_written(
+    pack: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(pack, "run", "summary.json").write_text("{}")
+    assert main([command, "--run", pack, "--out", "x"]) == 2
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "invalid_pack"
+    assert not Path("x").exists()
+
+
+def test_junit_of_a_real_run_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite = Path(__file__).resolve().parents[3] / "examples" / "suite_bad.json"
+    assert main(["run", "--suite", str(suite), "--out", "runs/a"]) == 0
+    assert main(["export-junit", "--run", "runs/a", "--out", "a.xml"]) == 0
+    root = ElementTree.parse("a.xml").getroot()
+    assert [suite.get("name") for suite in root if suite.get("failures") != "0"] == [
+        "book-train",
+        "quote-change",
+    ]

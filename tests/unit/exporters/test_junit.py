@@ -1,0 +1,102 @@
+"""A pack as JUnit XML: valid, complete, and safe whatever an agent wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.contracts import CaseResult, case_result
+from agent_eval.contracts.trials import case_policy, trials_result
+from agent_eval.evidence.reader import open_pack
+from agent_eval.exporters.junit import junit_lines
+from tests.factories import make_case, make_config, make_pack, make_result, make_verdict
+from tests.unit.exporters.junit_schema import problems
+
+
+def exported(pack: Path) -> Element:
+    root = ElementTree.fromstring("".join(junit_lines(open_pack(pack))))
+    assert problems(root) == []
+    return root
+
+
+def one_verdict(tmp_path: Path, outcome: str, **fields: object) -> Element:
+    verdicts = [make_verdict(judge_id="replay_contract"), make_verdict("case-1", "policy", outcome, **fields)]
+    config = make_config(judges=["policy"])
+    root = exported(make_pack(tmp_path / "p", [case_result("case-1", verdicts)], config=config))
+    (found,) = [case for case in root.iter("testcase") if case.get("name") == "policy"]
+    return found
+
+
+def test_every_judge_of_every_case_is_a_test_and_the_counts_are_right(tmp_path: Path) -> None:
+    results = [make_result("a"), make_result("b", failed="policy", error="regex", skipped="json_schema")]
+    root = exported(make_pack(tmp_path / "p", results))
+    assert [suite.get("name") for suite in root] == ["a", "b"]
+    tests = [(test.get("classname"), test.get("name")) for test in root.iter("testcase")]
+    assert len(tests) == len(set(tests)) == sum(len(result.verdicts) for result in results)
+    b = root[1].attrib
+    assert (b["tests"], b["failures"], b["errors"], b["skipped"]) == ("6", "1", "1", "1")
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("12", "1", "1")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "element", "kind"),
+    [
+        ("failed", "failure", "policy_violation"),
+        ("error", "error", "policy_violation"),
+        ("inconclusive", "error", "inconclusive"),
+    ],
+)
+def test_what_is_no_pass_is_a_failure_or_an_error_with_its_reason(
+    tmp_path: Path, outcome: str, element: str, kind: str
+) -> None:
+    evidence = {"tools": ["refund"]}
+    test = one_verdict(tmp_path, outcome, reason="It called refund.", evidence_refs=[1, 2], evidence=evidence)
+    (problem,) = test
+    assert (problem.tag, problem.get("type"), problem.get("message")) == (element, kind, "It called refund.")
+    assert problem.text == 'It called refund.\nEvents: 1, 2\nEvidence: {"tools":["refund"]}'
+
+
+def test_a_skipped_verdict_is_a_skipped_test_and_a_passed_one_says_nothing(tmp_path: Path) -> None:
+    (skipped,) = one_verdict(tmp_path / "a", "skipped", reason="no rules")
+    assert (skipped.tag, skipped.get("message")) == ("skipped", "no rules")
+    assert len(one_verdict(tmp_path / "b", "passed")) == 0
+
+
+def test_trials_and_shard_are_properties(tmp_path: Path) -> None:
+    shard = {"shard": {"number": 3, "count": 8, "total": 20, "positions": "0"}}
+    config = make_config(judges=["policy"], execution_config=shard)
+    trials: list[CaseResult] = [
+        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", outcome)])
+        for outcome in ("passed", "failed", "passed")
+    ]
+    result = trials_result(trials, case_policy("majority"))
+    trace = make_case("a")["trace"]
+    case = make_case("a", trials=[{"trace": trace}, {"trace": trace}])
+    root = exported(make_pack(tmp_path / "p", [result], cases=[case], config=config))
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    assert properties["shard"] == "3/8"
+    assert (properties["trials"], properties["case_policy"]) == ("3", "majority")
+    assert [properties[f"trial.{number}.policy"] for number in range(3)] == ["passed", "failed", "passed"]
+
+
+@given(text=st.text(), more=st.text(alphabet="\x00\x08\x1b\ufffe\uffff<>&\"'\r\n\t]"))
+def test_hostile_text_comes_back_as_it_was_but_for_what_xml_cannot_hold(
+    tmp_path_factory: pytest.TempPathFactory, text: str, more: str
+) -> None:
+    reason = text + more
+    test = one_verdict(tmp_path_factory.mktemp("p"), "failed", reason=reason)
+    forbidden = {*map(chr, range(32)), "\ufffe", "\uffff"} - {"\t", "\n", "\r"}
+    expected = "".join("\ufffd" if char in forbidden else char for char in reason)
+    assert test[0].get("message") == expected
+    assert (test[0].text or "") == expected
+
+
+def test_dots_of_an_id_make_no_packages(tmp_path: Path) -> None:
+    root = exported(make_pack(tmp_path / "p", [make_result("v1.2/refund")]))
+    assert {test.get("classname") for test in root.iter("testcase")} == {"shop.v1_2/refund"}
+    assert root[0].get("name") == "v1.2/refund"
