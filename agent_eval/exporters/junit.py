@@ -1,8 +1,7 @@
 """Write a pack as JUnit XML, which every CI server shows: a test suite a case, a test case a judge.
 
-The elements and attributes are those of Jenkins' schema (`junit-10.xsd` of its xUnit plug-in), which GitLab,
-Buildkite and CircleCI read too. JUnit knows no inconclusive test: an inconclusive verdict is an error of the
-type `inconclusive`, because it is no pass.
+The elements and attributes are those of `junit-10.xsd`, the strictest schema in use. JUnit knows no
+inconclusive test: an inconclusive verdict is an error of the type `inconclusive`, because it is no pass.
 """
 
 from __future__ import annotations
