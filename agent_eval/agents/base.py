@@ -9,20 +9,19 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from agent_eval.agents.session_so_far import SessionSoFar
-from agent_eval.contracts import AttemptLimits, Case, Event, digest
+from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.errors import FailureKind
+from agent_eval.models.reply import Retry, send_once
 
 Mode = Literal["propose", "repair"]
 SHARE_EXPECTED_OUTPUT = "share_expected_output"
 """Key of a case's metadata that makes the agent receive the expected output."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,56 +151,6 @@ class ToolFault(Exception):
     def __init__(self, failure: FailureKind, problem: str) -> None:
         super().__init__(problem)
         self.failure, self.problem = failure, problem
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """Result of one request to an agent or a model: its answer, or why there is none.
-
-    Attributes:
-        value: The answer; None if there is none.
-        failure: Why there is none. `INFRASTRUCTURE` means that a retry may help.
-        problem: The failure in words.
-        asked_wait: Seconds that the service asked to wait (`Retry-After`).
-        rate_limited: Whether the service refused because of too many requests (429); the scheduler then
-            sends fewer requests at a time.
-        received: What came instead of an answer, for the case's artifacts.
-        block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
-
-    Example:
-        >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
-        True
-    """
-
-    value: T | None = None
-    failure: FailureKind | None = None
-    problem: str = ""
-    asked_wait: float | None = None
-    rate_limited: bool = False
-    received: bytes = b""
-    block_reason: str | None = None
-
-    def without_value(self) -> Reply[Any]:
-        """Return the same failure, typed for another kind of answer."""
-        return replace(self, value=None)
-
-    @property
-    def is_infrastructure(self) -> bool:
-        """Whether something between this program and the agent failed."""
-        return self.failure is FailureKind.INFRASTRUCTURE
-
-
-class Retry(Protocol):
-    """Repeats a request while the infrastructure fails, up to a limit."""
-
-    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-        """Send the request; return the last result, and the number of repetitions."""
-        ...
-
-
-def send_once(send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-    """Send the request once; the `Retry` that repeats nothing."""
-    return send(), 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,22 +353,6 @@ class HasAccount(Protocol):
     """
 
     account: str
-
-
-def account_name(address: str, *credentials: str) -> str:
-    """Identify an account at a provider, without revealing its credentials.
-
-    Args:
-        address: Address of the requests; only scheme and host count.
-        credentials: Keys and other secrets; the name has only their digest.
-
-    Example:
-        >>> chat = account_name("https://api.example/v1/chat", "key")
-        >>> chat == account_name("https://API.example/v2", "key")
-        True
-    """
-    origin = "/".join(address.split("/", 3)[:3]).lower()
-    return f"{origin} {digest(sorted(credentials))}"
 
 
 def account_of(agent: Agent) -> str | None:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agent_eval.agents.base import AttemptResult, Reply, Surroundings, Task, ToolAnswer, ToolFault
+from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
-from agent_eval.agents.usage import NO_FACTS, AnswerFacts
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.reply import Reply
+from agent_eval.models.usage import NO_FACTS, AnswerFacts
 
 MOST_PAUSES = 20
 """Maximum number of pauses in a row; a model that only pauses would never end."""

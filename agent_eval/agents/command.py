@@ -11,17 +11,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import (
-    Agent,
-    AgentOptions,
-    AttemptResult,
-    Reply,
-    Surroundings,
-    Task,
-    ToolFault,
-)
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.reply import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json import dumps
 

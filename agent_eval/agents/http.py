@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Reply, Surroundings, Task, account_name
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.recorder import Recorder, UnusableAnswer, read_answer, record_answer
+from agent_eval.models.reply import Reply, account_name
 
 
 class HttpAgent(Agent):

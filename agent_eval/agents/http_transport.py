@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.agents.base import Reply
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
+from agent_eval.models.reply import Reply
 
 _ERRORS = tuple(range(400, 600))
 _CONNECT_SECONDS = 10.0

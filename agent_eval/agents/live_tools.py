@@ -16,13 +16,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Reply, Retry, ToolAnswer, ToolFault, send_once
+from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import LiveTools
 from agent_eval.agents.http_transport import Address
 from agent_eval.agents.load import load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.models.reply import Reply, Retry, send_once
 from agent_eval.storage.json import Limits, parse
 
 SOURCE = "live"

@@ -9,12 +9,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Reply, ToolAnswer
+from agent_eval.agents.base import ToolAnswer
 from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel, receive, unreadable
+from agent_eval.agents.hosted import HostedModel
 from agent_eval.agents.recorder import storable
-from agent_eval.agents.usage import AnswerFacts, facts_of
 from agent_eval.errors import InvalidInput
+from agent_eval.models.reply import Reply
+from agent_eval.models.sdk import receive, unreadable
+from agent_eval.models.usage import AnswerFacts, facts_of
 from agent_eval.storage.json import Limits, parse
 
 

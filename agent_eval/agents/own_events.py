@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from agent_eval.agents.usage import figure_of
 from agent_eval.contracts import Event
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
+from agent_eval.models.usage import figure_of
 
 _OWN_RESULT = ("output", "error")
 _SET_BY_THE_RECORDER = ("idx", "attempt", "turn")

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
-from agent_eval.agents.helper_thread import NAME, HelperThread
 from agent_eval.agents.load import check_function, load_function
 from agent_eval.agents.recorder import (
     LimitReached,
@@ -35,6 +34,7 @@ from agent_eval.agents.recorder import (
 )
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
+from agent_eval.processes.helper_thread import NAME, HelperThread
 from agent_eval.storage.json import within_64_bits
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Any
 
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.own_events import has_result, problem_of_events, record_events, record_result
-from agent_eval.agents.usage import NO_FACTS, AnswerFacts, facts_of
 from agent_eval.contracts import Event, Trace, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.models.usage import NO_FACTS, AnswerFacts, facts_of
 from agent_eval.storage.json import Limits, parse, within_64_bits
 
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"

@@ -26,21 +26,14 @@ from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.scheduler import (
-    AdaptiveLimit,
-    CostPace,
-    Crew,
-    FixedLimit,
-    Limit,
-    Retries,
-    TrialRunner,
-    limit_of,
-)
+from agent_eval.engine.scheduler import CostPace, Crew, FixedLimit, TrialRunner
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.models.limits import AdaptiveLimit, Limit, limit_of
+from agent_eval.models.retries import Retries
 from agent_eval.storage.background import BackgroundWriter
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged
 from agent_eval.storage.records import record_digest

@@ -5,18 +5,15 @@ Threads do the work, since an agent is synchronous Python that mostly waits. The
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Reply
-from agent_eval.http.retry import Patience, backoff
+from agent_eval.models.limits import Limit
 
 T = TypeVar("T")
 
@@ -25,22 +22,6 @@ TICK_SECONDS = 0.2
 
 GRACE_SECONDS = 2.0
 """How long an interrupted run waits for trials in progress."""
-
-
-class Limit(Protocol):
-    """Limits how many items are worked on at once. All methods are safe to call from any thread."""
-
-    def current(self) -> int:
-        """Return the current number of places."""
-        ...
-
-    def take(self) -> bool:
-        """Take a place. Returns False if all are taken."""
-        ...
-
-    def give_back(self) -> None:
-        """Return a place taken before."""
-        ...
 
 
 class FixedLimit(Limit):
@@ -104,113 +85,6 @@ class CostPace(Limit):
         with self._lock:
             self._in_progress -= 1
             self._limit.give_back()
-
-
-class AdaptiveLimit(Limit):
-    """Grows while requests succeed and all places are taken; shrinks when a provider limits the rate.
-
-    The rule of Inspect's adaptive connections (https://inspect.aisi.org.uk/parallelism.html): double after
-    a clean round of as many successes as there are places until the first refusal, from then on add a
-    twentieth; on a refusal take four fifths, once per wait that the provider asked for, and count no success
-    meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
-    infrastructure restart the round. All runs of a process share one limit for each account at a provider:
-    get it from `limit_of`.
-
-    Args:
-        first: Number of places at the start.
-        most: Maximum number of places.
-        clock: Returns seconds that never decrease.
-
-    Example:
-        >>> limit = AdaptiveLimit(first=10)
-        >>> limit.report(failed=True, refused=True)
-        >>> limit.current()
-        8
-    """
-
-    SHORTEST_ROUND = 4
-    COOL_DOWN_SECONDS = 15.0
-
-    def __init__(
-        self, first: int = 4, most: int = 64, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._places, self._most, self._clock = float(first), most, clock
-        self._successes = 0
-        self._in_use = self._peak = 0
-        self._doubling = True
-        self._cool_until = float("-inf")
-        self._lock = threading.Lock()
-
-    @override
-    def current(self) -> int:
-        return int(self._places)
-
-    @override
-    def take(self) -> bool:
-        with self._lock:
-            if self._in_use >= self.current():
-                return False
-            self._in_use += 1
-            self._peak = max(self._peak, self._in_use)
-            return True
-
-    @override
-    def give_back(self) -> None:
-        with self._lock:
-            self._in_use -= 1
-
-    def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
-        """Adapt the limit to the result of a request.
-
-        Args:
-            failed: Whether the infrastructure failed.
-            refused: Whether it failed because of too many requests.
-            asked_wait: Seconds that the provider asked to wait; None if it did not say.
-        """
-        with self._lock:
-            now = self._clock()
-            if refused:
-                self._shrink(now, asked_wait)
-            elif failed:
-                self._successes = 0
-            elif now >= self._cool_until:
-                self._successes += 1
-                if self._successes >= max(self.current(), self.SHORTEST_ROUND):
-                    self._grow()
-
-    def _shrink(self, now: float, asked_wait: float | None) -> None:
-        if now < self._cool_until:
-            return
-        self._places = max(1.0, int(self._places) * 0.8)
-        self._doubling = False
-        self._cool_until = now + (self.COOL_DOWN_SECONDS if asked_wait is None else asked_wait)
-        self._begin_round()
-
-    def _grow(self) -> None:
-        saturated = self._peak >= 0.8 * self.current()
-        self._begin_round()
-        if saturated:
-            grown = self._places * (2 if self._doubling else 1.05)
-            self._places = min(float(self._most), grown)
-
-    def _begin_round(self) -> None:
-        self._successes, self._peak = 0, self._in_use
-
-
-_limits: dict[str, AdaptiveLimit] = {}
-_limits_lock = threading.Lock()
-
-
-def limit_of(account: str | None) -> AdaptiveLimit:
-    """Return the limit of an account at a provider, the same for all runs of this process.
-
-    Args:
-        account: From `agents.base.account_of`; None for an agent without an account, which gets a new limit.
-    """
-    if account is None:
-        return AdaptiveLimit()
-    with _limits_lock:
-        return _limits.setdefault(account, AdaptiveLimit())
 
 
 class Crew(Generic[T]):
@@ -371,65 +245,3 @@ class TrialRunner(ABC):
     @abstractmethod
     def settle(self) -> None:
         """Wait a moment for trials in progress to end. Call it after `run` raised."""
-
-
-PATIENCE = Patience(attempts=5, first_wait=1.0, longest_wait=90.0, total_wait=300.0)
-"""Number of attempts and length of waits, unless the caller sets others."""
-
-
-@dataclass
-class Retries:
-    """Sends requests again when the infrastructure fails. All threads of a run share one.
-
-    Implements `agents.base.Retry`.
-
-    Attributes:
-        patience: Number of attempts, and lengths of waits, for each request.
-        stopping: Set when the run stops; ends every wait.
-        limit: Receives the result of every request; None if the limit does not adapt.
-        chance: Returns a number from 0 to 1, which spreads the retries of threads that failed together.
-        wait: Waits for that many seconds; returns True if the run stopped meanwhile.
-        count: Number of requests that were sent again.
-
-    Example:
-        >>> from agent_eval.errors import FailureKind
-        >>> replies = iter([Reply(failure=FailureKind.INFRASTRUCTURE, problem="HTTP 503"), Reply("refunded")])
-        >>> reply, times = Retries(wait=lambda seconds: False)(lambda: next(replies))
-        >>> reply.value, times
-        ('refunded', 1)
-    """
-
-    patience: Patience = PATIENCE
-    stopping: threading.Event = field(default_factory=threading.Event)
-    limit: AdaptiveLimit | None = None
-    chance: Callable[[], float] = random.random
-    wait: Callable[[float], bool] | None = None
-    count: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-        """Send until the infrastructure does not fail, or patience ends.
-
-        Returns:
-            The last reply, and how often the request was sent again.
-        """
-        waited, attempt = 0.0, 1
-        while True:
-            sent = send()
-            if self.limit is not None:
-                self.limit.report(
-                    failed=sent.is_infrastructure, refused=sent.rate_limited, asked_wait=sent.asked_wait
-                )
-            if not sent.is_infrastructure or attempt >= self.patience.attempts:
-                return sent, attempt - 1
-            seconds = sent.asked_wait
-            if seconds is None:
-                seconds = backoff(attempt, self.patience, self.chance())
-            waited += seconds
-            if seconds > self.patience.longest_wait or waited > self.patience.total_wait:
-                return sent, attempt - 1
-            if (self.wait or self.stopping.wait)(seconds):
-                return sent, attempt - 1
-            attempt += 1
-            with self._lock:
-                self.count += 1

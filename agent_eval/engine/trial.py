@@ -16,11 +16,9 @@ from agent_eval.agents.base import (
     Agent,
     AttemptResult,
     Clocks,
-    Retry,
     Surroundings,
     Task,
     Tools,
-    send_once,
 )
 from agent_eval.agents.cassette import Recording
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
@@ -45,6 +43,7 @@ from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
 from agent_eval.judges.builtin.budgets import published_price
 from agent_eval.judges.matching.usage import spent
+from agent_eval.models.reply import Retry, send_once
 
 _NO_USE = frozenset({TOOL_ANSWER_SOURCE})
 """Attributes without tokens and cost. Most events of tools have only these; searching them would be slow."""

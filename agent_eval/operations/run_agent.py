@@ -28,7 +28,6 @@ from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import written_config
 from agent_eval.engine.trial import TrialPlan
@@ -43,6 +42,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.environment import redactor_for

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import override
@@ -28,6 +27,7 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.decimals import exact
 from agent_eval.judges.matching.usage import Spent, Usage, moment, spent
+from agent_eval.models.prices import price_of
 
 
 class CostBudgetConfig(SoftJudgeConfig):
@@ -117,26 +117,12 @@ def published_price(usage: Usage) -> Fraction | None:
     """Price tokens in US dollars by `genai-prices`; None for a model that it does not know."""
     if not usage.model:
         return None
-    from genai_prices import Usage as PricedUsage
-    from genai_prices import calc_price
-
-    tokens: dict[str, Any] = {
+    tokens = {
         name: int(value)
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
         if (value := getattr(usage, name)) is not None
     }
-    provider, _, model = usage.model.rpartition("/")
-    try:
-        price = calc_price(
-            PricedUsage(**tokens),
-            model_ref=model,
-            provider_id=provider or None,
-            genai_request_timestamp=moment(usage.at),
-        )
-    # Unknown models and providers, and counts that contradict each other.
-    except (LookupError, ValueError):
-        return None
-    return Fraction(Decimal(price.total_price))
+    return price_of(usage.model, tokens, moment(usage.at))
 
 
 class LatencySloConfig(SoftJudgeConfig):

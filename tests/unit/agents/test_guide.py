@@ -12,8 +12,8 @@ import pytest
 from agent_eval.agents.catalog import AGENTS
 from agent_eval.agents.recorder import check_answer
 from agent_eval.agents.tools import CaseTools
-from agent_eval.agents.usage import facts_of
 from agent_eval.contracts import Case
+from agent_eval.models.usage import facts_of
 from tests.unit.agents.tasks import make_task
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "live-agents.md").read_text(encoding="utf-8")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_eval.agents.base import AttemptResult, Clocks, Reply, Surroundings, Task
+from agent_eval.agents.base import AttemptResult, Clocks, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.errors import FailureKind
+from agent_eval.models.reply import Reply
 
 STILL = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0, sleep=lambda _: None)
 """Clocks that stand still, so that the same run gives the same bytes."""

@@ -19,12 +19,12 @@ from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.scheduler import Retries
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.evidence.reader import open_pack
 from agent_eval.http.retry import Patience
+from agent_eval.models.retries import Retries
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource

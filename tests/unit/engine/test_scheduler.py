@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_eval.engine.scheduler import AdaptiveLimit, Crew, FixedLimit, limit_of
+from agent_eval.engine.scheduler import Crew, FixedLimit
+from agent_eval.models.limits import AdaptiveLimit, limit_of
 
 
 def nothing() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agent_eval.agents.base import Reply
-from agent_eval.engine.scheduler import AdaptiveLimit, Retries
 from agent_eval.errors import FailureKind
 from agent_eval.http.retry import Patience
+from agent_eval.models.limits import AdaptiveLimit
+from agent_eval.models.reply import Reply
+from agent_eval.models.retries import Retries
 
 BROKEN = FailureKind.INFRASTRUCTURE
 

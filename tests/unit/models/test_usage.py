@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.usage import facts_of, usage_of
+from agent_eval.models.usage import facts_of, usage_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""Results of requests: a value or why there is none; repeated requests; the account they count against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from agent_eval.contracts import digest
+from agent_eval.errors import FailureKind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """Result of one request to an agent or a model: its answer, or why there is none.
+
+    Attributes:
+        value: The answer; None if there is none.
+        failure: Why there is none. `INFRASTRUCTURE` means that a retry may help.
+        problem: The failure in words.
+        asked_wait: Seconds that the service asked to wait (`Retry-After`).
+        rate_limited: Whether the service refused because of too many requests (429); the scheduler then
+            sends fewer requests at a time.
+        received: What came instead of an answer, for the case's artifacts.
+        block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
+
+    Example:
+        >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
+        True
+    """
+
+    value: T | None = None
+    failure: FailureKind | None = None
+    problem: str = ""
+    asked_wait: float | None = None
+    rate_limited: bool = False
+    received: bytes = b""
+    block_reason: str | None = None
+
+    def without_value(self) -> Reply[Any]:
+        """Return the same failure, typed for another kind of answer."""
+        return replace(self, value=None)
+
+    @property
+    def is_infrastructure(self) -> bool:
+        """Whether something between this program and the agent failed."""
+        return self.failure is FailureKind.INFRASTRUCTURE
+
+
+class Retry(Protocol):
+    """Repeats a request while the infrastructure fails, up to a limit."""
+
+    def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
+        """Send the request; return the last result, and the number of repetitions."""
+        ...
+
+
+def send_once(send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
+    """Send the request once; the `Retry` that repeats nothing."""
+    return send(), 0
+
+
+def account_name(address: str, *credentials: str) -> str:
+    """Identify an account at a provider, without revealing its credentials.
+
+    Args:
+        address: Address of the requests; only scheme and host count.
+        credentials: Keys and other secrets; the name has only their digest.
+
+    Example:
+        >>> chat = account_name("https://api.example/v1/chat", "key")
+        >>> chat == account_name("https://API.example/v2", "key")
+        True
+    """
+    origin = "/".join(address.split("/", 3)[:3]).lower()
+    return f"{origin} {digest(sorted(credentials))}"

@@ -1,0 +1,185 @@
+"""Requests through the SDKs of providers: one answer as a JSON object, or why there is none.
+
+Answers are read as bytes, so that a slow or endless answer is cut off and a malformed one is reported as
+such; the SDKs check their time limits only between two reads.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from agent_eval.http.retry import asked_wait
+from agent_eval.models.reply import Reply
+from agent_eval.processes.helper_thread import GRACE_SECONDS, HelperThread
+from agent_eval.storage.json import Limits, parse
+
+_UNLIMITED = 24 * 3600.0
+_REFUSALS = {
+    401: "Set the key for it, and check that it is still valid.",
+    403: "Check what the key may do.",
+    404: "Check the address and the model's name.",
+}
+"""Statuses that no further request can change, with their remedies."""
+_BUSY = frozenset({408, 429, 529})
+_EXHAUSTED = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+"""Codes of a refusal that waiting does not change: the account has no credit left."""
+_BLOCKS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+"""Codes of a refusal by a filter, in front of the model."""
+_RATE_LIMITED = frozenset({429, 529})
+"""Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
+
+
+_helper_thread = HelperThread()
+
+
+class _AnswerTooLong(Exception):
+    """More bytes than allowed."""
+
+
+def check_address(url: str | None) -> None:
+    """Refuse a malformed address of a model, which SDKs notice only in the first request.
+
+    Raises:
+        UsageError: Malformed address.
+    """
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"{url!r} cannot be used as the address of a model",
+            remedy="Write it as https://host/v1 or http://host:port/v1.",
+        )
+
+
+def receive(
+    sdk: ModuleType,
+    open_answer: Callable[[float], AbstractContextManager[Any]],
+    *,
+    seconds: float | None,
+    max_bytes: int,
+) -> Reply[dict[str, Any]]:
+    """Send a request and parse the JSON object in its answer.
+
+    Args:
+        sdk: The SDK's package, for its errors.
+        open_answer: Sends the request with a time limit in seconds; returns what the SDK's
+            `with_streaming_response` returns.
+        seconds: Time limit for request and answer.
+        max_bytes: Maximum size of the answer.
+
+    Raises:
+        NotEvaluable: The service would refuse every request: invalid key, unknown model.
+    """
+    limit = _UNLIMITED if seconds is None else seconds
+    deadline = time.monotonic() + limit
+
+    def send() -> bytes:
+        with open_answer(limit) as response:
+            return _read(response, deadline, max_bytes)
+
+    try:
+        # SDKs check time limits only between two reads, also while they read headers.
+        data = _helper_thread.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+    except _AnswerTooLong:
+        return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
+    except sdk.APIStatusError as error:
+        return _refusal(error)
+    # Every other error is one of the connection: the SDK's own, or its HTTP library's.
+    except Exception as error:
+        if time.monotonic() >= deadline or "Timeout" in type(error).__name__:
+            return Reply(failure=FailureKind.TIMEOUT, problem="did not answer in time")
+        problem = f"could not be reached: {type(error).__name__}"
+        return Reply(failure=FailureKind.INFRASTRUCTURE, problem=problem)
+    return _parse(data)
+
+
+def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
+    data = bytearray()
+    for piece in response.iter_bytes():
+        data += piece
+        if len(data) > max_bytes:
+            raise _AnswerTooLong
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(data)
+
+
+def _parse(data: bytes) -> Reply[dict[str, Any]]:
+    try:
+        value = parse(data, source="the model's answer", limits=Limits(wide_integers=True))
+    except InvalidInput as error:
+        problem = f"gave no JSON: {error.message}"
+        return Reply(failure=FailureKind.PARSE_ERROR, problem=problem, received=data)
+    if not isinstance(value, dict):
+        problem = "answered with something else than an object"
+        return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=data)
+    return Reply(value)
+
+
+def unreadable(body: Mapping[str, Any], problem: str) -> Reply[Any]:
+    """Make the reply for an object that is no answer, with what the provider itself says of it."""
+    words = _explanation(body)
+    problem = f"{problem}: {words}" if words else problem
+    received = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=received)
+
+
+def _refusal(error: Any) -> Reply[dict[str, Any]]:
+    status = int(error.status_code)
+    words = f"answered with HTTP {status}: {_message(error)}"
+    if status in _REFUSALS:
+        raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
+    if status in _BUSY and _codes(error) & _EXHAUSTED:
+        raise NotEvaluable(f"the model {words}", remedy="Check the plan and the bill.", status=status)
+    if status in _BUSY or status >= 500:
+        headers = {name.lower(): value for name, value in error.response.headers.items()}
+        wait = _retry_after_ms(headers)
+        if wait is None:
+            wait = asked_wait(status, headers, now=time.time())
+        return Reply(
+            failure=FailureKind.INFRASTRUCTURE,
+            problem=words,
+            asked_wait=wait,
+            rate_limited=status in _RATE_LIMITED,
+        )
+    received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
+    block = next(iter(sorted(_codes(error) & _BLOCKS)), None)
+    return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received, block_reason=block)
+
+
+def _codes(error: Any) -> set[str]:
+    """Return what a refusal calls itself: its code and its type."""
+    body = error.body if isinstance(error.body, dict) else {}
+    details = body.get("error", body)
+    details = details if isinstance(details, dict) else {}
+    return {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
+
+
+def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait from `retry-after-ms`, which some services send instead of `retry-after`."""
+    value = headers.get("retry-after-ms", "")
+    return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) < 12 else None
+
+
+def _message(error: Any) -> str:
+    """Return the service's explanation in one bounded line."""
+    return _explanation(error.body if isinstance(error.body, dict) else {}) or "no explanation"
+
+
+def _explanation(body: Mapping[str, Any]) -> str:
+    details = body.get("error", body)
+    message = details.get("message") if isinstance(details, dict) else details
+    text = message if isinstance(message, str) else ""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:300]
