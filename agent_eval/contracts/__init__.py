@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.base import *  # noqa: F403
     from agent_eval.contracts.comparison import *  # noqa: F403
+    from agent_eval.contracts.conversation import *  # noqa: F403
     from agent_eval.contracts.coverage import *  # noqa: F403
     from agent_eval.contracts.event import *  # noqa: F403
     from agent_eval.contracts.execution import *  # noqa: F403
@@ -54,6 +55,7 @@ _MODULES = {
         "TrialCount",
         "TrialSide",
     ),
+    "conversation": ("ConversationEnd", "EndReason"),
     "coverage": ("Coverage", "CoverageLoss"),
     "execution": ("AgentDescription", "ExecutionConfig", "RejudgedFrom", "SuiteShard"),
     "gate": (

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from agent_eval.contracts.base import Contract, digest, valid_or_unknown
+from agent_eval.contracts.conversation import STOP_TOKEN
 from agent_eval.contracts.trace import Event, Trace
 
 NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
@@ -157,7 +158,7 @@ class CaseTurn(Contract):
 class Conversation(Contract):
     """The simulated user of a case: how they act, and what is known of them.
 
-    The user is simulated in turns with `auto`. `user_info` is sent to the agent with every message, where its
+    The user is simulated in turns with `auto`, and after the last one up to `max_turns`. `user_info` is sent to the agent with every message, where its
     interface can carry that. `language` is that of the first input unless it is named.
 
     Example:
@@ -169,6 +170,8 @@ class Conversation(Contract):
     user_info: dict[str, Any] = Field(default_factory=dict)
     max_turns: StrictInt = Field(default=7, ge=1, le=MOST_TURNS)
     language: StrictStr | None = Field(default=None, min_length=1)
+    system_prompt: StrictStr | None = Field(default=None, min_length=1)
+    """System prompt of the agent for this case, where the agent's interface can carry one."""
 
 
 class Case(Contract):
@@ -219,6 +222,16 @@ class Case(Contract):
         if turns and own is not None and own != turns[0].input:
             raise PydanticCustomError("input_and_turns", "a case with turns has no input beside theirs")
         return turns
+
+    @model_validator(mode="after")
+    def _has_its_user(self) -> Case:
+        if self.conversation is None:
+            if any(turn.auto for turn in self.turns):
+                raise PydanticCustomError("auto_turn", "a case with an auto turn needs a conversation")
+            return self
+        if any(isinstance(text, str) and STOP_TOKEN in text for text in self.inputs):
+            raise PydanticCustomError("stop_token", f"an input may not contain {STOP_TOKEN}")
+        return self
 
     @property
     def inputs(self) -> list[Any]:

@@ -32,6 +32,8 @@ _REMEDIES = {
     "input_and_turns": "Leave out the case's input, or give it as the first turn's.",
     "auto_and_input": "Remove the input, or auto.",
     "no_input": "Give it an input, or write auto: true to have the user simulated.",
+    "auto_turn": "Add conversation, with the guidelines of the simulated user.",
+    "stop_token": "Take it out: only the simulated user writes it, to end the conversation.",
 }
 
 

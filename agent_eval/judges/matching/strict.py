@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.judges.base import VisibleText, listed, quoted
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.turn_facts import FORWARDING, Recorded, TurnFacts
+from agent_eval.judges.matching.turn_facts import Recorded, TurnFacts
 
 Kind = Literal[
     "escalated",

@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.contracts import Event, Trace, TraceTurn
-from agent_eval.contracts.event import ERROR, GUARDRAIL, HANDOFF, STATE
-
-AUI = "aui"
-"""Attribute of an agent's event: `executed_workflows` and `trace_info` of an AUI agent's answer."""
-
-FORWARDING = "CONVERSATION_FORWARDING"
-"""Begin of the names of workflows that hand a conversation over to a human."""
+from agent_eval.contracts.conversation import AUI, AUI_V3, FORWARDING, is_escalation
+from agent_eval.contracts.event import ERROR, GUARDRAIL, STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +116,8 @@ def _joined(records: Iterable[Recorded]) -> Recorded:
 def _workflows(answer: Mapping[str, Any]) -> Recorded:
     names = answer.get("executed_workflows")
     if names is None:
+        if answer.get("api") == AUI_V3:
+            return Recorded(missing="this generation of the AUI API does not record executed_workflows")
         is_traced = isinstance(answer.get("trace_info"), Mapping)
         return Recorded(missing="" if is_traced else "executed_workflows is not recorded")
     names = [names] if isinstance(names, str) else names
@@ -194,7 +191,7 @@ def _of_events(turn: TraceTurn, kinds: frozenset[str]) -> TurnFacts:
         turn.number,
         acts[-1] if acts else None,
         tools=Recorded(
-            [pair.tool for pair in pairs] + [FORWARDING for event in events if _is_escalation(event)]
+            [pair.tool for pair in pairs] + [FORWARDING for event in events if is_escalation(event)]
         ),
         params=Recorded(
             [state for state in states if state is not None],
@@ -220,11 +217,6 @@ def _state(event: Event) -> Mapping[str, Any] | None:
     state = _object(event.output)
     params = state.get("params", event.output)
     return params if isinstance(params, Mapping) else None
-
-
-def _is_escalation(event: Event) -> bool:
-    """Tell whether an agent hands the conversation over to a human."""
-    return event.type == HANDOFF and isinstance(event.output, str) and "human" in event.output.casefold()
 
 
 def _is_triggered(event: Event) -> bool:

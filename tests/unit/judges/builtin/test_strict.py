@@ -155,6 +155,11 @@ PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
     ("o17", "rule_triggered", [d("odd", None)], "F/P"),
     ("o18", "rule_triggered", [w(decisions={"code": "X"})], "E/E"),
     ("o19", "escalated_due_to_error", [PLAIN, response("error")], "E/E"),
+    ("o21", "escalated", [{"api": "v3", "trace_info": {"response": {"type": "answer"}}}], "E/E"),
+    ("o22", "tool_used", [{"api": "v3", "trace_info": {"decisions": []}}], "E/E"),
+    ("o23", "param_exists", [{"api": "v3", "trace_info": {"understanding": {"intents": []}}}], "E/E"),
+    ("o24", "rule_triggered", [{"api": "v3", "trace_info": {"decisions": [rule()]}}], "P/F"),
+    ("o25", "escalated_due_to_error", [{"api": "v3", **ERROR}], "P/F"),
     ("o20", "escalated_due_to_error", [response(None), ERROR], "P/F"),
 ]
 

@@ -1,0 +1,139 @@
+"""How a conversation ended, and what in a trace shows that the agent escalated or answered with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import StrictInt, StrictStr
+
+from agent_eval.contracts.base import SparseContract
+from agent_eval.contracts.event import ERROR, HANDOFF, Event
+
+__all__ = ["ConversationEnd", "EndReason"]
+
+TURN_SECONDS = 120.0
+"""Seconds that an agent has for a turn of a conversation that states no other time limit."""
+
+STOP_TOKEN = "###STOP###"  # noqa: S105 - the word by which a simulated user ends the conversation
+"""What the simulated user writes to end the conversation. No message that the agent gets contains it."""
+
+CONVERSATION_END = "conversation_end"
+"""Type of the last event of a conversation: `ConversationEnd` in its `output`."""
+
+AUI = "aui"
+"""Attribute of an agent's event: `executed_workflows` and `trace_info` of an AUI agent's answer."""
+
+AUI_V3 = "v3"
+"""`api` of that attribute where it is from the later API, which records no workflows and no parameters."""
+
+FORWARDING = "CONVERSATION_FORWARDING"
+"""Begin of the names of workflows that hand a conversation over to a human."""
+
+
+class EndReason(StrEnum):
+    """Why a conversation ended. The first reason counts; later facts do not replace it.
+
+    Example:
+        >>> EndReason.TURN_LIMIT.value
+        'turn-limit'
+    """
+
+    GOAL = "goal"
+    """The simulated user has what it wanted."""
+    STOP = "stop"
+    """The simulated user gave up or had nothing more to say; or all fixed turns of a case were sent."""
+    ESCALATION = "escalation"
+    """The agent handed the conversation over to a human."""
+    AGENT_ERROR = "agent-error"
+    """The agent answered with an error, or failed."""
+    AGENT_INFRASTRUCTURE = "agent-infrastructure"
+    """The agent could not be reached, or did not answer in time."""
+    TURN_LIMIT = "turn-limit"
+    """All turns were used."""
+    SIMULATOR_ERROR = "simulator-error"
+    """The simulated user's model failed or wrote nothing usable, which says nothing of the agent."""
+    CANCELLED = "cancelled"
+    """The run was ended."""
+    BUDGET = "budget"
+    """A limit of the attempt was reached."""
+
+
+class ConversationEnd(SparseContract, frozen=True):
+    """Why and when a conversation ended, as the last event of its trace records it.
+
+    Example:
+        >>> ConversationEnd(reason=EndReason.ESCALATION, turn=3).to_json()
+        {'reason': 'escalation', 'turn': 3}
+    """
+
+    reason: EndReason
+    turn: StrictInt = 0
+    """The last turn that the agent was asked."""
+    words: StrictStr | None = None
+    """The simulated user's own reason, or the failure in words."""
+    unsent: StrictInt | None = None
+    """Fixed turns that were not sent."""
+    flags: list[StrictStr] | None = None
+    """What else was true at the end, and did not decide: other reasons, by their names."""
+    warnings: list[StrictStr] | None = None
+    """What is odd about what the simulated user said."""
+    simulated: StrictInt | None = None
+    """Messages that the simulated user wrote."""
+
+
+def conversation_end(events: Iterable[Event]) -> ConversationEnd | None:
+    """Return why a recorded conversation ended; None if the trace does not say.
+
+    Example:
+        >>> end = {"reason": "goal", "turn": 2}
+        >>> event = Event(idx=0, actor="environment", type="conversation_end", output=end)
+        >>> conversation_end([event]).reason
+        <EndReason.GOAL: 'goal'>
+    """
+    for event in reversed(list(events)):
+        if event.type == CONVERSATION_END and isinstance(event.output, Mapping):
+            return ConversationEnd.model_validate(event.output)
+    return None
+
+
+def is_escalation(event: Event) -> bool:
+    """Tell whether an event hands the conversation over to a human.
+
+    Example:
+        >>> is_escalation(Event(idx=0, actor="agent", type="handoff", output="a human"))
+        True
+    """
+    if AUI in event.attributes:
+        return any(name.startswith(FORWARDING) for name in executed_workflows(event.attributes[AUI]))
+    return event.type == HANDOFF and isinstance(event.output, str) and "human" in event.output.casefold()
+
+
+def is_error_answer(event: Event) -> bool:
+    """Tell whether an event is an answer of the agent that is an error.
+
+    Example:
+        >>> is_error_answer(Event(idx=0, actor="agent", type="error", error="no such order"))
+        True
+    """
+    if AUI in event.attributes:
+        info = _object(_object(event.attributes[AUI]).get("trace_info"))
+        return _object(info.get("response")).get("type") == "error"
+    return event.type == ERROR and event.is_agent
+
+
+def executed_workflows(answer: Any) -> list[str]:
+    """List the workflows that an answer of an AUI agent names; one name may be a text.
+
+    Example:
+        >>> executed_workflows({"executed_workflows": ["REFUND"]})
+        ['REFUND']
+    """
+    names = _object(answer).get("executed_workflows")
+    names = [names] if isinstance(names, str) else names
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
