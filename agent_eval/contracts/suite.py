@@ -158,8 +158,9 @@ class CaseTurn(Contract):
 class Conversation(Contract):
     """The simulated user of a case: how they act, and what is known of them.
 
-    The user is simulated in turns with `auto`, and after the last one up to `max_turns`. `user_info` is sent to the agent with every message, where its
-    interface can carry that. `language` is that of the first input unless it is named.
+    The user is simulated in turns with `auto`, and after the last one up to `max_turns`. `user_info` is sent
+    to the agent with every message, where its interface can carry that. `language` is that of the first
+    input unless it is named.
 
     Example:
         >>> Conversation(guidelines="You want your money back.", user_info={"plan": "Pro"}).max_turns
