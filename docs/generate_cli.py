@@ -70,11 +70,13 @@ def _sections(command: click.Command, path: str) -> Iterator[str]:
     rows = [
         tuple(text.replace("|", "\\|") for text in record)
         for option in command.get_params(context)
-        if (record := option.get_help_record(context)) is not None
+        if isinstance(option, click.Option) and (record := option.get_help_record(context)) is not None
     ]
     table = "\n".join(f"| `{flag}` | {text} |" for flag, text in rows)
     help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())
-    yield f"## {path}\n\n{help_text}\n\n| option | meaning |\n|---|---|\n{table}\n"
+    arguments = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    usage = f"`{path} [OPTIONS] {' '.join(arguments)}`\n\n" if arguments else ""
+    yield f"## {path}\n\n{usage}{help_text}\n\n| option | meaning |\n|---|---|\n{table}\n"
 
 
 if __name__ == "__main__":

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.errors import InvalidInput
 from agent_eval.storage.files import safe_name
+from agent_eval.suites.paths import suite_paths
 from agent_eval.suites.reader import SuiteSource, open_suite
 
 ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
 COMMENT_NAME = "comment.md"
 _OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME)
-MAX_SUITES = 500
 
 HELD_BYTES = 8 << 20
 """Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
-
-_WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +46,10 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
         patterns: Paths or globs, relative to the working directory. `**` crosses directories.
 
     Raises:
-        UsageError: A glob matches nothing, or there are more than `MAX_SUITES`.
+        UsageError: A glob matches nothing, or there are more than `suites.paths.MAX_SUITES`.
         InvalidInput: A suite cannot be read, or two have the same dataset.
     """
-    paths = list(dict.fromkeys(path for pattern in patterns for path in _matches(pattern)))
-    if len(paths) > MAX_SUITES:
-        raise UsageError(
-            f"`suite` names {len(paths)} files, more than {MAX_SUITES}.",
-            remedy="Narrow the globs.",
-            field="suite",
-        )
+    paths = suite_paths(patterns)
     seen: dict[str, Path] = {}
     targets = []
     bytes_in_memory = 0
@@ -78,17 +69,3 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
         bytes_in_memory += source.held_bytes if keeps else 0
         targets.append(Target(path, slug, source if keeps else None))
     return targets
-
-
-def _matches(pattern: str) -> list[Path]:
-    # A pattern that is also the name of a file is that file.
-    if not _WILD.intersection(pattern) or Path(pattern).exists():
-        return [Path(pattern)]
-    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
-    if not paths:
-        raise UsageError(
-            f"No suite matches {pattern!r}.",
-            remedy="Correct `suite`; paths are relative to the working directory.",
-            field="suite",
-        )
-    return [Path(path) for path in paths]

@@ -219,4 +219,7 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         remedy = f"Choose one from `{command} --help`."
         return _CommandLineError(f"{command} needs a command", remedy=remedy, **details)
-    return _CommandLineError(error.format_message(), remedy=f"See `{command} --help`.", **details)
+    remedy = f"See `{command} --help`."
+    if error.message.startswith("Got unexpected extra argument"):
+        remedy = f"Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments. {remedy}"
+    return _CommandLineError(error.format_message(), remedy=remedy, **details)

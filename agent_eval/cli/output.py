@@ -25,16 +25,20 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequ
         text: Makes the prose. Called only if prose is wanted, with whether to use colour. Returns lines, in
             which no name can begin another line; or a text whose names are `text.escape.clean` already.
     """
-    terminal = sys.stdout.isatty()
-    if output == "json" or (output == "auto" and not terminal):
+    if wants_json(output):
         import json
 
         click.echo(json.dumps(payload, sort_keys=True))
     else:
-        colour = terminal and _colour_wanted()
+        colour = sys.stdout.isatty() and _colour_wanted()
         prose = text(colour)
         lines = prose.split("\n") if isinstance(prose, str) else prose
         click.echo("\n".join(_harmless(line, colour) for line in lines))
+
+
+def wants_json(output: str) -> bool:
+    """Tell whether a result is printed as JSON: `--format json`, or `auto` where stdout is no terminal."""
+    return output == "json" or (output == "auto" and not sys.stdout.isatty())
 
 
 _COLOURS = re.compile("(\x1b\\[(?:0|1|3[123])m)")

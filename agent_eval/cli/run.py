@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, Terminated, report_end
-from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import emit
+from agent_eval.cli.options import TableCommand
+from agent_eval.cli.run_suites import OUT, Results, requested_runs
 from agent_eval.cli.streams import print_error
 from agent_eval.errors import ExitCode, NotEvaluable
 
@@ -29,29 +29,46 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=TableCommand, path="run")
-def run(output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
+@click.argument("suites", nargs=-1, metavar="[SUITE]...")
+def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
-    Exits 0 when the suite was evaluated, whatever the verdicts; `gate` decides on them. Exits 4 when no case
-    could be judged.
+    Each SUITE gets an evidence pack of its own. Exits 0 when all were evaluated, whatever the verdicts;
+    `gate` decides on them. Exits 4 when no case of a suite could be judged.
     """
-    from agent_eval.cli.output import ProgressPrinter
-    from agent_eval.config.spec import RunSpec
-    from agent_eval.operations.run import run_suite
     from agent_eval.processes.privacy import hide_environment
-    from agent_eval.suites.select import EmptyShard
 
     hide_environment()
-    spec = _with_stated_commit(RunSpec(**specified(values)))
-    _check_executor(spec)
-    try:
-        if spec.agent is not None:
-            return run_and_report(spec, output_format, most=_most(verbose, quiet))
-        with ProgressPrinter() as progress:
-            result = run_suite(spec, environ=os.environ, on_progress=progress)
-    except EmptyShard as empty:
-        return _report_empty(empty, spec, output_format)
-    _print_recorded(result, output_format, _most(verbose, quiet))
+    specs = [_with_stated_commit(spec) for spec in requested_runs(suites, values)]
+    _check_executor(specs[0])
+    return _run_each(specs, output_format, most=_most(verbose, quiet))
+
+
+def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
+    """Run the suites one after the other. One that stops before its end is the last."""
+    from agent_eval.suites.select import EmptyShard
+
+    code = int(ExitCode.OK)
+    with Results(output_format, [str(spec.suite) for spec in specs]) as results:
+        for spec in specs:
+            run_one = run_and_report if spec.agent is not None else _judge_and_report
+            try:
+                code = run_one(spec, results, most=most)
+            except EmptyShard as empty:
+                code = _report_empty(empty, spec, results)
+            if code:
+                break
+    return code
+
+
+def _judge_and_report(spec: RunSpec, results: Results, *, most: int) -> int:
+    """Judge recorded traces with progress on stderr, print the result, and return the exit code."""
+    from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.operations.run import run_suite
+
+    with ProgressPrinter() as progress:
+        result = run_suite(spec, environ=os.environ, on_progress=progress)
+    _print_recorded(result, results, most)
     from agent_eval.operations.unjudged import RECORD_TRACES, refuse_unjudged
 
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
@@ -76,7 +93,7 @@ def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseR
     return [(case.result, str(pack / case.path)) for case in islice(failing_cases(pack), most)]
 
 
-def _print_recorded(result: RunResult, output_format: str, most: int) -> None:
+def _print_recorded(result: RunResult, results: Results, most: int) -> None:
     from agent_eval.reports.terminal import run_text
 
     def text(colour: bool) -> str:
@@ -84,14 +101,14 @@ def _print_recorded(result: RunResult, output_format: str, most: int) -> None:
         return run_text(result.summary, str(result.pack), colour=colour, failing=failing)
 
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
-    emit(output_format, payload, text)
+    results.add(payload, text)
 
 
-def _report_empty(empty: EmptyShard, spec: RunSpec, output_format: str) -> int:
+def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> int:
     """Print that a shard has no cases, which is no failure: other jobs of the matrix have them."""
     message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
     payload = {"pack": None, "empty_shard": spec.shard, "message": message}
-    emit(output_format, payload, lambda _colour: [message])
+    results.add(payload, lambda _colour: [message])
     return int(ExitCode.OK)
 
 
@@ -117,36 +134,32 @@ def _check_executor(spec: RunSpec) -> None:
 
 
 @click.command("run-loop", cls=TableCommand, path="run-loop")
-def run_loop(output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
-    """Run an agent over a suite: propose, judge, and repair until it passes.
+@click.argument("suites", nargs=-1, metavar="[SUITE]...")
+def run_loop(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
+    """Run an agent over each SUITE: propose, judge, and repair until it passes.
 
     Every finished trial is on disk before it counts. After Ctrl-C, a kill or a full disk, the same command
     with --resume runs the rest. Exits 0 when the suite was evaluated, whatever the verdicts, and 4 when no
     case could be judged.
     """
-    from agent_eval.config.spec import RunSpec
     from agent_eval.processes.privacy import hide_environment
-    from agent_eval.suites.select import EmptyShard
 
     hide_environment()
-    spec = _with_stated_commit(RunSpec(**specified(values)))
-    if spec.agent is None:
+    specs = [_with_stated_commit(spec) for spec in requested_runs(suites, values)]
+    if specs[0].agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
-    try:
-        return run_and_report(spec, output_format, most=_most(verbose, quiet))
-    except EmptyShard as empty:
-        return _report_empty(empty, spec, output_format)
+    return _run_each(specs, output_format, most=_most(verbose, quiet))
 
 
 RESUME, FRESH = "--resume", "--fresh"
 
 
-def run_and_report(spec: RunSpec, output_format: str, *, most: int = 0) -> int:
+def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
     Args:
         spec: What is run.
-        output_format: The value of `--format`.
+        results: Prints the result.
         most: How many of the cases that did not pass are listed.
 
     Raises:
@@ -156,9 +169,7 @@ def run_and_report(spec: RunSpec, output_format: str, *, most: int = 0) -> int:
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
 
-    context = click.get_current_context().find_root()
-    # Until the exit: a signal after the pack was sealed must not make a finished run look unfinished.
-    interrupts = context.with_resource(Interrupts(stay=context.meta.get(OWNS_PROCESS, False)))
+    interrupts = _interrupts()
     try:
         with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
@@ -174,7 +185,7 @@ def run_and_report(spec: RunSpec, output_format: str, *, most: int = 0) -> int:
             print_error(hint)
         raise
     remember_pack(result.pack, os.environ)
-    _print(result, output_format, most)
+    _print(result, results, most)
     if result.stopped:
         text, hint = _stopped_text(result, spec)
         _report_stop(result.stopped, hint, text)
@@ -183,7 +194,21 @@ def run_and_report(spec: RunSpec, output_format: str, *, most: int = 0) -> int:
     return int(ExitCode.OK)
 
 
-def _print(result: RunLoopResult, output_format: str, most: int) -> None:
+def _interrupts() -> Interrupts:
+    """Return the handlers of the command's signals, which all its runs share."""
+    context = click.get_current_context().find_root()
+    if _INTERRUPTS not in context.meta:
+        # Until the exit: a signal after the pack was sealed must not make a finished run look unfinished.
+        handlers = Interrupts(stay=context.meta.get(OWNS_PROCESS, False))
+        context.meta[_INTERRUPTS] = context.with_resource(handlers)
+    interrupts: Interrupts = context.meta[_INTERRUPTS]
+    return interrupts
+
+
+_INTERRUPTS = "agent_eval.interrupts"
+
+
+def _print(result: RunLoopResult, results: Results, most: int) -> None:
     from agent_eval.reports.terminal import agent_run_text, complete_text
 
     progress = result.progress
@@ -207,7 +232,7 @@ def _print(result: RunLoopResult, output_format: str, most: int) -> None:
             return complete_text(result.summary, pack, colour=colour, failing=failing)
         return agent_run_text(result.summary, pack, progress, colour=colour, failing=failing)
 
-    emit(output_format, payload, text)
+    results.add(payload, text)
 
 
 def _refuse_unjudged(result: RunLoopResult, spec: RunSpec) -> None:
@@ -262,9 +287,12 @@ def _command() -> str:
     from agent_eval.operations.environment import redactor_for
     from agent_eval.text.escape import shell_word
 
-    arguments: tuple[str, ...] = click.get_current_context().obj or ()
+    context = click.get_current_context()
+    arguments: tuple[str, ...] = context.obj or ()
     resuming = [argument for argument in arguments if argument not in (FRESH, RESUME)]
-    words = [*_program(), *resuming, RESUME]
+    named = context.get_parameter_source("output__pack") is click.core.ParameterSource.COMMANDLINE
+    out = [] if named else ["--out", str(context.meta[OUT])]
+    words = [*_program(), *resuming, *out, RESUME]
     command = " ".join(map(shell_word, words))
     if redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
         return f"the same command with {RESUME}"  # a log must not have a secret

@@ -10,9 +10,18 @@ RUN: tuple[Option, ...] = (
         "path",
         "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml.",
         goes_to="suite",
-        commands=("run", "run-loop", "stability-check"),
+        commands=("stability-check",),
         metavar="FILE",
         required=True,
+    ),
+    Option(
+        "suite",
+        "lines",
+        "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml, or a quoted glob. "
+        "Repeatable, and the same as a SUITE without a flag.",
+        goes_to="suite",
+        commands=("run", "run-loop"),
+        metavar="FILE",
     ),
     Option(
         "suite",
@@ -27,9 +36,18 @@ RUN: tuple[Option, ...] = (
     Option(
         "out",
         "path",
+        "The evidence pack to write; of several suites, the directory of their packs. Default: "
+        "runs/SUITE-TIME.",
+        goes_to="output.pack",
+        commands=("run", "run-loop"),
+        metavar="DIRECTORY",
+    ),
+    Option(
+        "out",
+        "path",
         "The evidence pack to write.",
         goes_to="output.pack",
-        commands=("run", "run-loop", "rejudge"),
+        commands=("rejudge",),
         metavar="DIRECTORY",
         required=True,
     ),

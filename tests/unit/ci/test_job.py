@@ -197,7 +197,7 @@ def test_suite__that_is_called_like_a_pattern_is_that_file(runner: InProcess) ->
 
 
 def test_suites__that_are_far_too_many(runner: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.ci.suites.MAX_SUITES", 1)
+    monkeypatch.setattr("agent_eval.suites.paths.MAX_SUITES", 1)
     for name in ("a", "b"):
         runner.write_suite(*orders(), name=f"{name}.json", dataset_id=name)
     step = runner.pull_request(suite="*.json")

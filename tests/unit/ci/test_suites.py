@@ -66,7 +66,7 @@ def test_nothing_found_two_of_a_name_and_too_many_are_refused(
     assert caught.value.details["file"] == other
     with pytest.raises(UsageError, match="No suite matches"):
         find_targets([str(tmp_path / "*.yaml")])
-    monkeypatch.setattr(targets, "MAX_SUITES", 1)
+    monkeypatch.setattr("agent_eval.suites.paths.MAX_SUITES", 1)
     with pytest.raises(UsageError, match="more than 1"):
         find_targets([one, other])
 

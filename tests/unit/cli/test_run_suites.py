@@ -1,0 +1,147 @@
+"""`run` and `run-loop` with suites as arguments, several suites, and a place for the evidence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.operations.resume import journal_path
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+GOOD, BAD = "suites/suite_good.json", "suites/suite_bad.json"
+AT = "20260114-100000"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(EXAMPLES, tmp_path / "suites")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert main(arguments) == code, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 2
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    error = json.loads(ended.err)["error"]
+    return f"{error['message']} {error['details']['remedy']}"
+
+
+def test_a_suite_needs_no_flag_and_its_evidence_no_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "run", GOOD)["pack"] == f"runs/suite_good-{AT}"
+    assert printed(capsys, "run", GOOD)["pack"] == f"runs/suite_good-{AT}-2"
+    assert printed(capsys, "run", GOOD, "--out", "x")["pack"] == "x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((BAD, GOOD), id="arguments"),
+        pytest.param(("--suite", BAD, GOOD), id="a glob that the shell expanded"),
+        pytest.param(("--suite", BAD, "--suite", GOOD), id="flags"),
+        pytest.param(("--suite", "suites/suite_[bg]*.json"), id="a quoted glob"),
+    ],
+)
+def test_several_suites_have_a_pack_each(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    found = printed(capsys, "run", *words)
+    assert found["not_run"] == []
+    assert {run["suite"]: (run["pack"], run["summary"]["passed_cases"]) for run in found["runs"]} == {
+        BAD: (f"runs/{AT}/suite_bad", 1),
+        GOOD: (f"runs/{AT}/suite_good", 3),
+    }
+    assert (here / "runs" / AT / "suite_good" / "manifest.json").is_file()
+
+
+def test_people_read_the_result_of_each_suite_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", GOOD, BAD, "--out", "x", "--quiet", "--format", "text"]) == 0
+    parts = capsys.readouterr().out.split("\n\n")
+    assert parts[0].splitlines() == [f"{GOOD}:", "3 of 3 cases passed (100%).", "Evidence: x/suite_good"]
+    assert parts[1].splitlines()[:2] == [f"{BAD}:", "1 of 3 cases passed (33.3%)."]
+
+
+def test_suites_of_one_name_do_not_share_a_pack(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    shutil.copytree(here / "suites", here / "more")
+    found = printed(capsys, "run", GOOD, "more/suite_good.json", "--out", "x")
+    assert [run["pack"] for run in found["runs"]] == ["x/suite_good", "x/suite_good-2"]
+
+
+def test_what_was_not_run_is_said(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "broken.json").write_text("{")
+    assert main(["run", GOOD, "broken.json", BAD]) == 2
+    ended = capsys.readouterr()
+    found = json.loads(ended.out)
+    assert [run["suite"] for run in found["runs"]] == [GOOD]
+    assert found["not_run"] == ["broken.json", BAD]
+    assert "broken.json" in json.loads(ended.err)["error"]["message"]
+    assert main(["run", GOOD, "broken.json", BAD, "--format", "text"]) == 2
+    assert capsys.readouterr().out.endswith(f"Not run: broken.json, {BAD}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "Name a suite"),
+        (("suites/*.yaml",), "No suite matches 'suites/*.yaml'"),
+        ((GOOD, BAD, "--case", "book-train"), "--case is about one suite"),
+        ((GOOD, BAD, "--run-id", "a"), "--run-id is about one suite"),
+        ((GOOD, BAD, "--summary-json", "a.json"), "--summary-json is about one suite"),
+        ((GOOD, "--agent", "recorded", "--resume"), f"no unfinished run of {GOOD}"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    assert message in refused(capsys, "run", *words)
+    assert not (here / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["stability-check", "ci"])
+def test_a_command_of_one_suite_explains_a_glob_that_was_not_quoted(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--suite", GOOD, BAD]) == 2
+    assert "Quote a glob, such as 'suites/*.json'" in capsys.readouterr().err
+
+
+AGENT = """
+import json, pathlib, sys
+task = json.load(sys.stdin)
+calls = pathlib.Path("calls")
+calls.write_text(calls.read_text() + task["case_id"] + "\\n" if calls.exists() else task["case_id"] + "\\n")
+print(json.dumps({"assistant_output": "Done.", "cost_usd": 0.5}))
+"""
+
+
+@pytest.mark.parametrize("suites", [(GOOD,), (GOOD, BAD)], ids=["one suite", "two suites"])
+def test_a_run_without_a_place_says_how_to_resume_it_and_resume_finds_it(
+    suites: tuple[str, ...], capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    (here / "agent.py").write_text(AGENT)
+    command = ["run", *suites, "--agent-command", f"{sys.executable} agent.py"]
+    assert main([*command, "--max-run-cost", "0.6"]) == 4
+    ended = capsys.readouterr()
+    out = f"runs/suite_good-{AT}" if len(suites) == 1 else f"runs/{AT}"
+    remedy = json.loads(ended.err.splitlines()[-1])["error"]["details"]["remedy"]
+    assert remedy.endswith(f"--out {out} --resume")
+    pack = Path(out) if len(suites) == 1 else Path(out) / "suite_good"
+    assert journal_path(pack).exists()
+    assert len((here / "calls").read_text().splitlines()) == 2
+
+    found = printed(capsys, *command, "--resume")
+    runs = [found] if len(suites) == 1 else found["runs"]
+    assert runs[0]["pack"] == str(pack)
+    assert len((here / "calls").read_text().splitlines()) == 3 * len(suites)
