@@ -52,6 +52,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack again."),
+    "replay": Entry("agent_eval.cli.replay:replay", "Judge a pack again: exit 1 when anything differs."),
     "replay-exec": Entry(
         "agent_eval.cli.replay:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
     ),

@@ -1,4 +1,4 @@
-"""`agent-eval replay-exec`."""
+"""`agent-eval replay` and `replay-exec`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ import click
 
 from agent_eval.cli.options import TableCommand, specified
 from agent_eval.cli.output import emit
+
+
+@click.command(cls=TableCommand, path="replay")
+def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> int:
+    """Judge a pack again: exit 0 only when verdicts, summary and environment are the same, else 1.
+
+    Runs no agent. Of the judges that the pack names, only built-in ones that start no program run, unless
+    --trust-pack-commands says otherwise; or name judges of your own with --judge and --judge-config.
+    """
+    import os
+    from pathlib import Path
+
+    from agent_eval.attestations.keys import read_public_key
+    from agent_eval.operations.replay_pack import ReplayRequest
+    from agent_eval.operations.replay_pack import replay as judge_again
+    from agent_eval.processes.privacy import hide_environment
+    from agent_eval.reports.terminal_replay import replay_text
+
+    hide_environment()
+    keys = tuple(read_public_key(Path(file)) for file in public_key)
+    result = judge_again(ReplayRequest(**specified(values), public_keys=keys), environ=os.environ)
+    path = str(result.path) if result.path else None
+    emit(
+        output_format,
+        result.report.to_json(),
+        lambda colour: replay_text(result.report, path, colour=colour),
+    )
+    return int(result.exit_code)
 
 
 @click.command("replay-exec", cls=TableCommand, path="replay-exec")
@@ -24,7 +52,7 @@ def replay_exec(output_format: str, **values: Any) -> int:
     from agent_eval.operations.replay import ReplayExecRequest
     from agent_eval.operations.replay import replay_exec as run_again
     from agent_eval.processes.privacy import hide_environment
-    from agent_eval.reports.terminal import replay_exec_text
+    from agent_eval.reports.terminal_replay import replay_exec_text
 
     hide_environment()
     request = ReplayExecRequest(**specified(values, agent_is_known=True))

@@ -59,6 +59,7 @@ Command = Literal[
     "run",
     "run-loop",
     "rejudge",
+    "replay",
     "replay-exec",
     "merge",
     "compare",

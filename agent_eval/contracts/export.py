@@ -19,7 +19,7 @@ from agent_eval.contracts.comparison import Comparison
 from agent_eval.contracts.gate import GateDecision, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import AuditEntry, Registry
-from agent_eval.contracts.replay import ReplayExecReport
+from agent_eval.contracts.replay import ReplayExecReport, ReplayReport
 from agent_eval.contracts.run import CaseIndex, DerivedManifest, Manifest, RunConfig, RunSummary
 from agent_eval.contracts.suite import Case, Suite, SuiteHeader
 from agent_eval.contracts.trace import Event
@@ -47,6 +47,7 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "manifest": Manifest,
     "derived_manifest": DerivedManifest,
     "stability_report": StabilityReport,
+    "replay_report": ReplayReport,
     "replay_exec_report": ReplayExecReport,
     "registry": Registry,
     "audit_entry": AuditEntry,

@@ -1,8 +1,8 @@
-"""The report of `replay-exec`, which runs the agent of a pack again."""
+"""The reports of `replay`, which judges a pack again, and of `replay-exec`, which runs its agent again."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, StrictStr
 
@@ -49,6 +49,45 @@ class EnvironmentMismatch(Contract):
     field: StrictStr
     saved: Any
     current: Any
+
+
+class PinnedDifference(EnvironmentMismatch):
+    """A pin that differs, and whether `--allow-env-drift` allows it to."""
+
+    allowed: bool = False
+
+
+class ReplayReport(Contract):
+    """Whether judging the trajectories of a pack again gives the same results, in the same environment.
+
+    `replay_passed` is true only if the summary, every verdict of every case and every pin are the same;
+    differences of pins that `env_drift_allowed` names do not count. `judges_from` says on whose word the
+    judges ran: `pack` for built-in judges that start no program, `signed pack` for all judges of a pack whose
+    signature was verified, `command line` for judges that the user named. `pins_of_agent` repeats what the
+    pack records of the agent and its inputs; a replay runs no agent, so it compares none of it.
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    run_id: StrictStr
+    dataset_id: StrictStr
+    manifest_sha256: StrictStr
+    generated_at: StrictStr
+    judges: list[StrictStr]
+    judges_from: Literal["pack", "signed pack", "command line"]
+    cases: int
+    replay_passed: bool
+    summary_match: bool
+    saved_summary: RunSummary
+    replayed_summary: RunSummary
+    case_mismatches: list[CaseMismatch] = Field(default_factory=list)
+    env_match: bool
+    env_mismatches: list[PinnedDifference] = Field(default_factory=list)
+    env_drift_allowed: list[StrictStr] = Field(default_factory=list)
+    pins: dict[str, Any] = Field(default_factory=dict)
+    """Environment in which the pack was judged; each of these was compared with that of the replay."""
+    pins_of_agent: dict[str, Any] = Field(default_factory=dict)
+    redacted_cases: int = 0
+    """Cases in which the pack has text without its secrets, which its judges saw; they may differ by that."""
 
 
 class ReplayExecReport(Contract):

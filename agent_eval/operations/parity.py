@@ -72,10 +72,11 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
 
 def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
     """Yield every difference between two pinned environments."""
-    if isinstance(saved, dict) and isinstance(current, dict):
-        for name in sorted(saved.keys() | current.keys()):
+    if isinstance(saved, dict | None) and isinstance(current, dict | None):
+        before, now = saved or {}, current or {}
+        for name in sorted(before.keys() | now.keys()):
             inner = f"{place}.{name}" if place else name
-            yield from environment_mismatches(saved.get(name), current.get(name), inner)
+            yield from environment_mismatches(before.get(name), now.get(name), inner)
     elif saved != current:
         yield EnvironmentMismatch(field=place, saved=saved, current=current)
 

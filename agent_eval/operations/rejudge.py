@@ -14,7 +14,7 @@ from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
-from agent_eval.errors import UsageError
+from agent_eval.errors import InvalidPack, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.judges.code import code_digests
@@ -83,6 +83,7 @@ class PackDocument(Document):
         self.problems = []
         self._ids = pack.case_ids()
         self._pack: Pack | None = pack
+        self._manifest_sha256 = pack.manifest_sha256
         self.shards = [
             Shard(index, first, min(SHARD_CASES, len(self._ids) - first))
             for index, first in enumerate(range(0, len(self._ids), SHARD_CASES))
@@ -91,11 +92,21 @@ class PackDocument(Document):
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
         if self._pack is None:
-            self._pack = open_run(self.path)
+            self._pack = self._opened_again()
         for position in range(shard.first, shard.first + shard.count):
             case_id = self._ids[position]
             raw, artifacts = self._pack.raw_trajectory(case_id), self._pack.artifacts(case_id)
             yield RawCase(Place(position), raw, artifacts=artifacts)
+
+    def _opened_again(self) -> Pack:
+        pack = open_run(self.path)
+        if pack.manifest_sha256 != self._manifest_sha256:
+            raise InvalidPack(
+                f"{self.path}: changed while it was judged again",
+                remedy="Run the command again.",
+                file=str(self.path),
+            )
+        return pack
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the pack itself.

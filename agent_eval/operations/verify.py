@@ -12,18 +12,15 @@ from agent_eval.attestations.bundle import read_bundle
 from agent_eval.attestations.errors import UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import PublicKey
-from agent_eval.config.spec import Judging, Output
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.agreement import check_agreement
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations.attest import DECISION
 from agent_eval.operations.packs import PackFacts, open_run
-from agent_eval.operations.parity import case_mismatch
-from agent_eval.operations.rejudge import RejudgeRequest, rejudge
+from agent_eval.operations.replay_pack import JudgesAgain, judged_again, mismatching_cases
 from agent_eval.operations.trusted_packs import open_trusted
-from agent_eval.storage.atomic import write_file
-from agent_eval.storage.json import dumps, parse
+from agent_eval.storage.json import parse
 
 
 @dataclass(frozen=True)
@@ -164,33 +161,23 @@ def _gate(pack: Pack) -> str:
 
 def _replay(pack: Pack, path: Path) -> Replay:
     """Judge the trajectories again. A pack is data: no command and no plug-in that it names is run."""
-    names, configs = tuple(pack.config.judges), dict(pack.config.judge_configs)
+    judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs)
     if not pack.manifest.complete:
         return Replay(None, "not checked: the run is not complete")
     try:
-        load_judges(names, configs, allow_plugins=False)
+        load_judges(judges.names, judges.configs, allow_plugins=False)
     except InvalidInput as error:
         return Replay(None, f"not checked: {error.message}")
     with TemporaryDirectory(prefix="agent-eval-verify-") as directory:
-        judge_config = Path(directory) / "judges.json"
-        write_file(judge_config, dumps(configs))
-        judging = Judging(
-            judges=names,
-            judge_config=judge_config,
-            case_policy=pack.config.execution_config.case_policy or "all",
-        )
-        output = Output(pack=Path(directory) / "pack", layout="compact")
         try:
-            done = rejudge(RejudgeRequest(pack=path, output=output, judging=judging), environ={})
+            replayed = judged_again(pack, path, judges, Path(directory), environ={})
         except AgentEvalError as error:
             return Replay(False, f"cannot be judged again: {error.message}")
-        return _compared(pack, open_pack(done.pack))
+        return _compared(pack, replayed)
 
 
 def _compared(saved: Pack, replayed: Pack) -> Replay:
-    results = replayed.results_by_id()
-    mismatches = (case_mismatch(row, results[row["case_id"]]) for row in saved.results())
-    differing = [mismatch.case_id for mismatch in mismatches if mismatch is not None]
+    differing = [mismatch.case_id for mismatch in mismatching_cases(saved, replayed)]
     if not differing:
         return Replay(True, "this version of agent-eval reaches the same verdicts on all cases")
     redacted = saved.config.execution_config.redacted_cases

@@ -10,14 +10,14 @@ from typing import Any
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import bullets, document, folded
+from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.sentences import ICONS, decision_word
 from agent_eval.text.escape import code_span, plain, prose
-from agent_eval.text.numbers import count
 
 _THERE = "see the comparison"
 _DETAIL = replace(FULL[0], elsewhere=_THERE, cases_elsewhere=_THERE)
@@ -109,15 +109,4 @@ def _incompatible(comparison: Comparison, detail: Detail) -> str:
 def _replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
     if replay is None:
         return []
-    passed = replay.get("replay_passed") is True
-    blocks = ["### Replay", "✅ The replay gave the same results." if passed else "❌ The replay differs."]
-    for key, singular, plural in (
-        ("case_mismatches", "case differs", "cases differ"),
-        ("env_mismatches", "difference in the environment", "differences in the environment"),
-    ):
-        differences = replay.get(key)
-        if isinstance(differences, list) and differences:
-            title = count(len(differences), singular, plural)
-            lines = [code_span(str(item), limit=detail.quote) for item in differences[: detail.cases]]
-            blocks.append(folded(title, [bullets(lines)]))
-    return blocks
+    return ["### Replay", *replay_blocks(replay, detail)]

@@ -16,7 +16,6 @@ from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
     from agent_eval.contracts import CaseResultRow, RunSummary
-    from agent_eval.contracts.replay import ReplayedVerdict, ReplayExecReport
     from agent_eval.contracts.trials import PassCurve, StabilityReport
     from agent_eval.engine.progress import RunProgress
 
@@ -242,44 +241,3 @@ def _duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-_SHOWN = 10
-
-
-def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool = False) -> str:
-    """Render the result of `replay-exec`: whether the agent did the same, and the first differences."""
-    passed = report.execution_replay_passed
-    differing = {case.case_id for case in report.case_mismatches}
-    differing |= {case.case_id for case in report.trace_mismatches}
-    summary = f"{count(report.cases, 'case')} run again: "
-    if differing:
-        summary += f"{len(differing):,} {verb(len(differing), 'differs', 'differ')}."
-    else:
-        summary += "the same trajectories, the same verdicts."
-    lines = [f"{GREEN if passed else RED}{summary}{PLAIN}" if colour else summary]
-    lines += [
-        f"  {clean(case.case_id, limit=70)}: {clean(case.difference, limit=300)}"
-        for case in report.trace_mismatches[:_SHOWN]
-    ]
-    lines += [
-        f"  {clean(case.case_id, limit=70)}: {clean(judge.judge_id, limit=40)} said {judge.saved}, "
-        f"now {judge.replayed}"
-        for case in report.case_mismatches[:_SHOWN]
-        for judge in sorted(case.judges, key=_says_nothing_bad)[:1]
-    ]
-    lines += [
-        f"  {clean(difference.field, limit=70)} was {clean(str(difference.saved), limit=60)}, "
-        f"is {clean(str(difference.current), limit=60)} here"
-        for difference in report.env_mismatches[:_SHOWN]
-    ]
-    if report.env_mismatches and not report.environment_counts:
-        lines.append("  Differences of the environment do not count.")
-    if path:
-        lines.append(f"Report: {clean(path, limit=1000)}")
-    return "\n".join(lines)
-
-
-def _says_nothing_bad(judge: ReplayedVerdict) -> bool:
-    """Sort judges that object first."""
-    return judge.replayed in ("passed", "skipped", "absent")

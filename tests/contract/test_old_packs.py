@@ -253,6 +253,28 @@ def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Pat
     assert without_added_fields(counts[1], counts[0]) == counts[0]
 
 
+@pytest.mark.parametrize("version", ["0.1.0", "1.2.0"])
+def test_every_released_pack_replays_in_an_environment_that_may_have_drifted(
+    version: str, command: Command
+) -> None:
+    packs = COMPLETE if version == OLD.name else WRITTEN_BY
+    drift = [word for key in ENVIRONMENT for word in ("--allow-env-drift", key)]
+    for pack in packs:
+        run = str(OLD.with_name(version) / "packs" / pack)
+        report = command("replay", "--run", run, *drift, "--out", "../replay.json")
+        assert (report["replay_passed"], report["summary_match"], report["case_mismatches"]) == (
+            True,
+            True,
+            [],
+        )
+        assert report["cases"] == report["saved_summary"]["total_cases"] > 0
+        assert all(pin["allowed"] for pin in report["env_mismatches"])
+
+
+ENVIRONMENT = ("agent_eval", "python", "implementation", "platform", "machine", "packages", "judges")
+"""Every pin: the packs were written elsewhere, by other versions."""
+
+
 def verdicts(pack: Path) -> dict[str, Any]:
     """Every case's result as it is stored, without the words of its verdicts."""
     return {

@@ -47,7 +47,7 @@ ATTESTATIONS: tuple[Option, ...] = (
         "Public key in PEM, with which the pack must have been signed. Repeat it for several signers; one is "
         "enough.",
         goes_to="public_key",
-        commands=("verify-attestation", "verify", "pack verify"),
+        commands=("verify-attestation", "verify", "pack verify", "replay"),
         metavar="FILE",
     ),
     Option(

@@ -15,7 +15,7 @@ PACKS: tuple[Option, ...] = (
         "path",
         "Evidence pack, or archive of one.",
         goes_to="pack",
-        commands=("rejudge", "pack verify", "pack expand", "pack compact"),
+        commands=("rejudge", "replay", "pack verify", "pack expand", "pack compact"),
         metavar="PACK",
         required=True,
     ),
@@ -27,6 +27,24 @@ PACKS: tuple[Option, ...] = (
         commands=("replay-exec",),
         metavar="PACK",
         required=True,
+    ),
+    Option(
+        "allow-env-drift",
+        "list",
+        "Pin of the environment that may differ: python, packages, packages.orjson, judges. Differences are "
+        "reported, and do not count.",
+        goes_to="allowed_drift",
+        commands=("replay",),
+        metavar="KEY",
+    ),
+    Option(
+        "trust-pack-commands",
+        "switch",
+        "Let judges that the pack names run commands and be imported, once --public-key has verified its "
+        "signature. Without it only built-in judges that run nothing judge.",
+        goes_to="trust_commands",
+        commands=("replay",),
+        default="false",
     ),
     Option(
         "trust-pack",
@@ -173,7 +191,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "replay",
         "path",
-        "Report of a replay of the candidate.",
+        "Report of `replay` or `replay-exec` on the candidate.",
         goes_to="replay",
         commands=("report markdown",),
         metavar="FILE",
@@ -209,6 +227,14 @@ PACKS: tuple[Option, ...] = (
         "Where the report is written as JSON.",
         goes_to="out",
         commands=("stability-check",),
+        metavar="FILE",
+    ),
+    Option(
+        "out",
+        "path",
+        "The report; compare/replay_report.json in the pack when not given.",
+        goes_to="out",
+        commands=("replay",),
         metavar="FILE",
     ),
     Option(

@@ -43,10 +43,22 @@ def test_it_says_which_runs_were_compared():
 def test_a_replay_is_told_in_words():
     assert "✅ The replay gave the same results." in rendered(replay={"replay_passed": True})
     text = rendered(replay=REPLAY)
-    assert "❌ The replay differs." in text
+    assert "❌ The replay differs: 2 cases differ, 1 pin of the environment differs." in text
     assert "<summary>2 cases differ</summary>" in text
-    assert "<summary>1 difference in the environment</summary>" in text
+    assert "<summary>1 pin of the environment differs</summary>" in text
     assert "Replay" not in rendered(replay=None)
+
+
+def test_a_replay_says_what_was_and_what_is_now():
+    case = {"case_id": "a", "judges": [{"judge_id": "policy", "saved": "passed", "replayed": "failed"}]}
+    pin = {"field": "python", "saved": "3.11", "current": "3.12", "allowed": True}
+    trace = {"case_id": "b", "difference": "had 2 events, now 3"}
+    told = {"case_mismatches": [case], "trace_mismatches": [trace], "env_mismatches": [pin]}
+    text = rendered(replay={"replay_passed": False, "summary_match": False, **told})
+    assert "trajectory differs, 1 pin of the environment differs, the summary differs." in text
+    assert "- `a`: `policy` was `passed`, is `failed`" in text
+    assert "- `b`: `had 2 events, now 3`" in text
+    assert "- `python` was `3.11`, is `3.12`, which is allowed" in text
 
 
 def test_a_replay_of_another_shape_does_no_harm():

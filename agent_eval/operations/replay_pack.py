@@ -1,0 +1,304 @@
+"""`replay`: judge a pack again, and compare verdicts, summary and environment with the pack's.
+
+A pack is data: of the judges that it names, only built-in ones that start no program run. Others run if the
+user names them, or if the user trusts the pack's commands and its signature was verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from agent_eval.attestations.files import Trust
+from agent_eval.attestations.keys import PublicKey
+from agent_eval.config.spec import Identity, Judging, Output
+from agent_eval.contracts import REPLAY_CONTRACT, RunConfig, Tally
+from agent_eval.contracts.replay import CaseMismatch, PinnedDifference, ReplayReport
+from agent_eval.errors import ExitCode, InvalidPack, UsageError
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.judges.catalog import load_judges
+from agent_eval.operations import clock
+from agent_eval.operations.environment import pinned_environment, redactor_for
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.parity import case_mismatch, environment_mismatches
+from agent_eval.operations.rejudge import RejudgeRequest, rejudge
+from agent_eval.operations.run import read_settings
+from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.json import dumps
+
+REPORT = Path("compare") / "replay_report.json"
+
+JudgesFrom = Literal["pack", "signed pack", "command line"]
+
+_OF_THE_AGENT = (
+    *("agent_version", "model", "seed", "git_commit", "git_dirty", "dependency_lock_hash"),
+    *("container_image", "prompt_hash", "policy_hash", "suite_digest"),
+)
+"""Pins in the configuration of a run that concern the agent and its inputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayRequest:
+    """Request for `replay`.
+
+    Attributes:
+        pack: The pack, or an archive of one.
+        out: File of the report; None for its default path in the pack.
+        judging: Judges in place of the pack's, with their configuration.
+        allowed_drift: Keys of pins that may differ: `python`, or `packages` for every package, or
+            `packages.orjson` for one.
+        public_keys: Public keys, one of which must have signed the pack; empty not to check a signature.
+        trust_commands: Whether judges of the pack may run commands and be imported; needs a public key.
+
+    Example:
+        >>> request = ReplayRequest(pack=Path("runs/main"), allowed_drift=("python",))
+        >>> request.trust_commands
+        False
+    """
+
+    pack: Path
+    out: Path | None = None
+    judging: Judging = field(default_factory=Judging)
+    allowed_drift: tuple[str, ...] = ()
+    public_keys: tuple[PublicKey, ...] = ()
+    trust_commands: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """A report, and the file it was written to; None if it was not written. Returned by `replay`.
+
+    Example:
+        >>> from agent_eval.config.spec import RunSpec
+        >>> from agent_eval.demo.scaffold import scaffold
+        >>> from agent_eval.operations.run import run_suite
+        >>> suite, *_ = scaffold(Path(), platforms=())
+        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
+        >>> result = replay(ReplayRequest(pack=Path("pack")), environ={})
+        >>> result.report.replay_passed, result.path
+        (True, PosixPath('pack/compare/replay_report.json'))
+    """
+
+    report: ReplayReport
+    path: Path | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of the command."""
+        return ExitCode.OK if self.report.replay_passed else ExitCode.NO
+
+
+def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult:
+    """Judge a pack again, and compare every verdict, the summary and the pinned environment.
+
+    Args:
+        request: The pack, its judges, and what may differ.
+        environ: The environment variables; they may pin the clock. Secrets in them are not written.
+
+    Raises:
+        InvalidPack: The pack does not verify, or its run is not complete.
+        UntrustedPack: None of the keys signed it.
+        InvalidInput: A judge of the pack is not built in or runs a command, and is not trusted; or a judge
+            that the user named is unknown.
+        UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
+        StorageError: The report cannot be written.
+    """
+    if request.trust_commands and not request.public_keys:
+        raise UsageError(
+            "--trust-pack-commands runs what the pack names, so its signature must be verified first",
+            remedy="Give the signer's public key with --public-key.",
+            field="trust_pack_commands",
+        )
+    pack = _opened(request)
+    refuse_incomplete(pack.name, pack.manifest)
+    judges = _judges(request, pack)
+    saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
+    drift = list(_drift(saved, current, request.allowed_drift))
+    report = _report(pack, request.pack, judges, drift, environ)
+    report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
+    redacted = redactor_for(environ).redact_value(report.to_json(), numbers=False)
+    report = ReplayReport.model_validate(redacted)
+    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
+    if out is not None:
+        write_output(out, dumps(redacted, indent=True))
+    return ReplayResult(report, out)
+
+
+def _opened(request: ReplayRequest) -> Pack:
+    if not request.public_keys:
+        return open_run(request.pack)
+    return open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+
+
+def _judges(request: ReplayRequest, pack: Pack) -> JudgesAgain:
+    judging = request.judging
+    if judging.judges:
+        configs = read_settings(judging.judge_config) if judging.judge_config else {}
+        return JudgesAgain(judging.judges, configs, "command line")
+    if judging.judge_config is not None:
+        raise UsageError(
+            "--judge-config goes with --judge",
+            remedy="Name the judges, or leave the configuration to the pack.",
+            field="judge_config",
+        )
+    source: JudgesFrom = "signed pack" if request.trust_commands else "pack"
+    return JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, source)
+
+
+@dataclass(frozen=True)
+class JudgesAgain:
+    """The judges of a replay, their configuration, and on whose word they run.
+
+    Example:
+        >>> JudgesAgain(("policy",), {}).source
+        'pack'
+    """
+
+    names: tuple[str, ...]
+    configs: Mapping[str, Any]
+    source: JudgesFrom = "pack"
+
+
+def judged_again(
+    pack: Pack, path: Path, judges: JudgesAgain, directory: Path, *, environ: Mapping[str, str]
+) -> Pack:
+    """Judge the trajectories of a pack again into a new pack, and open that.
+
+    Args:
+        pack: The pack, verified.
+        path: Its directory or archive.
+        judges: The judges. Those from an unsigned pack must be built in, and run no command.
+        directory: An empty directory for the new pack.
+        environ: The environment variables; their secrets are not written into the new pack.
+
+    Raises:
+        InvalidInput: A judge from an unsigned pack is not built in, or runs a command.
+        InvalidPack: The pack at `path` is no longer the one that was verified.
+        AgentEvalError: It cannot be judged.
+    """
+    if judges.source == "pack":
+        load_judges(judges.names, judges.configs, allow_plugins=False)
+    judge_config = directory / "judges.json"
+    write_file(judge_config, dumps(dict(judges.configs)))
+    judging = Judging(
+        judges=judges.names,
+        judge_config=judge_config,
+        case_policy=pack.config.execution_config.case_policy or "all",
+    )
+    output = Output(pack=directory / "pack", layout="compact")
+    identity = Identity(run_id=pack.config.run_id)
+    request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
+    done = rejudge(request, environ=environ)
+    origin = done.config.execution_config.rejudged_from
+    if origin is None or origin.manifest_sha256 != pack.manifest_sha256:
+        raise InvalidPack(
+            f"{path}: changed while it was replayed", remedy="Run the command again.", file=str(path)
+        )
+    return open_pack(done.pack)
+
+
+def mismatching_cases(saved: Pack, replayed: Pack) -> Iterator[CaseMismatch]:
+    """Yield the cases on which a verdict or another part of the result differs, in suite order."""
+    results = replayed.results_by_id()
+    for row in saved.results():
+        mismatch = case_mismatch(row, results[row["case_id"]])
+        if mismatch is not None:
+            yield mismatch
+
+
+def _report(
+    pack: Pack,
+    path: Path,
+    judges: JudgesAgain,
+    drift: list[PinnedDifference],
+    environ: Mapping[str, str],
+) -> ReplayReport:
+    before, after = Tally(), Tally()
+    with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
+        replayed = judged_again(pack, path, judges, Path(directory), environ=environ)
+        cases = list(mismatching_cases(pack, replayed))
+        for tally, rows in ((before, pack.results()), (after, replayed.results())):
+            for row in rows:
+                tally.add_row(row)
+            # What no judge looks at follows from cases and judges; older packs do not say.
+            tally.fields_not_judged.clear()
+            tally.answers_not_checked = 0
+    config = pack.config
+    summaries = [tally.summary(config.run_id, config.dataset_id) for tally in (before, after)]
+    same = summaries[0] == summaries[1]
+    counted = [difference for difference in drift if not difference.allowed]
+    return ReplayReport(
+        run_id=config.run_id,
+        dataset_id=config.dataset_id,
+        manifest_sha256=pack.manifest_sha256,
+        generated_at=clock.timestamp(environ),
+        judges=list(judges.names),
+        judges_from=judges.source,
+        cases=summaries[0].total_cases,
+        replay_passed=same and not cases and not counted,
+        summary_match=same,
+        saved_summary=summaries[0],
+        replayed_summary=summaries[1],
+        case_mismatches=cases,
+        env_match=not drift,
+        env_mismatches=drift,
+        pins=_of_judges(config.pinned_env, judges),
+        pins_of_agent=_pins_of_agent(pack, config),
+        redacted_cases=config.execution_config.redacted_cases or 0,
+    )
+
+
+def _pins_of_agent(pack: Pack, config: RunConfig) -> dict[str, Any]:
+    stated = config.to_json()
+    pins = {name: stated[name] for name in _OF_THE_AGENT if stated.get(name) not in (None, "unknown")}
+    reported = sorted({model for row in pack.index() for model in row["models"]})
+    return {**pins, "models_reported": reported} if reported else pins
+
+
+def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str, Any]:
+    """Copy a pinned environment without the versions of judges that do not judge."""
+    versions = environment.get("judges")
+    if not isinstance(versions, Mapping):
+        return dict(environment)
+    judging = {REPLAY_CONTRACT, *judges.names}
+    return {**environment, "judges": {name: versions[name] for name in versions if name in judging}}
+
+
+def _drift(
+    saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
+) -> Iterator[PinnedDifference]:
+    """Yield the pins that differ.
+
+    Raises:
+        UsageError: A key of `allowed` is no pin of the pack or of this environment.
+    """
+    keys = tuple(allowed)
+    known = {*_pins(saved), *_pins(current)}
+    for key in keys:
+        if not any(_covers(key, pin) for pin in known):
+            raise UsageError(
+                f"--allow-env-drift {key}: there is no such pin",
+                remedy=f"Name one of {', '.join(sorted({pin.partition('.')[0] for pin in known}))}; "
+                "or one package or judge, as packages.orjson.",
+                field="allow_env_drift",
+            )
+    for difference in environment_mismatches(dict(saved), dict(current)):
+        may_differ = any(_covers(key, difference.field) for key in keys)
+        yield PinnedDifference(**difference.to_json(), allowed=may_differ)
+
+
+def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in environment.items():
+        if isinstance(value, Mapping):
+            yield from _pins(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+def _covers(key: str, pin: str) -> bool:
+    return pin == key or pin.startswith(f"{key}.")
