@@ -1,7 +1,8 @@
 """JSON Schemas of the files that cross a boundary, generated from the contracts.
 
 The files in `agent_eval/schemas/` are these bytes; `make schemas` writes them and a test holds the two
-equal. Validators in any language can use them: draft 2020-12, no references to other files.
+equal. Validators in any language can use them: draft 2020-12, draft-07 for AUI suites, no references to other
+files.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from agent_eval.contracts.aui import aui_schema
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
 from agent_eval.contracts.gate import GateDecision, Thresholds
@@ -54,6 +56,8 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
 }
 """Files that this program writes: every field is there, apart from those a run's `execution_config` lacks."""
 
+AUI_SUITE = "aui_suite"
+"""Suites in the format of the AUI evaluator, whose schema is of draft-07, as there."""
 
 _EXAMPLE = re.compile(r"^Example:\n(?: .*\n?)+\n?", re.MULTILINE)
 """That section of a docstring."""
@@ -63,11 +67,14 @@ def schema(name: str) -> dict[str, Any]:
     """Build the JSON Schema of one contract.
 
     Args:
-        name: A key of `READ` or `WRITTEN`.
+        name: A key of `READ` or `WRITTEN`, or `AUI_SUITE`.
 
     Raises:
         KeyError: There is no such contract.
     """
+    if name == AUI_SUITE:
+        named: dict[str, Any] = _without_examples(aui_schema())
+        return {"$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}", **named}
     model, mode = _contract(name)
     body = model.model_json_schema(mode=mode, by_alias=mode == "validation")
     return {
@@ -94,7 +101,7 @@ def schema_files() -> dict[str, bytes]:
     """Encode every schema; return the bytes of its file by file name."""
     return {
         f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
-        for name in sorted({**READ, **WRITTEN})
+        for name in sorted({**READ, **WRITTEN, AUI_SUITE: None})
     }
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -107,6 +107,9 @@ class Document(ABC):
         problems: Problems of the file's structure, other than those of header and cases.
         is_evidence: Whether the cases are those of a run, not of a suite's file: their keys were checked when
             they ran, or written by a version that did not check them.
+        format: `cases`; or `aui` for a suite of conversations, which is read as cases.
+        warnings: What is odd about a suite in another format.
+        default_judges: The judges of a run that names none; empty for those of any suite.
     """
 
     path: Path
@@ -116,6 +119,9 @@ class Document(ABC):
     shards: list[Shard]
     problems: list[Problem]
     is_evidence: bool = False
+    format: str = "cases"
+    warnings: Sequence[Problem] = ()
+    default_judges: tuple[str, ...] = ()
 
     @property
     def case_count(self) -> int:

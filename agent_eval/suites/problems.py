@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,11 @@ _EXPECTATIONS: dict[str, tuple[str, str]] = {
     "float_type": ("a number", "Write a number without quotes"),
     "bool_type": ("true or false", "Write true or false without quotes"),
     "list_type": ("an array", "Write it as an array, for example []"),
+    "blank": ("a text in which something can be seen", "Write what is meant"),
+    "too_short": ("an array with at least one entry", "Add one"),
+    "file_name": ("a name that a file can have, without control characters", "Give it a plain name"),
+    "missing_value": ("a value that does not count as missing", "Use param_not_exists to expect none"),
+    "stop_token": ("a message without ###STOP###, which ends a conversation", "Take that word out"),
     "dict_type": ("an object", "Write it as an object, for example {}"),
     "model_type": ("an object", "Write it as an object, for example {}"),
 }
@@ -143,8 +148,13 @@ def problems_of(error: ValidationError, raw: Any) -> list[tuple[str, str, str]]:
         error: The error that pydantic raised.
         raw: The value that pydantic refused; distinguishes fields from the members of a union.
     """
+    return problems_of_details(error.errors(include_url=False, include_context=False), raw)
+
+
+def problems_of_details(details: Iterable[Mapping[str, Any]], raw: Any) -> list[tuple[str, str, str]]:
+    """Do as `problems_of` with the details of an error."""
     explanations: dict[str, tuple[str, str]] = {}
-    for detail in error.errors(include_url=False, include_context=False):
+    for detail in details:
         location = _location_in(raw, detail["loc"])
         explanations.setdefault(json_path(location), _explain(detail, location))
     return [(field, message, remedy) for field, (message, remedy) in explanations.items()]

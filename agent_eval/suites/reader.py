@@ -113,18 +113,39 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-        return WholeDocument(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
+        return _whole(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML
 
         payload = read_yaml(path)
         digest, size = sha256_file(path)
-        return WholeDocument(path, digest, payload, size)
+        return _whole(path, digest, payload, size)
     raise InvalidInput(
         f"{path}: not a suite; its name must end in one of {', '.join(SUITE_SUFFIXES)}",
         remedy="Name a suite file, or give the file the suffix of its format.",
         file=str(path),
     )
+
+
+def _whole(path: Path, digest: str, payload: Any, size: int) -> WholeDocument:
+    """Return a parsed file as the kind of suite that it is."""
+    if looks_like_aui(payload):
+        from agent_eval.suites.aui import AuiDocument  # its contract takes a while to build
+
+        return AuiDocument(path, digest, payload, size)
+    return WholeDocument(path, digest, payload, size)
+
+
+def looks_like_aui(payload: Any) -> bool:
+    """Tell whether a parsed file is a suite in the format of the AUI evaluator: it has tests and no cases.
+
+    Example:
+        >>> looks_like_aui({"name": "Support", "tests": []}), looks_like_aui({"dataset_id": "orders"})
+        (True, False)
+    """
+    if not isinstance(payload, dict) or "cases" in payload or "dataset_id" in payload:
+        return False
+    return "tests" in payload or not {"agentId", "apiKey"}.isdisjoint(payload)
 
 
 def open_suite(path: Path) -> SuiteSource:
@@ -135,9 +156,19 @@ def open_suite(path: Path) -> SuiteSource:
         StorageError: The file cannot be read.
     """
     document = open_document(path)
-    for problem in document.problems:
-        raise problem.to_error(str(path))
+    _refuse_problems(document)
     return SuiteSource(document, parse_header(document.raw_header, str(path), document.header_line))
+
+
+def _refuse_problems(document: Document) -> None:
+    problems, more = document.problems, len(document.problems) - 1
+    if not problems:
+        return
+    error = problems[0].to_error(str(document.path))
+    if more:
+        listing = f"`agent-eval validate` lists {more} more {'problem' if more == 1 else 'problems'}."
+        error.details["remedy"] = f"{error.remedy} {listing}"
+    raise error
 
 
 def load_suite(path: Path) -> Suite:
@@ -163,8 +194,7 @@ def read_payload(path: Path) -> dict[str, Any]:
         StorageError: The file cannot be read.
     """
     document = open_document(path)
-    for problem in document.problems:
-        raise problem.to_error(str(path))
+    _refuse_problems(document)
     if not isinstance(document.raw_header, dict):
         parse_header(document.raw_header, str(path), document.header_line)
     return {**document.raw_header, "cases": [raw_case.raw for raw_case in document.read_all()]}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Case, SuiteHeader, unknown_fields
+from agent_eval.suites.aui import AuiDocument
+from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.document import (
     Document,
     Place,
@@ -31,7 +33,8 @@ class ValidationReport:
     """Result of `validate_suite`.
 
     `error_count` and `warning_count` count all problems; `errors` and `warnings` list the first
-    `LISTED_PROBLEMS` of each, in the order of the file. `schema_version` is the version that the suite names.
+    `LISTED_PROBLEMS` of each, in the order of the file. `schema_version` is the version that the suite names;
+    `format` is that of its file, as in `Document`.
 
     Example:
         >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": 7}]}')
@@ -47,6 +50,7 @@ class ValidationReport:
     warnings: list[Problem] = field(default_factory=list)
     error_count: int = 0
     warning_count: int = 0
+    format: str = "cases"
 
     @property
     def passed(self) -> bool:
@@ -70,6 +74,7 @@ class ValidationReport:
         return {
             "input": str(self.path),
             "passed": self.passed,
+            "format": self.format,
             "schema_version": self.schema_version,
             "case_count": self.case_count,
             "error_count": self.error_count,
@@ -80,7 +85,11 @@ class ValidationReport:
 
 
 def validate_suite(
-    path: Path, *, strict: bool = False, require_version: str | None = None
+    path: Path,
+    *,
+    strict: bool = False,
+    require_version: str | None = None,
+    key_variables: Collection[str] = (KEY_VARIABLE,),
 ) -> ValidationReport:
     """Check a whole suite.
 
@@ -89,6 +98,7 @@ def validate_suite(
         strict: Report unknown fields and a missing schema version as errors; otherwise unknown fields are
             ignored, and a missing version is a warning.
         require_version: Schema version that the suite must name.
+        key_variables: Environment variables that a suite of conversations may name for its key.
 
     Raises:
         InvalidInput: Missing, empty, or malformed, so that the suite cannot be checked.
@@ -98,11 +108,25 @@ def validate_suite(
     report = ValidationReport(path)
     for problem in document.problems:
         report.add_error(problem)
+    if isinstance(document, AuiDocument):
+        return _of_conversations(document, report, key_variables)
     header = _check_header(document, report)
     _check_version(document, report, header, strict=strict, require_version=require_version)
     if header is not None and strict:
         _report_unknown_fields(report, header, None, Place(None, document.header_line))
     _check_cases(document, report, strict=strict)
+    return report
+
+
+def _of_conversations(
+    document: AuiDocument, report: ValidationReport, key_variables: Collection[str]
+) -> ValidationReport:
+    """Complete the report on a suite of conversations, which has neither header nor cases of its own."""
+    report.format, report.case_count = document.format, document.test_count
+    for problem in document.key_problems(key_variables):
+        report.add_error(problem)
+    for warning in document.warnings:
+        report.add_warning(warning)
     return report
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from agent_eval.contracts.aui import is_missing
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.judges.base import VisibleText, listed, quoted
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
@@ -342,20 +343,6 @@ def _params_like(turns: Sequence[TurnFacts], name: str | None) -> list[Hit]:
         for key in params
         if _resembles(key, name)
     ]
-
-
-def is_missing(value: Any) -> bool:
-    """Tell whether a parameter's value counts as none: empty, blank or `undefined`, or a list of such.
-
-    Example:
-        >>> [is_missing(value) for value in ("", " undefined ", [], [""], 0, False, "null")]
-        [True, True, True, True, False, False, False]
-    """
-    if isinstance(value, str):
-        return value.strip() in ("", "undefined")
-    if isinstance(value, list):
-        return all(map(is_missing, value))
-    return value is None or value == {}
 
 
 _LIKE_MISSING = frozenset({"undefined", "null", "none", "n/a", "nan"})

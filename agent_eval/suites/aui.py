@@ -1,0 +1,150 @@
+"""Read a suite in the format of the AUI evaluator as cases: conversations, with strict and LLM evaluations.
+
+`reader.open_document` tells these suites apart by their fields, so every command that takes a suite takes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import SCHEMA_VERSION
+from agent_eval.contracts.aui import AuiSuite, AuiTest, LlmEvaluation
+from agent_eval.errors import UsageError
+from agent_eval.suites.aui_faults import faults, faults_of_key, key_reference, warnings
+from agent_eval.suites.document import WholeDocument
+from agent_eval.suites.problems import Problem
+
+JUDGES = ("strict", "llm")
+"""Judges of a suite of conversations that name no others."""
+
+STRICT, LLM, TAGS = "strict", "llm", "tags"
+"""Members of a case's metadata: evaluations by what a conversation records, by a model, and tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteAgent:
+    """The agent that a suite of conversations is for.
+
+    Attributes:
+        agent_id: Its id.
+        key: Its API key, or `${NAME}` for the environment variable that has it.
+        model: The model that the agent should use; None for its own.
+
+    Example:
+        >>> "API_KEY_1f" in repr(SuiteAgent("hr-assistant", "API_KEY_1f"))
+        False
+    """
+
+    agent_id: str
+    key: str = field(repr=False)
+    model: str | None = None
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable that has the key; None if the suite has the key itself."""
+        return key_reference(self.key)
+
+    def resolved_key(self, environ: Mapping[str, str]) -> str:
+        """Return the key itself.
+
+        Raises:
+            UsageError: The variable that the suite names is not set.
+        """
+        name = self.key_variable
+        if name is None:
+            return self.key
+        if not environ.get(name, "").strip():
+            raise UsageError(
+                f"the suite's apiKey is ${{{name}}}, and the environment variable {name} is not set",
+                remedy="Set it to the agent's network API key.",
+                field="apiKey",
+            )
+        return environ[name].strip()
+
+
+class AuiDocument(WholeDocument):
+    """A suite of conversations as cases.
+
+    Attributes:
+        agent: The agent that the suite is for; None if the suite has faults. It stays in this process, since
+            it may have a key.
+        judge_model: The model that judges, where the suite names one.
+        test_count: How many tests the file has, faulty ones included.
+
+    Example:
+        >>> test = {"name": "Refund", "guidelines": "You want a refund.", "turns": [{"user": "Hello"}]}
+        >>> test["evaluations"] = [{"criterion": "It refunds.", "strict": "tool_used", "toolName": "REFUND"}]
+        >>> suite = {"name": "Support", "agentId": "support", "apiKey": "${AUI_API_KEY}", "tests": [test]}
+        >>> case = AuiDocument(Path("suite.json"), "0" * 64, suite).case_at(0).raw
+        >>> case["case_id"], len(case["turns"]), [item["strict"] for item in case["metadata"]["strict"]]
+        ('Refund', 7, ['tool_used'])
+    """
+
+    def __init__(self, path: Path, digest: str, payload: dict[str, Any], size: int = 0) -> None:
+        problems = faults(payload)
+        suite = None if problems else AuiSuite.model_validate(payload)
+        super().__init__(path, digest, _as_suite(suite), size)
+        self.problems = problems
+        tests = payload.get("tests")
+        self.test_count = len(tests) if isinstance(tests, list) else 0
+        self._key: Any = payload.get("apiKey")
+        self.agent: SuiteAgent | None = None
+        self.judge_model: str | None = None
+        self.format, self.default_judges = "aui", JUDGES
+        if suite is not None:
+            self.agent = SuiteAgent(suite.agentId, suite.apiKey, suite.model or None)
+            self.judge_model = suite.judgeModel or None
+            self.warnings = list(warnings(payload))
+
+    def key_problems(self, allowed: Collection[str]) -> list[Problem]:
+        """List what is wrong with the name of a variable in `apiKey`.
+
+        Args:
+            allowed: Environment variables that the operator lets suites name.
+        """
+        return list(faults_of_key(self._key, allowed))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers only read cases, and need no key.
+        return {**self.__dict__, "agent": None, "_key": None}
+
+
+def _as_suite(suite: AuiSuite | None) -> dict[str, Any]:
+    """Write a suite as one of cases; an empty one in place of one with faults."""
+    if suite is None:
+        return {"dataset_id": "unknown", "cases": []}
+    stated = {"model": suite.model, "judge_model": suite.judgeModel}
+    return {
+        "dataset_id": suite.name,
+        "metadata": {
+            "schema_version": SCHEMA_VERSION,
+            "format": "aui",
+            "agent_id": suite.agentId,
+            **{name: value for name, value in stated.items() if value},
+        },
+        "cases": [_as_case(test) for test in suite.tests],
+    }
+
+
+def _as_case(test: AuiTest) -> dict[str, Any]:
+    turns = [_as_turn(turn.to_json()) for turn in test.turns]
+    turns += [{"auto": True} for _ in range(test.padding)]
+    conversation = {"guidelines": test.guidelines, "user_info": test.userInfo, "max_turns": len(turns)}
+    if test.systemPrompt:
+        conversation["system_prompt"] = test.systemPrompt
+    judged: dict[str, list[dict[str, Any]]] = {STRICT: [], LLM: []}
+    for evaluation in test.evaluations:
+        kind = LLM if isinstance(evaluation, LlmEvaluation) else STRICT
+        judged[kind].append(evaluation.model_dump(mode="json", exclude_unset=True))
+    metadata = {**{kind: items for kind, items in judged.items() if items}, TAGS: list(test.tags)}
+    return {"case_id": test.name, "turns": turns, "conversation": conversation, "metadata": metadata}
+
+
+def _as_turn(turn: dict[str, Any]) -> dict[str, Any]:
+    said = {"auto": True} if turn["user"] == "auto" else {"input": turn["user"]}
+    about = {name: turn[name] for name in ("timeout", "expectation") if turn[name]}
+    return {**said, **about}
