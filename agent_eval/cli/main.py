@@ -74,6 +74,7 @@ COMMANDS: dict[str, Entry] = {
         "agent_eval.cli.attest:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
     ),
     "verify": Entry("agent_eval.cli.packs:verify", "Say what of a pack is sealed, signed and still replays."),
+    "validate": Entry("agent_eval.cli.conversations:validate", "Check a suite, and list all its faults."),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),

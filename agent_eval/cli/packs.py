@@ -10,15 +10,12 @@ import click
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
-from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.operations.packs import PackFacts
     from agent_eval.operations.verify import Verification
-    from agent_eval.suites.problems import Problem
-    from agent_eval.suites.validate import ValidationReport
 
 
 @click.group()
@@ -119,13 +116,31 @@ def schema() -> None:
     """Validate suites and migrate old ones."""
 
 
+@schema.command(cls=TableCommand, path="schema show")
+def show(suite_format: str) -> None:
+    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    from importlib.resources import files
+
+    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
+    click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
+
+
 @schema.command(cls=TableCommand, path="schema validate")
-def validate(suite: Path, strict: bool, require_version: str | None, output_format: str) -> int:
+def validate(
+    suite: Path,
+    strict: bool,
+    require_version: str | None,
+    key_variables: tuple[str, ...],
+    output_format: str,
+) -> int:
     """Check a suite: exit 0 when it is valid, 1 when it is not, 2 when it cannot be read."""
+    from agent_eval.cli.conversations import allowed_keys, validation_text
     from agent_eval.suites.validate import validate_suite
 
-    validation = validate_suite(suite, strict=strict, require_version=require_version)
-    emit(output_format, validation.to_json(), lambda _colour: _validation_text(validation))
+    validation = validate_suite(
+        suite, strict=strict, require_version=require_version, key_variables=allowed_keys(key_variables)
+    )
+    emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
 
 
@@ -135,6 +150,7 @@ def migrate(suite: Path, target: Path, output_format: str) -> int:
 
     Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
     """
+    from agent_eval.cli.conversations import validation_text
     from agent_eval.operations.suites import migrate_suite
 
     migration = migrate_suite(suite, target)
@@ -142,27 +158,6 @@ def migrate(suite: Path, target: Path, output_format: str) -> int:
     emit(
         output_format,
         migration.to_json(),
-        lambda _colour: [f"Wrote {migration.target}", *_validation_text(validation)],
+        lambda _colour: [f"Wrote {migration.target}", *validation_text(validation)],
     )
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
-
-
-def _validation_text(report: ValidationReport) -> list[str]:
-    version = report.schema_version or "not stated"
-    state = "valid" if report.passed else "not valid"
-    lines = [f"{report.path} is {state}: {count(report.case_count, 'case')}, schema version {version}."]
-    for kind, problems, number in (
-        ("error", report.errors, report.error_count),
-        ("warning", report.warnings, report.warning_count),
-    ):
-        lines.extend(_problem_text(kind, problem) for problem in problems)
-        if number > len(problems):
-            lines.append(f"  … and {count(number - len(problems), f'more {kind}')}")
-    return lines
-
-
-def _problem_text(kind: str, problem: Problem) -> str:
-    from agent_eval.text.escape import clean
-
-    place = f"line {problem.line}" if problem.line is not None else problem.place
-    return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")

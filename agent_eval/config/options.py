@@ -71,6 +71,8 @@ Command = Literal[
     "export-csv",
     "ci",
     "demo",
+    "validate",
+    "schema show",
     "schema validate",
     "schema migrate",
     "keygen",

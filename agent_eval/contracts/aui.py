@@ -102,7 +102,9 @@ Text = Annotated[StrictStr, AfterValidator(_visible), Field(json_schema_extra={"
 Name = Annotated[
     Text,
     AfterValidator(_file_name),
-    Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": r"^[^\u0000-\u001f\u007f]*$"}),
+    Field(
+        max_length=LONGEST_NAME, json_schema_extra={"pattern": r"^(?!\s*\.{0,2}\s*$)[^\u0000-\u001f\u007f]*$"}
+    ),
 ]
 """A name that a file can have, apart from characters that are replaced."""
 
@@ -254,7 +256,7 @@ class AuiTurn(Contract):
 
     model_config = ConfigDict(frozen=True)
 
-    user: Annotated[Text, AfterValidator(_no_stop)]
+    user: Annotated[Text, AfterValidator(_no_stop), Field(json_schema_extra={"not": {"pattern": STOP_TOKEN}})]
     timeout: Number = Field(default=TURN_SECONDS, gt=0, le=LONGEST_ANSWER)
     expectation: StrictStr = ""
 

@@ -145,6 +145,6 @@ def _as_case(test: AuiTest) -> dict[str, Any]:
 
 
 def _as_turn(turn: dict[str, Any]) -> dict[str, Any]:
-    said = {"auto": True} if turn["user"] == "auto" else {"input": turn["user"]}
+    message = {"auto": True} if turn["user"] == "auto" else {"input": turn["user"]}
     about = {name: turn[name] for name in ("timeout", "expectation") if turn[name]}
-    return {**said, **about}
+    return {**message, **about}

@@ -68,8 +68,8 @@ def faults_of_key(key: Any, allowed: Collection[str]) -> Iterator[Problem]:
         allowed: Environment variables that the operator lets suites name.
 
     Example:
-        >>> [problem.message for problem in faults_of_key("${GITHUB_TOKEN}", {"AUI_API_KEY"})]
-        ['apiKey names the environment variable GITHUB_TOKEN, which suites may not read here']
+        >>> [problem.message for problem in faults_of_key("${DEPLOY_TOKEN}", {"AUI_API_KEY"})]
+        ['apiKey names the environment variable DEPLOY_TOKEN, which suites may not read here']
     """
     if not isinstance(key, str) or "${" not in key:
         return

@@ -6,8 +6,8 @@ from typing import get_args
 
 from agent_eval.config.options import REGISTRY, Command, Option
 
-_IN_PROSE: tuple[Command, ...] = ("ci", "demo")
-"""Commands that always print prose."""
+_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "schema show")
+"""Commands that always print prose; the last prints JSON."""
 
 PACKS: tuple[Option, ...] = (
     Option(
@@ -337,8 +337,26 @@ PACKS: tuple[Option, ...] = (
         "switch",
         "Refuse fields that the schema does not define.",
         goes_to="strict",
-        commands=("schema validate",),
+        commands=("validate", "schema validate"),
         default="false",
+    ),
+    Option(
+        "suite-key-env",
+        "variables",
+        "Environment variables that a suite of conversations may name for its API key, as `${NAME}`.",
+        goes_to="key_variables",
+        commands=("validate", "schema validate"),
+        default="AUI_API_KEY",
+        metavar="NAME",
+    ),
+    Option(
+        "suite-format",
+        "choice",
+        "Format whose JSON Schema is shown: suites of cases, or suites of conversations.",
+        goes_to="suite_format",
+        commands=("schema show",),
+        default="cases",
+        choices=("cases", "aui"),
     ),
     Option(
         "require-version",
@@ -381,7 +399,7 @@ FORMAT: tuple[Option, ...] = (
         "choice",
         "Prose, JSON, or auto: prose on a terminal and JSON when piped.",
         goes_to="output_format",
-        commands=tuple(command for command in get_args(Command) if command not in _IN_PROSE),
+        commands=tuple(command for command in get_args(Command) if command not in _OF_ONE_FORM),
         default="auto",
         choices=("auto", "text", "json"),
     ),

@@ -46,6 +46,7 @@ def test_correct_suite_passes(tmp_path: Path, name: str, strict: bool) -> None:
     assert report.to_json() == {
         "input": str(tmp_path / name),
         "passed": True,
+        "format": "cases",
         "schema_version": "1.2.0",
         "case_count": 1,
         "error_count": 0,
