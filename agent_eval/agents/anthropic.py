@@ -14,7 +14,7 @@ from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
 from agent_eval.agents.hosted import HostedModel
 from agent_eval.models.reply import Reply
 from agent_eval.models.sdk import receive, unreadable
-from agent_eval.models.usage import AnswerFacts, facts_of, figure_of
+from agent_eval.models.usage import AnswerFacts, facts_of, whole_usage_of
 
 MAX_TOKENS = 4096
 """Default maximum of tokens in one answer; the API requires a number."""
@@ -104,14 +104,5 @@ def _call(block: Mapping[str, Any]) -> ModelCall:
 
 def _facts(body: Mapping[str, Any]) -> AnswerFacts:
     facts, response_id = facts_of(body), body.get("id")
-    usage = body.get("usage")
-    if isinstance(usage, Mapping) and facts.usage is not None:
-        # Anthropic counts cached tokens separately; elsewhere, and in OpenTelemetry, the input includes them.
-        counted = [
-            figure_of(usage.get(name))
-            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        ]
-        known = [count for count in counted if count is not None]
-        total = {"input_tokens": sum(known)} if known else {}
-        facts = replace(facts, usage=facts.usage.model_copy(update=total))
+    facts = replace(facts, usage=whole_usage_of(body.get("usage")))
     return replace(facts, response_id=response_id if isinstance(response_id, str) else None)

@@ -136,6 +136,7 @@ class ModelFailure(Exception):
         remedy: What to do next; empty if unknown.
         asked_wait: Seconds that the service asked to wait.
         rate_limited: Whether the service refused because of too many requests.
+        is_too_long: Whether the request has more text than the model reads.
         is_final: Whether every further request would fail alike: an invalid key, an unknown model.
         retries: How often the request was sent again.
     """
@@ -148,6 +149,7 @@ class ModelFailure(Exception):
         remedy: str = "",
         asked_wait: float | None = None,
         rate_limited: bool = False,
+        is_too_long: bool = False,
         is_final: bool = False,
         retries: int = 0,
     ) -> None:
@@ -155,7 +157,7 @@ class ModelFailure(Exception):
         super().__init__(problem)
         self.failure, self.problem, self.remedy = failure, problem, remedy
         self.asked_wait, self.rate_limited = asked_wait, rate_limited
-        self.is_final, self.retries = is_final, retries
+        self.is_too_long, self.is_final, self.retries = is_too_long, is_final, retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,13 @@ class Model(ABC):
 
         Raises:
             ModelFailure: There is no reply.
+        """
+
+    def keep(self, request: ModelRequest, reply: ModelReply) -> None:  # noqa: B027 - most models keep nothing
+        """Keep a reply that the caller could use, so that the same request is answered by it later.
+
+        Call it with the request that was asked first, also where the usable reply is that to a repair. A
+        reply that could not be used is never kept.
         """
 
     def describe(self) -> dict[str, Any]:

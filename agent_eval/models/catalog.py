@@ -40,7 +40,14 @@ class ModelKind:
         return loaded
 
 
-_ROWS = (ModelKind("scripted", "agent_eval.models.scripted:ScriptedModel", asks_a_service=False),)
+_ROWS = (
+    ModelKind("openai", "agent_eval.models.openai:OpenAiModel", key_variable="OPENAI_API_KEY"),
+    ModelKind("anthropic", "agent_eval.models.anthropic:AnthropicModel", key_variable="ANTHROPIC_API_KEY"),
+    ModelKind(
+        "claude-code", "agent_eval.models.claude_code:ClaudeCodeModel", key_variable="ANTHROPIC_API_KEY"
+    ),
+    ModelKind("scripted", "agent_eval.models.scripted:ScriptedModel", asks_a_service=False),
+)
 
 MODELS: dict[str, ModelKind] = {row.name: row for row in _ROWS}
 """Every provider by name, in the order in which messages list them."""

@@ -79,6 +79,16 @@ class AdaptiveLimit(Limit):
         with self._lock:
             self._in_use -= 1
 
+    @property
+    def was_refused(self) -> bool:
+        """Whether the provider has ever refused because of too many requests."""
+        return not self._doubling
+
+    def note_use(self, number: int) -> None:
+        """Note that `number` requests are in progress whose places are counted elsewhere."""
+        with self._lock:
+            self._peak = max(self._peak, number)
+
     def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
         """Adapt the limit to the result of a request.
 

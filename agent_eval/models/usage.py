@@ -115,6 +115,26 @@ def usage_of(reported: Any) -> TokenUsage | None:
     return TokenUsage.model_validate(known) if known else None
 
 
+def whole_usage_of(reported: Any) -> TokenUsage | None:
+    """Read an object of usage of Anthropic, which counts cached tokens beside the input.
+
+    Elsewhere, and in OpenTelemetry, the input includes them.
+
+    Example:
+        >>> whole_usage_of({"input_tokens": 5, "cache_read_input_tokens": 100}).input_tokens
+        105
+    """
+    usage = usage_of(reported)
+    if usage is None:
+        return None
+    counted = [
+        figure_of(reported.get(name))
+        for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    ]
+    known = [count for count in counted if count is not None]
+    return usage.model_copy(update={"input_tokens": sum(known)} if known else {})
+
+
 def _first_figure(usage: Mapping[str, Any], places: tuple[str, ...]) -> int | float | None:
     return next((figure for place in places if (figure := figure_of(_at(usage, place))) is not None), None)
 

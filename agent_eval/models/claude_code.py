@@ -1,0 +1,160 @@
+"""The `claude-code` model: the `claude` command line in print mode, with a subscription or a key of its own.
+
+The program gets no tool, no settings and an empty directory, so that no file of a repository instructs it.
+Its sampling parameters cannot be set.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
+from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
+from agent_eval.models.hosted import MAX_BYTES, schema_in_words
+from agent_eval.models.reply import account_name
+from agent_eval.models.usage import figure_of, whole_usage_of
+from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.storage.json import Limits, parse
+
+DEFAULT_MODEL = "sonnet"
+_OWN_VARIABLES = ("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL")
+"""Variables that the program signs in with, beside its key."""
+_UNKNOWN_OPTION = ("unknown option", "unrecognized")
+
+
+class ClaudeCodeModel(Model):
+    """The `claude` program, started once for each request.
+
+    Args:
+        options: Model, key, endpoint and time limit; `environ` has the program's `PATH` and `HOME`.
+
+    Example:
+        >>> ClaudeCodeModel(ModelOptions(model="haiku")).describe()
+        {'provider': 'claude-code', 'model': 'haiku'}
+    """
+
+    kind = "claude-code"
+
+    def __init__(self, options: ModelOptions) -> None:
+        self.model = options.model or DEFAULT_MODEL
+        self._seconds = options.seconds
+        self._rung: Rung = "json_schema"
+        self._env = allowed_environment(options.environ, _OWN_VARIABLES)
+        if options.api_key:
+            self._env["ANTHROPIC_API_KEY"] = options.api_key
+        if options.base_url:
+            self._env["ANTHROPIC_BASE_URL"] = options.base_url
+        self.account = account_name(options.base_url or "claude-code", options.api_key or "")
+
+    @classmethod
+    @override
+    def from_options(cls, options: ModelOptions) -> ClaudeCodeModel:
+        return cls(options)
+
+    @override
+    def complete(self, request: ModelRequest) -> ModelReply:
+        began = time.monotonic()
+        rung = self._rung if request.reply_schema is not None else None
+        result = self._run(request, rung)
+        if rung == "json_schema" and _refuses_option(result):
+            rung = self._rung = "plain"
+            result = self._run(request, rung)
+        reply = _reply(result, rung, tuple(request.parameters))
+        return ModelReply(
+            **{**reply, "model": reply["model"] or self.model}, seconds=time.monotonic() - began
+        )
+
+    def _run(self, request: ModelRequest, rung: Rung | None) -> ChildResult:
+        command = [
+            *("claude", "--print", "--output-format", "json", "--model", request.model or self.model),
+            *("--system-prompt", request.system + schema_in_words(request, rung), "--tools", ""),
+            *("--setting-sources", "", "--strict-mcp-config", "--no-session-persistence"),
+        ]
+        if rung == "json_schema":
+            command += ["--json-schema", json.dumps(request.reply_schema)]
+        env = {**self._env, "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens)}
+        limits = ChildLimits(request.seconds or self._seconds, MAX_BYTES, MAX_BYTES)
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                return run_child(command, stdin=_prompt(request), env=env, limits=limits, cwd=directory)
+            except AgentEvalError as error:
+                raise ModelFailure(
+                    FailureKind.INFRASTRUCTURE,
+                    f"could not be asked: {error.message}",
+                    remedy="Install Claude Code, and sign in.",
+                    is_final=True,
+                ) from None
+
+
+def _prompt(request: ModelRequest) -> bytes:
+    """Write the conversation as one prompt: the last message, or one JSON line for each of several."""
+    if len(request.messages) == 1:
+        text = request.messages[0].text
+    else:
+        lines = [json.dumps({"role": message.role, "text": message.text}) for message in request.messages]
+        text = "The conversation so far, one JSON line a message. Write the next one as the assistant.\n\n"
+        text += "\n".join(lines)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _refuses_option(result: ChildResult) -> bool:
+    words = result.stderr[-2000:].decode("utf-8", "replace").lower()
+    return bool(result.exit_code) and any(phrase in words for phrase in _UNKNOWN_OPTION)
+
+
+def _reply(result: ChildResult, rung: Rung | None, dropped: tuple[str, ...]) -> dict[str, Any]:
+    """Read what the program printed.
+
+    Raises:
+        ModelFailure: It printed no result, or an error.
+    """
+    envelope = _envelope(result.stdout)
+    if envelope is None:
+        if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):
+            raise ModelFailure(result.failure, result.problem)
+        words = " ".join(result.stderr[-300:].decode("utf-8", "replace").split())
+        raise ModelFailure(
+            FailureKind.INFRASTRUCTURE,
+            f"printed no result: claude {result.problem or 'ended'}" + (f": {words}" if words else ""),
+        )
+    if envelope.get("is_error") or envelope.get("subtype") not in (None, "success"):
+        words = str(envelope.get("result") or envelope.get("subtype"))[:300]
+        raise ModelFailure(FailureKind.INFRASTRUCTURE, f"answered with an error: {words}")
+    text = envelope.get("result")
+    if rung == "json_schema" and isinstance(envelope.get("structured_output"), dict):
+        text = json.dumps(envelope["structured_output"], ensure_ascii=False)
+    reason = envelope.get("stop_reason")
+    return {
+        "text": text if isinstance(text, str) else "",
+        "stop_reason": reason if isinstance(reason, str) else None,
+        "model": _model(envelope.get("modelUsage")),
+        "usage": whole_usage_of(envelope.get("usage")),
+        "cost_usd": figure_of(envelope.get("total_cost_usd")),
+        "rung": rung,
+        "dropped": dropped,
+    }
+
+
+def _envelope(stdout: bytes) -> dict[str, Any] | None:
+    try:
+        value = parse(stdout, source="the answer of claude", limits=Limits(wide_integers=True))
+    except InvalidInput:
+        return None
+    return value if isinstance(value, dict) and value.get("type") == "result" else None
+
+
+def _model(usage: Any) -> str | None:
+    """Return the model that wrote most, from the counts of each."""
+    if not isinstance(usage, Mapping) or not usage:
+        return None
+    return max(sorted(map(str, usage)), key=lambda name: figure_of(_counts(usage[name], "outputTokens")) or 0)
+
+
+def _counts(usage: Any, name: str) -> Any:
+    return usage.get(name) if isinstance(usage, Mapping) else None

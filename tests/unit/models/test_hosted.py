@@ -1,0 +1,338 @@
+"""Models that judge, through the real SDKs against servers on localhost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts.finish import Finish
+from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.anthropic import AnthropicModel
+from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
+from agent_eval.models.catalog import open_model
+from agent_eval.models.client import ModelClient
+from agent_eval.models.hosted import forget_habits
+from agent_eval.models.openai import OpenAiModel
+from agent_eval.models.retries import Retries
+from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
+
+SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
+KEY = "k-canary-123"
+
+
+def make_request(**fields: Any) -> ModelRequest:
+    given: dict[str, Any] = {
+        "purpose": "judge",
+        "system": "You judge.",
+        "messages": (Message("user", ("the conversation", "the criterion")),),
+        "reply_schema": SCHEMA,
+        "max_tokens": 500,
+    }
+    return ModelRequest(**{**given, **fields})
+
+
+Serve = Callable[..., tuple[FakeModel, Model]]
+
+
+@pytest.fixture(autouse=True)
+def no_habits() -> Iterator[None]:
+    forget_habits()
+    yield
+    forget_habits()
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def serve(provider: str) -> Iterator[Serve]:
+    fake, kind = {"openai": (FakeOpenAi, OpenAiModel), "anthropic": (FakeAnthropic, AnthropicModel)}[provider]
+    with ExitStack() as stack:
+
+        def make(*script: Step, **options: Any) -> tuple[FakeModel, Model]:
+            server = stack.enter_context(fake(*script))
+            model = kind("small", base_url=server.base_url, api_key=KEY, **options)
+            return server, stack.enter_context(closing(model))
+
+        yield make
+
+
+def refusal(status: int, message: str, **details: str) -> Step:
+    return Step(status=status, body=json.dumps({"error": {"message": message, **details}}).encode())
+
+
+def client_of(model: Model) -> ModelClient:
+    return ModelClient(model, retries=Retries(wait=lambda seconds: False))
+
+
+def test_the_reply_has_text_model_usage_and_the_form_that_was_asked_for(serve: Serve):
+    server, model = serve(Step(text='{"verdict": "passed"}'))
+    reply = model.complete(make_request())
+    assert (reply.text, reply.model, reply.finish) == ('{"verdict": "passed"}', "small-2026", Finish.ENDED)
+    assert reply.usage is not None
+    assert reply.usage.to_json() == {"input_tokens": 100, "output_tokens": 10, "cached_tokens": 5}
+    assert (reply.rung, reply.dropped, reply.source) == ("json_schema", (), "model")
+    assert KEY in str(server.authorizations[0])
+    assert "temperature" not in server.requests[0]
+    assert "top_p" not in server.requests[0]
+
+
+def test_openai_is_sent_a_strict_schema_and_a_limit_of_tokens():
+    with FakeOpenAi(Step(text="{}")) as server:
+        OpenAiModel("small", base_url=server.base_url).complete(make_request())
+    assert server.requests == [
+        {
+            "model": "small",
+            "messages": [
+                {"role": "system", "content": "You judge."},
+                {"role": "user", "content": "the conversation\n\nthe criterion"},
+            ],
+            "max_completion_tokens": 500,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": SCHEMA},
+            },
+        }
+    ]
+
+
+def test_anthropic_is_sent_the_schema_and_told_which_part_other_requests_share():
+    with FakeAnthropic(Step(text="{}")) as server:
+        AnthropicModel("small", base_url=server.base_url).complete(make_request(shared_prefix=True))
+    assert server.requests == [
+        {
+            "model": "small",
+            "max_tokens": 500,
+            "system": "You judge.",
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "the conversation", "cache_control": {"type": "ephemeral"}},
+                        {"type": "text", "text": "the criterion"},
+                    ],
+                }
+            ],
+            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+        }
+    ]
+
+
+def test_text_is_asked_for_without_a_schema(serve: Serve):
+    server, model = serve(Step(text="Yes, please."))
+    reply = model.complete(make_request(reply_schema=None))
+    assert (reply.text, reply.rung) == ("Yes, please.", None)
+    assert not {"response_format", "output_config"} & set(server.requests[0])
+
+
+def test_a_server_that_refuses_schemas_is_asked_for_an_object_and_then_in_words_and_stays_asked_so(
+    serve: Serve, provider: str
+):
+    server, model = serve(
+        refusal(400, "'response_format.type' must be text: json_schema is not supported"),
+        refusal(422, "extra field output_config / response_format"),
+        Step(text='{"verdict": "failed"}'),
+    )
+    assert model.complete(make_request()).rung == "plain"
+    assert model.complete(make_request()).rung == "plain"
+    assert len(server.requests) == 4
+    first, second, third, fourth = (json.dumps(request) for request in server.requests)
+    assert third == fourth
+    assert "Reply with one JSON object and nothing else" not in first
+    assert "Reply with one JSON object and nothing else" in second
+    assert '"response_format"' not in third
+    assert '"output_config"' not in third
+    assert ('{"type": "json_object"}' in second) == (provider == "openai")
+
+
+def test_what_a_server_refuses_is_remembered_for_each_model_alone(serve: Serve):
+    server, model = serve(refusal(400, "json_schema is not supported"), Step(text="{}"))
+    assert model.complete(make_request()).rung == "json_object"
+    assert model.complete(make_request(model="large")).rung == "json_schema"
+    assert [request["model"] for request in server.requests] == ["small", "small", "large"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unsupported value: 'temperature' does not support 0 with this model.",
+        "temperature: Extra inputs are not permitted",
+        "`temperature` is deprecated for this model.",
+    ],
+)
+def test_a_sampling_parameter_that_is_refused_is_dropped_and_recorded(serve: Serve, words: str):
+    server, model = serve(refusal(400, words), Step(text="{}"))
+    wanted = make_request(parameters={"temperature": 0, "seed": 7})
+    assert model.complete(wanted).dropped == ("temperature",)
+    assert model.complete(wanted).dropped == ("temperature",)
+    assert model.complete(make_request()).dropped == ()
+    assert [request.get("temperature") for request in server.requests] == [0, None, None, None]
+    assert [request.get("seed") for request in server.requests] == [7, 7, 7, None]
+
+
+def test_the_parameter_may_be_named_by_the_refusal_alone(serve: Serve):
+    _, model = serve(refusal(400, "Unsupported value", param="top_p"), Step(text="{}"))
+    assert model.complete(make_request(parameters={"top_p": 1})).dropped == ("top_p",)
+
+
+def test_an_openai_server_that_knows_max_tokens_only_gets_that():
+    with FakeOpenAi(refusal(400, "unknown field 'max_completion_tokens'"), Step(text="{}")) as server:
+        reply = OpenAiModel("small", base_url=server.base_url).complete(make_request())
+    assert (server.requests[1]["max_tokens"], reply.dropped, reply.rung) == (500, (), "json_schema")
+
+
+def test_a_refusal_that_names_nothing_is_a_failure_and_not_sent_again(serve: Serve):
+    server, model = serve(refusal(400, "Bad request."))
+    with pytest.raises(ModelFailure, match="answered with HTTP 400: Bad request") as caught:
+        client_of(model).complete(make_request())
+    assert caught.value.failure is FailureKind.AGENT_ERROR
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 8192 tokens.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    ],
+)
+def test_a_request_with_more_text_than_the_model_reads_is_named_so(serve: Serve, words: str):
+    _, model = serve(refusal(400, words))
+    with pytest.raises(ModelFailure) as caught:
+        model.complete(make_request())
+    assert caught.value.is_too_long
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_after_a_refusal_of_the_key_no_request_is_sent_any_more(serve: Serve, status: int):
+    server, model = serve(refusal(status, "invalid key"))
+    client = client_of(model)
+    for _ in range(3):
+        with pytest.raises(ModelFailure, match=f"answered with HTTP {status}: invalid key") as caught:
+            client.complete(make_request())
+        assert caught.value.is_final
+        assert KEY not in str(caught.value)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "rate_limited"),
+    [
+        (refusal(429, "slow down"), True),
+        (refusal(529, "overloaded"), True),
+        (refusal(500, "oh"), False),
+        (Step(status=502, body=b"<html>Bad gateway</html>"), False),
+        (Step(body=b"<html><body>Sign in</body></html>"), False),
+        (Step(body=b'{"page": 1}'), False),
+        (Step(body=b"[]"), False),
+        (Step(text="cut off", cut=True), False),
+    ],
+    ids=["429", "529", "500", "502 html", "html", "other object", "list", "cut connection"],
+)
+def test_what_is_no_fault_of_the_request_is_sent_again(serve: Serve, step: Step, rate_limited: bool):
+    server, model = serve(step, step, Step(text="{}"))
+    client = client_of(model)
+    assert client.complete(make_request()).retries == 2
+    assert len(server.requests) == 3
+    assert client.use.to_json()["judge"]["retries"] == 2
+    server, model = serve(step)
+    with pytest.raises(ModelFailure) as caught:
+        client_of(model).complete(make_request())
+    assert (caught.value.failure, caught.value.retries) == (FailureKind.INFRASTRUCTURE, 4)
+    assert caught.value.rate_limited is rate_limited
+    assert len(server.requests) == 5
+
+
+def test_a_server_that_does_not_answer_in_time_is_asked_again(serve: Serve):
+    server, model = serve(Step(text="{}", hang=0.6), Step(text="{}"), seconds=0.2)
+    assert client_of(model).complete(make_request()).retries == 1
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_cannot_be_reached_is_infrastructure(provider: str):
+    model = open_model(provider, ModelOptions(base_url="http://127.0.0.1:9", model="small"))
+    with pytest.raises(ModelFailure, match="could not be reached") as caught:
+        client_of(model).complete(make_request())
+    assert caught.value.failure is FailureKind.INFRASTRUCTURE
+
+
+def test_an_account_without_credit_is_not_asked_again(serve: Serve):
+    server, model = serve(refusal(429, "no credit", code="insufficient_quota"))
+    with pytest.raises(ModelFailure, match="no credit") as caught:
+        client_of(model).complete(make_request())
+    assert caught.value.is_final
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "text"),
+    [
+        ({"content": None, "refusal": "No."}, Finish.REFUSED, "No."),
+        ({"content": [{"type": "refusal", "refusal": "No."}]}, Finish.REFUSED, "No."),
+        ({"content": ""}, Finish.ENDED, ""),
+        ({"content": None}, Finish.ENDED, ""),
+        ({"content": [{"type": "text", "text": "{}"}]}, Finish.ENDED, "{}"),
+    ],
+)
+def test_refused_and_empty_answers_of_openai_are_replies(message: Any, finish: Finish, text: str):
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    with FakeOpenAi(Step(body=json.dumps(body).encode())) as server:
+        reply = OpenAiModel("small", base_url=server.base_url).complete(make_request())
+    assert (reply.finish, reply.text, reply.usage) == (finish, text, None)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "content", "finish"),
+    [
+        ("refusal", [], Finish.REFUSED),
+        ("max_tokens", [{"type": "text", "text": '{"verd'}], Finish.CUT),
+        ("end_turn", [], Finish.ENDED),
+    ],
+)
+def test_refused_cut_and_empty_answers_of_anthropic_are_replies(
+    stop_reason: str, content: list[Any], finish: Finish
+):
+    body = {"content": content, "stop_reason": stop_reason}
+    with FakeAnthropic(Step(body=json.dumps(body).encode())) as server:
+        reply = AnthropicModel("small", base_url=server.base_url).complete(make_request())
+    assert (reply.finish, reply.text) == (finish, content[0]["text"] if content else "")
+
+
+def test_costs_are_published_prices(serve: Serve):
+    with FakeOpenAi(
+        Step(
+            body=json.dumps(
+                {
+                    "model": "gpt-4o",
+                    "choices": [{"message": {"content": "{}"}}],
+                    "usage": {"prompt_tokens": 1000, "completion_tokens": 100},
+                }
+            ).encode()
+        )
+    ) as server:
+        client = client_of(OpenAiModel("gpt-4o", base_url=server.base_url))
+        assert client.complete(make_request()).cost_usd == pytest.approx(0.0035)
+    assert client.use.to_json()["judge"] == {
+        "calls": 1,
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "cost_usd": 0.0035,
+    }
+
+
+def test_a_key_is_needed_where_no_endpoint_is_named(provider: str):
+    with pytest.raises(UsageError, match="no key") as caught:
+        open_model(provider)
+    assert "LLM_API_KEY" in caught.value.remedy
+
+
+def test_nothing_that_is_recorded_has_the_key(serve: Serve):
+    _, model = serve()
+    for words in (str(model.describe()), model.account, repr(ModelOptions(api_key=KEY))):
+        assert KEY not in str(words)
