@@ -309,6 +309,10 @@ class Agent(ABC):
     replays: ClassVar[bool] = False
     """Whether the agent only repeats what was recorded, so that it takes a case with turns as a whole."""
 
+    def refuse(self, case: Case) -> str:  # noqa: ARG002 - most agents refuse nothing
+        """Return what a case asks for that this kind of agent cannot carry; an empty text for nothing."""
+        return ""
+
     @abstractmethod
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         """Attempt a case once, or one turn of it. Failures of the agent are in the result, not exceptions.

@@ -50,6 +50,8 @@ _ROWS = (
     AgentKind("http", "agent_eval.agents.http:HttpAgent", "http://… or https://…", schemes=("http", "https")),
     AgentKind("openai", "agent_eval.agents.openai:OpenAiCompatibleAgent", "openai:MODEL"),
     AgentKind("anthropic", "agent_eval.agents.anthropic:AnthropicAgent", "anthropic:MODEL"),
+    AgentKind("aui", "agent_eval.agents.aui:AuiAgent", "aui:AGENT_ID"),
+    AgentKind("aui-v3", "agent_eval.agents.aui:AuiV3Agent", "aui-v3:AGENT_ID"),
     AgentKind(
         "python", "agent_eval.agents.python:PythonAgent", "python:MODULE:FUNCTION", in_this_process=True
     ),

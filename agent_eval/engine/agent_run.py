@@ -167,6 +167,7 @@ def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
             refuse_unjudgeable(plan.trial.judges, raw_case, case, suite.path)
             check_tools(case)
             _refuse_commands(case, plan.trial, suite)
+            _refuse_unable(case, plan.trial, suite)
             if plan.redactor.finds(case.case_id.encode()):
                 raise InvalidInput(
                     f"{suite.path}: a case_id contains the value of a secret variable",
@@ -188,6 +189,17 @@ def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
         case_id=case.case_id,
         field="setup" if case.setup else "teardown",
     )
+
+
+def _refuse_unable(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case that asks for something that the agent's interface cannot carry."""
+    if refused := plan.agent.refuse(case):
+        raise InvalidInput(
+            f"{suite.path}: case {case.case_id!r} has {refused}",
+            remedy="Remove it from the suite, or run another kind of agent.",
+            file=str(suite.path),
+            case_id=case.case_id,
+        )
 
 
 class TrialThreads(TrialRunner):

@@ -52,8 +52,8 @@ AGENT: tuple[Option, ...] = (
     Option(
         "base-url",
         "url",
-        "Endpoint of a hosted model. Where no agent is named, it is `model` behind this OpenAI-compatible "
-        "endpoint; the key is `OPENAI_API_KEY` in the environment.",
+        "Endpoint of a hosted model or an AUI agent. Where no agent is named, it is `model` behind this "
+        "OpenAI-compatible endpoint; the key is `OPENAI_API_KEY` in the environment.",
         goes_to="agent.base_url",
         commands=_CONNECTS,
         loosens="compared",

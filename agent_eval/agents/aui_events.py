@@ -1,0 +1,210 @@
+"""Record an answer of an AUI agent as events: what it did, by its trace, and what it said.
+
+The last event is the message. Its attribute `aui` holds `executed_workflows` and `trace_info` as they came;
+the `strict` judge reads them there. The events before it say the same in the form that every judge reads.
+Every field of the trace is optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.agents.recorder import Recorder, milliseconds
+from agent_eval.contracts.conversation import AUI, FORWARDING, executed_workflows
+from agent_eval.contracts.event import ERROR, GUARDRAIL, HANDOFF, MESSAGE, STATE, TOOL_RESULT
+from agent_eval.models.usage import AnswerFacts, figure_of, usage_of
+
+FIRST_ERROR = 400
+"""Lowest status of HTTP that is an error."""
+_ON_THE_SERVER = "server"
+_UNITS_IN_MS = {"microsecond": 0.001, "millisecond": 1.0, "second": 1000.0, "minute": 60_000.0}
+_KEPT = ("cards", "followup_suggestions", "url")
+"""Fields of a message that are recorded beside its trace, where they are not empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuiAnswer:
+    """One answer of an AUI agent.
+
+    Attributes:
+        message: The message as it came.
+        trace_info: The trace of the answer; None where the API gave none.
+        api: The generation of the API: `v1` or `v3`.
+
+    Example:
+        >>> AuiAnswer({"text": "Refunded.", "executed_workflows": ["REFUND"]}).text
+        'Refunded.'
+    """
+
+    message: Mapping[str, Any]
+    trace_info: Any = None
+    api: str = "v1"
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """The trace, or an empty object."""
+        return object_of(self.trace_info)
+
+    @property
+    def text(self) -> Any:
+        """What the agent says: the message's text, or that of the trace; its cards where it has no text."""
+        response = object_of(self.info.get("response"))
+        for text in (self.message.get("text"), response.get("message")):
+            if isinstance(text, str) and text.strip():
+                return text
+        cards = self.message.get("cards")
+        return {"cards": cards} if isinstance(cards, list) and cards else None
+
+    @property
+    def error(self) -> Any:
+        """What is wrong, where the answer is an error; None where it is none."""
+        response = object_of(self.info.get("response"))
+        if response.get("type") != "error":
+            return None
+        return response.get("error") or response.get("message") or "the agent answered with an error"
+
+    @property
+    def attribute(self) -> dict[str, Any]:
+        """The value of the attribute `aui`. A field that the API did not give is left out."""
+        value: dict[str, Any] = {"api": self.api}
+        for source in (self.info, self.message):
+            if "executed_workflows" in source:
+                value["executed_workflows"] = source["executed_workflows"]
+        if self.trace_info is not None:
+            value["trace_info"] = self.trace_info
+        return {**value, **{name: self.message[name] for name in _KEPT if self.message.get(name)}}
+
+
+def record_aui_answer(recorder: Recorder, answer: AuiAnswer, seconds: float) -> None:
+    """Record what an answer says of the agent's work, then the message.
+
+    Raises:
+        LimitReached: The agent called more tools than it may.
+    """
+    _record_understanding(recorder, object_of(answer.info.get("understanding")))
+    for decision in items_of(answer.info.get("decisions")):
+        _record_decision(recorder, object_of(decision))
+    for name in executed_workflows(answer.attribute):
+        _record_workflow(recorder, name)
+    if answer.error is not None:
+        recorder.add("agent", ERROR, error=answer.error)
+    facts = AnswerFacts(usage=usage_of(answer.message)).event_fields()
+    attributes = {AUI: answer.attribute}
+    latency = milliseconds(seconds)
+    recorder.add("agent", MESSAGE, output=answer.text, latency_ms=latency, attributes=attributes, **facts)
+
+
+def _record_understanding(recorder: Recorder, understanding: Mapping[str, Any]) -> None:
+    params = understanding.get("extracted_params")
+    if isinstance(params, Mapping):
+        recorder.add("agent", STATE, output={"params": dict(params)})
+    checks = object_of(understanding.get("guardrails"))
+    if checks.get("passed") is False:
+        recorder.add("agent", GUARDRAIL, output={"triggered": True, "reason": checks.get("reason")})
+
+
+def _record_decision(recorder: Recorder, decision: Mapping[str, Any]) -> None:
+    """Record a rule that was triggered, or an integration that was called. Other decisions are not events."""
+    rule = object_of(decision.get("rule"))
+    if rule:
+        fields = {
+            name: rule[name] for name in ("code", "type", "action", "reason") if rule.get(name) is not None
+        }
+        recorder.add("agent", GUARDRAIL, output={**fields, "triggered": True})
+    if decision.get("type") == "call_integration":
+        for call in _calls_of(object_of(decision.get("integration"))):
+            call.record(recorder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that the agent made: of an integration, or of a tool behind one."""
+
+    tool: str
+    arguments: Any
+    output: Any
+    error: Any
+    ran_on: str = _ON_THE_SERVER
+    latency_ms: float | None = None
+
+    def record(self, recorder: Recorder) -> None:
+        call_id = recorder.record_call(self.tool, self.arguments)
+        recorder.add(
+            "tool",
+            TOOL_RESULT,
+            tool=self.tool,
+            call_id=call_id,
+            output=self.output,
+            error=self.error,
+            ran_on=self.ran_on,
+            latency_ms=self.latency_ms,
+            content_recorded=False if self.output is None and self.error is None else None,
+        )
+
+
+def _calls_of(integration: Mapping[str, Any]) -> Iterator[_Call]:
+    code = integration.get("code")
+    name = code if isinstance(code, str) and code else "integration"
+    calls = [object_of(call) for call in items_of(integration.get("tool_calls"))]
+    if integration.get("type") != "MCP" or not calls:
+        arguments = integration.get("requests", integration.get("request", {}))
+        latency = latency_ms(integration.get("latency"))
+        yield _Call(
+            name, arguments, integration.get("response"), _problem_of(integration), latency_ms=latency
+        )
+        return
+    for call in calls:
+        tool = call.get("tool_name")
+        failed = call.get("is_error") is True
+        yield _Call(
+            tool if isinstance(tool, str) and tool else name,
+            call.get("request_parameters", {}),
+            None if failed else call.get("response"),
+            (call.get("response") or "the tool failed") if failed else None,
+            f"mcp:{name}",
+            latency_ms(call.get("latency")),
+        )
+
+
+def _problem_of(integration: Mapping[str, Any]) -> Any:
+    """Say why a call of an integration failed; None where nothing says that it did."""
+    status = integration.get("status_code")
+    if integration.get("error_message"):
+        return integration["error_message"]
+    figure = figure_of(status)
+    return f"HTTP {status}" if figure is not None and figure >= FIRST_ERROR else None
+
+
+def _record_workflow(recorder: Recorder, name: str) -> None:
+    """Record a workflow that ran: as a call, or as the hand-over to a human that some of them are."""
+    if name.startswith(FORWARDING):
+        recorder.add("agent", HANDOFF, output=f"a human ({name})")
+    elif name:
+        _Call(name, {}, None, None).record(recorder)
+
+
+def latency_ms(latency: Any) -> float | None:
+    """Convert a latency of the API to milliseconds; None for one that cannot be read.
+
+    Example:
+        >>> latency_ms({"elapsed": 1.5, "unit": "second"}), latency_ms({"elapsed": "fast"})
+        (1500.0, None)
+    """
+    elapsed, unit = (
+        figure_of(object_of(latency).get("elapsed")),
+        object_of(latency).get("unit", "millisecond"),
+    )
+    scale = _UNITS_IN_MS.get(unit) if isinstance(unit, str) else None
+    return None if elapsed is None or scale is None else round(elapsed * scale, 3)
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return a value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return a value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
