@@ -75,6 +75,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "verify": Entry("agent_eval.cli.packs:verify", "Say what of a pack is sealed, signed and still replays."),
     "validate": Entry("agent_eval.cli.conversations:validate", "Check a suite, and list all its faults."),
+    "import-trace": Entry(
+        "agent_eval.cli.import_trace:import_trace", "Import a provider's exports as a suite with traces."
+    ),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),

@@ -73,6 +73,7 @@ Command = Literal[
     "demo",
     "validate",
     "schema show",
+    "import-trace",
     "schema validate",
     "schema migrate",
     "keygen",

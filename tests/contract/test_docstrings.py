@@ -37,6 +37,7 @@ PLAIN_ROOMS = (
     "exporters",
     "gate",
     "http",
+    "importers",
     "judges",
     "models",
     "operations",

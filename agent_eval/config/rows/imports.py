@@ -1,0 +1,87 @@
+"""Rows of the commands that import exports as suites."""
+
+from __future__ import annotations
+
+from agent_eval.config.options import Command, Option
+
+IMPORTING: tuple[Command, ...] = ("import-trace",)
+"""Commands that import: all have the rows of this file but the first."""
+
+IMPORTS: tuple[Option, ...] = (
+    Option(
+        "provider",
+        "choice",
+        "Which provider's format the input has. auto recognises that of each record by its structure.",
+        goes_to="provider",
+        commands=("import-trace",),
+        default="auto",
+        choices=("auto", "openai"),
+    ),
+    Option(
+        "input",
+        "lines",
+        "File or directory to import; - reads standard input.",
+        goes_to="inputs",
+        commands=IMPORTING,
+        metavar="PATH",
+        required=True,
+    ),
+    Option(
+        "out",
+        "path",
+        "The .json or .jsonl suite to write.",
+        goes_to="out",
+        commands=IMPORTING,
+        metavar="FILE",
+        required=True,
+    ),
+    Option(
+        "dataset-id",
+        "id",
+        "Id of the suite; without it the name of the first input.",
+        goes_to="dataset_id",
+        commands=IMPORTING,
+        metavar="ID",
+    ),
+    Option(
+        "case-prefix",
+        "id",
+        "Text to put before each case id.",
+        goes_to="case_prefix",
+        commands=IMPORTING,
+        metavar="TEXT",
+    ),
+    Option(
+        "group-by",
+        "text",
+        "Field whose value makes records one conversation, such as metadata.session_id. Without it their "
+        "own ids and repeated histories decide.",
+        goes_to="group_by",
+        commands=IMPORTING,
+        metavar="PATH",
+    ),
+    Option(
+        "expect",
+        "path",
+        "JSON or CSV of expected outputs and labels, joined by id.",
+        goes_to="expect",
+        commands=IMPORTING,
+        metavar="FILE",
+    ),
+    Option(
+        "strict",
+        "switch",
+        "Refuse what would lose something: unknown fields, empty conversations, unreadable records.",
+        goes_to="strict",
+        commands=IMPORTING,
+        default="false",
+    ),
+    Option(
+        "diagnostics-out",
+        "path",
+        "JSON Lines file for what was lost, unknown or changed, with record, field and reason.",
+        goes_to="diagnostics_out",
+        commands=IMPORTING,
+        metavar="FILE",
+    ),
+)

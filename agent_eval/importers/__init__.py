@@ -1,0 +1,31 @@
+"""Importers: exports of model providers, agent frameworks and recorders, as cases with recorded traces.
+
+An import has four steps; a format takes part in the second and the third:
+
+1. `records.py` reads the inputs record by record: lines of JSON Lines, items of a JSON array, whole
+   documents, server-sent event streams; plain, gzip, zip, directories, standard input. A list that is one
+   record, such as the messages of a conversation, must be recognised by `Format.detect`, which gets the list.
+2. `recognise.py` asks each format of the family how sure it is (`Format.detect`), refuses to choose between
+   two that are within 0.15, and `assembly.py` has the format prepare the record (`Format.prepare`): its
+   `Link` (ids of the conversation; or the dialogue's state after and before it) and what is needed of it, as
+   JSON, which goes to temporary storage. Nothing of the record remains in memory.
+3. `assembly.py` joins linked records in the order of time, length or input, and has the format read each
+   conversation (`Format.read`), as `Conversation`s. Several per record are possible.
+4. `cases.py` makes the case: an id (the source's, or derived from the content), inputs and turns, numbered
+   events, span ids that are derived where the source has none, attributes of OpenTelemetry. `expectations.py`
+   joins expected outputs and labels.
+
+What formats share:
+
+* `events.py` makes events (`agent_message`, `tool_call`, `tool_result`, `reasoning`, `error_event`, ...). It
+  leaves out what is null, parses arguments that are JSON text and marks malformed ones, treats an empty id as
+  none, and reads times and usage. A field that the source lacks is left out, never 0.
+* `content.py` reads content blocks; images, audio and files become digests.
+* `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id.
+* `dialogue_format.py` is the base of formats whose records are a request with its answer; a subclass only
+  says what a record's history and answer are (`turns`).
+* `diagnostics.py`: whatever a format does not take over, it reports, with record, field and reason.
+
+Calls and results are paired by `call_id`; without ids, by tool and order (`contracts.trace.pair_calls`). A
+result needs no tool name where its id says it.
+"""

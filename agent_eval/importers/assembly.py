@@ -1,0 +1,239 @@
+"""Bring the records of a conversation together, however many records there are and wherever they are.
+
+Records are prepared as they come and put into temporary storage; when all are there, they are linked and read
+back conversation by conversation. Memory holds some 40 bytes for each record, and one conversation.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.format import Conversation, Format, Link, Part
+from agent_eval.importers.recognise import Recogniser
+from agent_eval.importers.records import Record
+from agent_eval.storage.json import dumps
+from agent_eval.storage.spool import KeyIndex, Spool, key_of
+
+
+class Assembly:
+    """Takes records, and gives the conversations that they make.
+
+    Args:
+        recogniser: Decides on the format of each record.
+        diagnostics: Gets what cannot be taken over.
+        group_by: Path of a field, such as `metadata.session_id`: records with the same value of it are one
+            conversation, whatever their own ids say. None to go by these.
+
+    Example:
+        >>> from agent_eval.importers.catalog import load
+        >>> diagnostics = Diagnostics()
+        >>> record = Record({"messages": [{"role": "user", "content": "Hi"}]}, "dump.json")
+        >>> with Assembly(Recogniser(load("provider", "openai"), "provider"), diagnostics) as assembly:
+        ...     assembly.take(record, dumps(record.value))
+        ...     [conversation.events for _, conversation in assembly.conversations()]
+        [[{'actor': 'user', 'input': 'Hi', 'type': 'message'}]]
+    """
+
+    def __init__(
+        self, recogniser: Recogniser, diagnostics: Diagnostics, *, group_by: str | None = None
+    ) -> None:
+        self._recogniser = recogniser
+        self._diagnostics = diagnostics
+        self._group_by = group_by
+        self._spool = Spool()
+        self._formats = array("B")
+        self._links = _Links()
+
+    def take(self, record: Record, encoded: bytes) -> None:
+        """Prepare a record and store it.
+
+        Args:
+            record: The record.
+            encoded: Its canonical JSON.
+
+        Raises:
+            InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
+            StorageError: The temporary directory is full.
+        """
+        number = self._recogniser.recognise(record, self._diagnostics)
+        if number is None:
+            return
+        link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
+        group = None
+        if self._group_by is not None:
+            group = self._group_of(record)
+            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
+        head = dumps([record.place, group])[:-1]
+        self._spool.append(b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload)))
+        self._formats.append(number)
+        self._links.add(link)
+
+    def _group_of(self, record: Record) -> str | None:
+        path = self._group_by or ""
+        value = value_at(record.value, path)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+        self._diagnostics.note(
+            record.place, path, "has no value to group by; it is a conversation of its own"
+        )
+        return None
+
+    def conversations(self) -> Iterator[tuple[Format, Conversation]]:
+        """Link the records that were taken, and yield their conversations by their first records.
+
+        Raises:
+            InvalidInput: The import is strict, and something cannot be taken over.
+            StorageError: The temporary directory cannot be used.
+        """
+        for numbers in self._links.groups():
+            # Records of two formats are never one conversation, even if their ids are equal.
+            by_format = sorted(numbers, key=self._formats.__getitem__)
+            for number, same in groupby(by_format, key=self._formats.__getitem__):
+                yield from self._read(self._recogniser.formats[number], same)
+
+    def _read(self, reader: Format, numbers: Iterable[int]) -> Iterator[tuple[Format, Conversation]]:
+        stored = [orjson.loads(self._spool[number]) for number in numbers]
+        parts = [Part(place, payload) for place, _, payload in stored]
+        group = stored[0][1]
+        for conversation in reader.read(parts, self._diagnostics):
+            conversation.records = conversation.records or [part.place for part in parts]
+            if not conversation.events:
+                place = conversation.records[0]
+                self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
+                continue
+            if group is not None:
+                conversation.id = group
+            yield reader, conversation
+
+    def close(self) -> None:
+        """Remove the temporary storage."""
+        self._spool.__exit__(None, None, None)
+        self._links.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Return the value at a path of keys and indices; None if there is none.
+
+    Example:
+        >>> value_at({"metadata": {"sessions": ["s1"]}}, "metadata.sessions.0")
+        's1'
+    """
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+class _Links:
+    """Which records are of one conversation: joined by ids, or because one continues the other's state."""
+
+    def __init__(self) -> None:
+        self._roots = array("Q")
+        self._times = array("d")
+        self._lengths = array("I")
+        self._ids = KeyIndex()
+        self._states = KeyIndex()
+        self._followers = Spool()
+        self._joined = False
+        self._by_id: set[int] = set()
+
+    def add(self, link: Link) -> None:
+        number = len(self._roots)
+        self._roots.append(number)
+        self._times.append(math.nan if link.time is None else link.time)
+        self._lengths.append(link.length)
+        for shared in link.ids:
+            key = key_of(shared)
+            first = self._ids.first(key)
+            if first is None:
+                self._ids.add(key, number)
+            else:
+                self._by_id.add(self._join(first, number))
+        if link.state is not None:
+            self._states.add(key_of(link.state), number)
+        if link.follows:
+            keys = array("q", [number, 0 if link.state is None else key_of(link.state)])
+            keys.extend(map(key_of, link.follows))
+            self._followers.append(keys.tobytes())
+
+    def groups(self) -> Iterator[list[int]]:
+        """Yield the records of each conversation in their order, by the first record."""
+        self._join_followers()
+        if not self._joined:
+            yield from ([number] for number in range(len(self._roots)))
+            return
+        by_root = sorted(range(len(self._roots)), key=self._root)
+        for root, members in groupby(by_root, key=self._root):
+            yield self._ordered(list(members), root in self._by_id)
+
+    def _ordered(self, numbers: list[int], by_id: bool) -> list[int]:
+        timed = not any(math.isnan(self._times[number]) for number in numbers)
+        return sorted(
+            numbers,
+            key=lambda number: (
+                self._times[number] if timed else 0,
+                0 if by_id else self._lengths[number],
+                number,
+            ),
+        )
+
+    def _join_followers(self) -> None:
+        """Join each record to the one that it continues, if no record before it continues that one."""
+        claimed: set[int] = set()
+        for data in self._followers:
+            number, own, *follows = array("q", data)
+            for key in follows:
+                candidates = [
+                    candidate
+                    for candidate in self._states.numbers(key)
+                    # Of records after which the dialogue is the same, a later one continues an earlier one.
+                    if candidate != number and (key != own or candidate < number)
+                ]
+                if candidates:
+                    free = next((candidate for candidate in candidates if candidate not in claimed), None)
+                    if free is not None:
+                        claimed.add(free)
+                        self._join(free, number)
+                    break
+
+    def _join(self, first: int, second: int) -> int:
+        """Make two records one conversation, and return the number of its first record."""
+        self._joined = True
+        first, second = sorted((self._root(first), self._root(second)))
+        self._roots[second] = first
+        if second in self._by_id:
+            self._by_id.add(first)
+        return first
+
+    def _root(self, number: int) -> int:
+        while self._roots[number] != number:
+            self._roots[number] = self._roots[self._roots[number]]
+            number = self._roots[number]
+        return number
+
+    def close(self) -> None:
+        self._ids.__exit__(None, None, None)
+        self._states.__exit__(None, None, None)
+        self._followers.__exit__(None, None, None)

@@ -1,0 +1,224 @@
+"""Make cases of conversations: ids, inputs and turns, events with their numbers and derived span ids."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent_eval.importers.events import EventFields
+from agent_eval.importers.format import Conversation
+from agent_eval.storage.json import dumps
+from agent_eval.storage.spool import KeyIndex, key_of
+
+IDS_DERIVED = "agent_eval.ids_derived"
+"""Attribute of an event whose trace and span ids are made of its content, because the source has none."""
+
+_OPERATIONS = {
+    "tool_call": "execute_tool",
+    "tool_result": "execute_tool",
+    "message": "chat",
+    "reasoning": "chat",
+    "model_call": "chat",
+    "error": "chat",
+    "handoff": "invoke_agent",
+}
+"""`gen_ai.operation.name` by the type of an event."""
+
+_MOST_RECORDS = 20
+"""Places of records that a case lists."""
+
+
+class CaseMaker:
+    """Makes cases of conversations, each with an id of its own.
+
+    Args:
+        prefix: Put before each case id.
+
+    Example:
+        >>> from agent_eval.importers.events import agent_message, user_message
+        >>> conversation = Conversation([user_message("Hello"), agent_message("Hi!")], id="thread-7")
+        >>> with CaseMaker(prefix="prod-") as maker:
+        ...     case = maker.make(conversation, "openai", "openai")
+        >>> case["case_id"], case["input"], len(case["trace"])
+        ('prod-thread-7', 'Hello', 2)
+    """
+
+    def __init__(self, *, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._ids = KeyIndex()
+        self._count = 0
+
+    def make(self, conversation: Conversation, source: str, provider: str | None) -> dict[str, Any]:
+        """Make the case as JSON.
+
+        Args:
+            conversation: The conversation; its events are changed.
+            source: Name of its format.
+            provider: `gen_ai.provider.name`, if the format has one.
+        """
+        content = hashlib.sha256(dumps([conversation.id, conversation.events]))
+        trace_id = conversation.trace_id or content.hexdigest()[:32]
+        for events in (conversation.events, *conversation.trials):
+            _resolve_tools(events)
+        case: dict[str, Any] = {
+            "case_id": self._unique(conversation.id or f"{source}-{content.hexdigest()[:12]}"),
+            **_asked(conversation),
+            "metadata": {"imported": _provenance(conversation, source)},
+        }
+        if conversation.expected_output is not None:
+            case["expected_output"] = conversation.expected_output
+        case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
+        if conversation.trials:
+            case["trials"] = [
+                {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id)}
+                for number, events in enumerate(conversation.trials, start=1)
+            ]
+        metadata = {**case["metadata"], **conversation.case.get("metadata", {})}
+        return {**case, **conversation.case, "metadata": metadata}
+
+    def _unique(self, wanted: str) -> str:
+        wanted = f"{self._prefix}{wanted}"
+        number, case_id = 1, wanted
+        while self._ids.first(key_of(case_id)) is not None:
+            number += 1
+            case_id = f"{wanted}-{number}"
+        self._count += 1
+        self._ids.add(key_of(case_id), self._count)
+        return case_id
+
+    def __enter__(self) -> CaseMaker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ids.__exit__(None, None, None)
+
+
+def _asked(conversation: Conversation) -> dict[str, Any]:
+    """Return `input`, and `turns` where the user speaks more than once."""
+    if conversation.turns is not None:
+        first = conversation.turns[0].get("input") if conversation.turns else None
+        return {"input": first if conversation.input is None else conversation.input} | (
+            {"turns": conversation.turns} if len(conversation.turns) > 1 else _expectation(conversation.turns)
+        )
+    if conversation.input is not None:
+        return {"input": conversation.input}
+    inputs = list(inputs_of(conversation.events))
+    if len(inputs) > 1:
+        return {"input": inputs[0], "turns": [{"input": value} for value in inputs]}
+    return {"input": inputs[0] if inputs else None}
+
+
+def _expectation(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the only turn of a case expects: calls need a turn, an output does not."""
+    if not turns or set(turns[0]) <= {"input"}:
+        return {}
+    return {"turns": list(turns)}
+
+
+def inputs_of(events: Sequence[EventFields]) -> Iterator[Any]:
+    """Yield what the user says in each turn; messages in a row are one turn.
+
+    Example:
+        >>> from agent_eval.importers.events import agent_message, user_message
+        >>> list(inputs_of([user_message("Hello"), agent_message("Hi!"), user_message("A")]))
+        ['Hello', 'A']
+    """
+    row: list[Any] = []
+    for fields in events:
+        if fields["actor"] == "user" and fields["type"] == "message":
+            row.append(fields.get("input", fields.get("parts")))
+        elif row:
+            yield _as_one(row)
+            row = []
+    if row:
+        yield _as_one(row)
+
+
+def _as_one(messages: list[Any]) -> Any:
+    if len(messages) == 1:
+        return messages[0]
+    return "\n\n".join(messages) if all(isinstance(text, str) for text in messages) else messages
+
+
+def _provenance(conversation: Conversation, source: str) -> dict[str, Any]:
+    records = conversation.records
+    about: dict[str, Any] = {"format": source, "records": records[:_MOST_RECORDS]}
+    if len(records) > _MOST_RECORDS:
+        about["record_count"] = len(records)
+    if conversation.trace_id is None:
+        about["ids_derived"] = True
+    return {**about, **conversation.metadata}
+
+
+def _resolve_tools(events: Sequence[EventFields]) -> None:
+    """Give results that name no tool the one of the call with their id."""
+    tools: dict[str, str] = {}
+    for fields in events:
+        call_id = fields.get("call_id")
+        if call_id is None:
+            continue
+        if fields["type"] == "tool_call" and "tool" in fields:
+            tools[call_id] = fields["tool"]
+        elif fields["type"] == "tool_result" and "tool" not in fields and call_id in tools:
+            fields["tool"] = tools[call_id]
+
+
+def finished(
+    events: Sequence[EventFields], trace_id: str, provider: str | None, conversation_id: str | None
+) -> list[EventFields]:
+    """Number the events, and add ids of spans and attributes of OpenTelemetry where the source has none."""
+    root = _span_id(trace_id, "root")
+    calls: dict[str, str] = {}
+    for idx, fields in enumerate(events):
+        fields["idx"] = idx
+        attributes: dict[str, Any] = fields.setdefault("attributes", {})
+        if "span_id" not in fields:
+            fields["span_id"] = _span_id(trace_id, str(idx))
+            fields.setdefault("parent_span_id", root)
+            attributes[IDS_DERIVED] = True
+        fields.setdefault("trace_id", trace_id)
+        _add_attributes(fields, attributes, provider, conversation_id)
+        call_id = fields.get("call_id")
+        if call_id is not None:
+            _tie_result(fields, call_id, calls)
+    return list(events)
+
+
+def _tie_result(fields: EventFields, call_id: str, calls: dict[str, str]) -> None:
+    """Make the span of a call the parent of that of its result, where both are derived."""
+    if fields["type"] == "tool_call":
+        calls[call_id] = fields["span_id"]
+    elif fields["type"] == "tool_result" and IDS_DERIVED in fields["attributes"]:
+        fields["parent_span_id"] = calls.get(call_id, fields["parent_span_id"])
+
+
+def _add_attributes(
+    fields: EventFields, attributes: dict[str, Any], provider: str | None, conversation_id: str | None
+) -> None:
+    operation = _OPERATIONS.get(fields["type"])
+    if operation is not None and fields["actor"] in ("agent", "tool"):
+        attributes.setdefault("gen_ai.operation.name", operation)
+        if provider is not None:
+            attributes.setdefault("gen_ai.provider.name", provider)
+    if conversation_id is not None:
+        attributes.setdefault("gen_ai.conversation.id", conversation_id)
+    for attribute, name in _NAMED:
+        value = fields.get(name)
+        if value is not None:
+            attributes.setdefault(attribute, value)
+
+
+_NAMED = (
+    ("gen_ai.tool.name", "tool"),
+    ("gen_ai.tool.call.id", "call_id"),
+    ("gen_ai.response.model", "model"),
+)
+
+
+def _span_id(trace_id: str, of: str) -> str:
+    return hashlib.blake2b(f"{trace_id}/{of}".encode(), digest_size=8).hexdigest()
+
+
+def _trial_id(trace_id: str, number: int) -> str:
+    return hashlib.sha256(f"{trace_id}/{number}".encode()).hexdigest()[:32]

@@ -1,0 +1,59 @@
+"""Every format that can be imported, by family. A new format needs a file and a line here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Literal, NamedTuple
+
+from agent_eval.importers.format import Format
+
+AUTO = "auto"
+
+Family = Literal["provider", "framework", "transcript"]
+"""What the command calls its formats: `import-trace --provider`, `import-framework --framework`,
+`import-transcript --source`."""
+
+
+class Entry(NamedTuple):
+    """A row of `FORMATS`.
+
+    Example:
+        >>> [entry.name for entry in FORMATS if entry.family == "provider"][:1]
+        ['openai']
+    """
+
+    family: Family
+    name: str
+    target: str
+
+
+FORMATS: tuple[Entry, ...] = (Entry("provider", "openai", "agent_eval.importers.openai:OpenAI"),)
+
+COMMANDS: dict[Family, str] = {
+    "provider": "import-trace --provider",
+    "framework": "import-framework --framework",
+    "transcript": "import-transcript --source",
+}
+
+
+def names_of(family: Family) -> tuple[str, ...]:
+    """Return the names of a family's formats, after `auto`."""
+    return (AUTO, *(entry.name for entry in FORMATS if entry.family == family))
+
+
+def load(family: Family, name: str = AUTO) -> list[Format]:
+    """Make the formats of a family: the one named, or all of them for `auto`."""
+    return [_made(entry) for entry in FORMATS if entry.family == family and name in (AUTO, entry.name)]
+
+
+def load_others(family: Family) -> list[tuple[Entry, Format]]:
+    """Make the formats of the other families, to say by which command a record can be imported."""
+    return [(entry, _made(entry)) for entry in FORMATS if entry.family != family]
+
+
+def _made(entry: Entry) -> Format:
+    module, _, name = entry.target.partition(":")
+    made = getattr(importlib.import_module(module), name)()
+    if not isinstance(made, Format):
+        raise TypeError(f"{entry.target} is not a format")
+    return made

@@ -1,0 +1,164 @@
+"""Open what exports come in: files, gzip, zip archives, directories of these, standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from typing_extensions import override
+
+from agent_eval.errors import InvalidInput
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.storage.files import check_member_name, open_regular, reading_failed
+
+STDIN = "-"
+
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".sse", ".txt", ".gz", ".zip", ".eval", ".traj", ".log")
+"""Endings of the files that are read from directories and archives; others become a diagnostic."""
+
+UNPACKED_BYTES = 64 << 30
+"""Size up to which an input is read, after unpacking."""
+
+_MOST_FILES = 1_000_000
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_BUFFER = 1 << 16
+
+
+class DamagedFile(InvalidInput):
+    """A file ends early, or its compression is broken; what came before was read."""
+
+
+@dataclass
+class Stream:
+    """One open file, or one member of an archive, with its name within the input.
+
+    Example:
+        >>> import io
+        >>> Stream("dump.jsonl", io.BytesIO(b'{"id": 1}')).name
+        'dump.jsonl'
+    """
+
+    name: str
+    file: IO[bytes]
+
+
+def streams_of(inputs: Sequence[Path], diagnostics: Diagnostics) -> Iterator[Stream]:
+    """Yield the files of the inputs in order, those of a directory or an archive sorted by name.
+
+    Args:
+        inputs: Files and directories; `-` is standard input.
+        diagnostics: Gets the files that are left out.
+
+    Raises:
+        InvalidInput: An input is missing, or is no file and no directory.
+        StorageError: The disk failed.
+    """
+    for path in inputs:
+        if str(path) == STDIN:
+            yield from _unpacked(Stream("stdin", sys.stdin.buffer), diagnostics)
+        elif path.is_dir():
+            yield from _directory(path, diagnostics)
+        else:
+            with open_regular(path, pipes=True) as file:
+                yield from _unpacked(Stream(path.name, file), diagnostics)
+
+
+def _directory(root: Path, diagnostics: Diagnostics) -> Iterator[Stream]:
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        if not name.lower().endswith(SUFFIXES):
+            diagnostics.note(name, "", f"is left out: its name ends in none of {' '.join(SUFFIXES)}")
+            continue
+        with open_regular(path) as file:
+            yield from _unpacked(Stream(name, file), diagnostics)
+
+
+def _unpacked(stream: Stream, diagnostics: Diagnostics) -> Iterator[Stream]:
+    """Unpack what the first bytes say is compressed, whatever its name."""
+    file = io.BufferedReader(_Bounded(stream.file, stream.name), _BUFFER)
+    start = file.peek(4)[:4]
+    if start.startswith(_GZIP):
+        inner = Stream(stream.name.removesuffix(".gz"), cast(IO[bytes], gzip.GzipFile(fileobj=file)))
+        yield from _unpacked(inner, diagnostics)
+    elif start == _ZIP:
+        yield from _members(stream.name, file, diagnostics)
+    else:
+        yield Stream(stream.name, file)
+
+
+def _members(name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics) -> Iterator[Stream]:
+    try:
+        archive = zipfile.ZipFile(_seekable(file))
+    except zipfile.BadZipFile as error:
+        raise _damaged(name, error) from error
+    with archive:
+        if len(archive.infolist()) > _MOST_FILES:
+            raise InvalidInput(f"{name}: more than {_MOST_FILES:,} files", remedy="Split it.", file=name)
+        for member in sorted(archive.infolist(), key=lambda info: info.filename):
+            place = f"{name}!{member.filename}"
+            if member.is_dir():
+                continue
+            problem = check_member_name(member.filename)
+            if problem is not None or not member.filename.lower().endswith(SUFFIXES):
+                reason = problem or f"ends in none of {' '.join(SUFFIXES)}"
+                diagnostics.note(place, "", f"is left out: its name {reason}")
+                continue
+            try:
+                opened = archive.open(member)
+            except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+                diagnostics.lost(place, "", f"cannot be unpacked: {error}")
+                continue
+            with opened:
+                yield from _unpacked(Stream(place, opened), diagnostics)
+
+
+def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:
+    """Return the file, or what it holds: a zip archive is read from its end."""
+    original = file.raw.original
+    if original.seekable() and not isinstance(original, zipfile.ZipExtFile):
+        original.seek(0)
+        return original
+    return io.BytesIO(file.read())
+
+
+class _Bounded(io.RawIOBase):
+    """Reads from another file, up to a limit, and reports its damage as an error of this program."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self.original = file
+        self._name = name
+        self._bytes = 0
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self.original.read(len(buffer))
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+            raise _damaged(self._name, error) from error
+        except OSError as error:
+            raise reading_failed(Path(self._name), error) from error
+        self._bytes += len(data)
+        if self._bytes > UNPACKED_BYTES:
+            raise InvalidInput(
+                f"{self._name}: more than {UNPACKED_BYTES:,} bytes", remedy="Split it.", file=self._name
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _damaged(name: str, error: Exception) -> DamagedFile:
+    return DamagedFile(
+        f"{name}: cannot be unpacked: {error}", remedy="Write or download the file again.", file=name
+    )

@@ -1,0 +1,118 @@
+"""What an import could not take over as it was: a diagnostic for each loss, with record, field and reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent_eval.errors import InvalidInput
+
+
+class Severity(StrEnum):
+    """How much a diagnostic matters."""
+
+    LOST = "lost"
+    """Content of the source is not in the suite. `--strict` refuses it."""
+    UNKNOWN = "unknown"
+    """A field that the format does not define. `--strict` refuses it."""
+    CHANGED = "changed"
+    """Content is in the suite in another form: an argument that is no JSON as text, a digest for bytes."""
+    NOTE = "note"
+    """Something that explains the result, such as records that repeat each other."""
+
+
+REFUSED_IF_STRICT = frozenset({Severity.LOST, Severity.UNKNOWN})
+
+_MOST = 10_000
+"""Diagnostics that are kept; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: which record, which field of it, and why.
+
+    Example:
+        >>> Diagnostic(Severity.LOST, "dump.jsonl:3", "response", "is empty").to_json()
+        {'severity': 'lost', 'record': 'dump.jsonl:3', 'field': 'response', 'reason': 'is empty'}
+    """
+
+    severity: Severity
+    record: str
+    field: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the diagnostic as `--diagnostics-out` writes it."""
+        return {
+            "severity": str(self.severity),
+            "record": self.record,
+            "field": self.field,
+            "reason": self.reason,
+        }
+
+
+class Diagnostics:
+    """Collects the diagnostics of an import; the first 10,000 in full, all of them by number.
+
+    Args:
+        strict: Whether to refuse the import at the first loss or unknown field.
+
+    Example:
+        >>> diagnostics = Diagnostics()
+        >>> diagnostics.lost("dump.jsonl:3", "response", "is empty")
+        >>> diagnostics.counts
+        {'lost': 1}
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self.entries: list[Diagnostic] = []
+        self._counts: Counter[Severity] = Counter()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of diagnostics by severity, without zeros."""
+        return {str(severity): self._counts[severity] for severity in Severity if self._counts[severity]}
+
+    def lost(self, record: str, field: str, reason: str) -> None:
+        """Report content that the suite will not have.
+
+        Raises:
+            InvalidInput: The import is strict.
+        """
+        self.add(Diagnostic(Severity.LOST, record, field, reason))
+
+    def unknown(self, record: str, field: str) -> None:
+        """Report a field that the format does not define, and whose content the suite will not have.
+
+        Raises:
+            InvalidInput: The import is strict.
+        """
+        self.add(Diagnostic(Severity.UNKNOWN, record, field, "is not a field of this format; left out"))
+
+    def changed(self, record: str, field: str, reason: str) -> None:
+        """Report content that the suite has in another form."""
+        self.add(Diagnostic(Severity.CHANGED, record, field, reason))
+
+    def note(self, record: str, field: str, reason: str) -> None:
+        """Report something that explains the result."""
+        self.add(Diagnostic(Severity.NOTE, record, field, reason))
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Add a diagnostic.
+
+        Raises:
+            InvalidInput: The import is strict, and the diagnostic is a loss or an unknown field.
+        """
+        self._counts[diagnostic.severity] += 1
+        if len(self.entries) < _MOST:
+            self.entries.append(diagnostic)
+        if self.strict and diagnostic.severity in REFUSED_IF_STRICT:
+            raise InvalidInput(
+                f"{diagnostic.record}: {diagnostic.field or 'record'}: {diagnostic.reason}",
+                remedy="Correct the export, or import without --strict and read the diagnostics.",
+                record=diagnostic.record,
+                field=diagnostic.field,
+            )

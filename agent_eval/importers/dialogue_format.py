@@ -1,0 +1,147 @@
+"""Base of formats whose records are requests to a model with its answers: OpenAI, Anthropic, Gemini, ..."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.dialogue import Dialogue, Message, message_from_json, message_to_json
+from agent_eval.importers.format import Conversation, Format, Link, Part
+from agent_eval.importers.records import Record
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one record says: what came before, and the answer.
+
+    Attributes:
+        history: Messages of the request, in order.
+        answer: The answer; None if the record has none.
+        alternatives: Further answers to the same request (`n` above 1), which become trials.
+        repeats: Whether `history` repeats the dialogue from its start, as requests to most APIs do; False if
+            it has only what is new.
+        ids: Ids by which records belong together, each with its kind: `response:resp_7`.
+        id: The source's id of the conversation.
+        aliases: Further ids by which `--expect` may find the case.
+        time: Seconds since the epoch.
+        metadata: What else the record says of the conversation.
+
+    Example:
+        >>> Turn(history=[], answer=None, ids=("thread:7",)).repeats
+        True
+    """
+
+    history: list[Message]
+    answer: Message | None = None
+    alternatives: list[Message] = field(default_factory=list)
+    repeats: bool = True
+    ids: tuple[str, ...] = ()
+    id: str | None = None
+    aliases: tuple[str, ...] = ()
+    time: float | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    expected_output: Any = None
+
+
+class DialogueFormat(Format):
+    """A format whose records are single requests with their answers, or whole lists of messages.
+
+    A record whose history is the dialogue after another record continues that one.
+    """
+
+    @abstractmethod
+    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
+        """Read a record: one turn, or one for each conversation in it; none if it has nothing."""
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        turns = self.turns(record, diagnostics)
+        link = link_of(turns[0]) if len(turns) == 1 else Link()
+        return link, [_turn_to_json(turn) for turn in turns]
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        if len(parts) == 1:
+            place, payload = parts[0].place, parts[0].payload
+            return [_conversation([(place, _turn_from_json(turn))], diagnostics) for turn in payload]
+        turns = [(part.place, _turn_from_json(turn)) for part in parts for turn in part.payload]
+        return [_conversation(turns, diagnostics)] if turns else []
+
+
+def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -> Conversation:
+    dialogue = Dialogue()
+    made = Conversation([])
+    for place, turn in turns:
+        if turn.repeats:
+            dialogue.add_history(turn.history)
+        else:
+            for message in turn.history:
+                dialogue.add(message)
+        before = dialogue.events if turn.alternatives and len(turns) == 1 else []
+        if turn.answer is not None:
+            dialogue.add(turn.answer)
+        if len(turns) == 1:
+            made.trials = [[dict(fields) for fields in before] + other.events for other in turn.alternatives]
+        elif turn.alternatives:
+            diagnostics.lost(place, "choices", "has further answers, but the dialogue goes on with the first")
+        made.id = made.id or turn.id
+        made.aliases += turn.aliases
+        made.metadata = {**made.metadata, **turn.metadata}
+        if turn.expected_output is not None:
+            made.expected_output = turn.expected_output
+        made.records.append(place)
+    made.events = dialogue.events
+    return made
+
+
+def link_of(turn: Turn) -> Link:
+    """Link a turn by its ids and, where its history repeats the dialogue, by the dialogue's states."""
+    if not turn.repeats:
+        return Link(ids=turn.ids, time=turn.time)
+    state, follows, length = "", [], 0
+    for message in turn.history:
+        if message.is_system or not message.key:
+            continue
+        state = _next_state(state, message.key)
+        length += 1
+        follows.append(state)
+    after = state
+    if turn.answer is not None and turn.answer.key:
+        after = _next_state(state, turn.answer.key)
+    return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, length)
+
+
+def _next_state(state: str, key: str) -> str:
+    return hashlib.blake2b(f"{state}{key}".encode(), digest_size=8).hexdigest()
+
+
+def _turn_to_json(turn: Turn) -> dict[str, Any]:
+    return {
+        "history": [message_to_json(message) for message in turn.history],
+        "answer": None if turn.answer is None else message_to_json(turn.answer),
+        "alternatives": [message_to_json(message) for message in turn.alternatives],
+        "repeats": turn.repeats,
+        "id": turn.id,
+        "aliases": turn.aliases,
+        "metadata": turn.metadata,
+        "expected_output": turn.expected_output,
+    }
+
+
+def _turn_from_json(value: dict[str, Any]) -> Turn:
+    return Turn(
+        history=[message_from_json(message) for message in value["history"]],
+        answer=None if value["answer"] is None else message_from_json(value["answer"]),
+        alternatives=[message_from_json(message) for message in value["alternatives"]],
+        repeats=value["repeats"],
+        id=value["id"],
+        aliases=tuple(value["aliases"]),
+        metadata=value["metadata"],
+        expected_output=value["expected_output"],
+    )

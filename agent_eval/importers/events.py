@@ -1,0 +1,286 @@
+"""Make the events of an imported trace. Formats make no event in another way.
+
+An event is the dictionary of the fields of `contracts.Event` that the source has: what it lacks is left out.
+`idx`, span ids and attributes of OpenTelemetry are added when the case is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_eval.errors import InvalidInput
+from agent_eval.importers.content import Content, content_of
+from agent_eval.storage.json import Limits, parse
+
+EventFields = dict[str, Any]
+"""Fields of one event, as JSON."""
+
+MALFORMED = "agent_eval.malformed_arguments"
+"""Attribute of a call whose arguments are no JSON, and therefore kept as text."""
+
+_ARGUMENTS = Limits(max_depth=40)
+
+
+def event(actor: str, kind: str, **fields: Any) -> EventFields:
+    """Make an event of the fields that are not null; an empty `call_id` counts as null.
+
+    Example:
+        >>> event("agent", "message", output="Hello!", model=None, call_id="")
+        {'actor': 'agent', 'type': 'message', 'output': 'Hello!'}
+    """
+    made: EventFields = {"actor": actor, "type": kind}
+    for name, value in fields.items():
+        if value is not None and not (name in _NOT_EMPTY and value in ("", {})):
+            made[name] = value
+    return made
+
+
+_NOT_EMPTY = frozenset({"call_id", "model", "agent_name", "usage", "attributes", "stop_reason"})
+
+
+def user_message(content: Any, **fields: Any) -> EventFields:
+    """Make the event of a user's message. `content` is text, JSON, or a list of content parts.
+
+    Example:
+        >>> user_message([{"type": "text", "text": "Hello"}])
+        {'actor': 'user', 'type': 'message', 'input': 'Hello'}
+    """
+    read = content_of(content)
+    return event("user", "message", input=read.value, parts=read.parts, **fields)
+
+
+def system_message(content: Any, **fields: Any) -> EventFields:
+    """Make the event of a system's or developer's message."""
+    read = content_of(content)
+    return event("system", "message", output=read.value, parts=read.parts, **fields)
+
+
+def agent_message(content: Any, **fields: Any) -> EventFields:
+    """Make the event of an agent's message.
+
+    Example:
+        >>> agent_message("It is shipped.", stop_reason="stop")
+        {'actor': 'agent', 'type': 'message', 'output': 'It is shipped.', 'stop_reason': 'stop'}
+    """
+    read = content_of(content)
+    return event("agent", "message", output=read.value, parts=read.parts, **fields)
+
+
+def reasoning(text: Any, **fields: Any) -> EventFields:
+    """Make the event of what the model thought; an empty text means that the source hides it."""
+    if text in (None, "", []):
+        return event("agent", "reasoning", content_recorded=False, **fields)
+    return event("agent", "reasoning", output=text, **fields)
+
+
+def tool_call(tool: str | None, arguments: Any, call_id: Any = None, **fields: Any) -> EventFields:
+    """Make the event of a tool call.
+
+    Args:
+        tool: Name of the tool.
+        arguments: As the source has them: a value, or JSON text, which is parsed. Text that is no JSON is
+            kept as it is, and marked.
+        call_id: The source's id of the call; an empty one counts as none.
+        fields: Further fields of the event.
+
+    Example:
+        >>> tool_call("refund", '{"order": 7}', "call_1")["input"]
+        {'order': 7}
+        >>> tool_call("refund", '{"order": ')["attributes"]
+        {'agent_eval.malformed_arguments': True}
+    """
+    value, is_malformed = arguments_of(arguments)
+    made = event(
+        "agent", "tool_call", tool=tool or None, input=value, call_id=text_or_none(call_id), **fields
+    )
+    if is_malformed:
+        made["attributes"] = {**made.get("attributes", {}), MALFORMED: True}
+    return made
+
+
+def tool_result(
+    output: Any, call_id: Any = None, *, tool: str | None = None, error: Any = None, **fields: Any
+) -> EventFields:
+    """Make the event of a tool's result. Without `tool` it gets the tool of the call with its id.
+
+    Example:
+        >>> tool_result("shipped", "call_1", tool="lookup")["output"]
+        'shipped'
+    """
+    # An empty text or array is what the tool returned, not a lack of content.
+    read = Content(output) if output in ("", []) else content_of(output)
+    return event(
+        "tool",
+        "tool_result",
+        tool=tool or None,
+        output=read.value,
+        parts=read.parts,
+        call_id=text_or_none(call_id),
+        error=error,
+        **fields,
+    )
+
+
+def error_event(error: Any, **fields: Any) -> EventFields:
+    """Make the event of an error outside of a tool."""
+    return event("agent", "error", error=error, **fields)
+
+
+def arguments_of(raw: Any) -> tuple[Any, bool]:
+    """Return arguments as a value, and whether they are text that is no JSON.
+
+    Example:
+        >>> arguments_of('{"id": 7}'), arguments_of({"id": 7}), arguments_of("id=7"), arguments_of("")
+        (({'id': 7}, False), ({'id': 7}, False), ('id=7', True), ({}, False))
+    """
+    if not isinstance(raw, str):
+        return ({}, False) if raw is None else (raw, False)
+    if not raw.strip():
+        return {}, False
+    try:
+        return parse(raw.encode("utf-8", "surrogatepass"), source="arguments", limits=_ARGUMENTS), False
+    except InvalidInput:
+        return raw, True
+
+
+def text_or_none(value: Any) -> str | None:
+    """Return an identifier as text; None for null and for the empty text, which is no id."""
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def usage_of(
+    *,
+    input_tokens: Any = None,
+    output_tokens: Any = None,
+    cached: Any = None,
+    cache_write: Any = None,
+    reasoning: Any = None,
+) -> dict[str, Any] | None:
+    """Return the tokens of an answer by the names of `TokenUsage`; None if none is known.
+
+    Example:
+        >>> usage_of(input_tokens=12, output_tokens=None, cached=0)
+        {'input_tokens': 12, 'cached_tokens': 0}
+    """
+    stated = {
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cached_tokens": cached,
+        "cache_write_tokens": cache_write,
+        "reasoning_tokens": reasoning,
+    }
+    return {name: value for name, value in stated.items() if _is_amount(value)} or None
+
+
+def total(*amounts: Any) -> Any:
+    """Add the amounts that are known; None if none is."""
+    known = [amount for amount in amounts if _is_amount(amount)]
+    return sum(known) if known else None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def seconds_of(value: Any) -> float | None:
+    """Read a point in time as seconds since the epoch; None if it is none.
+
+    Numbers are seconds, milliseconds or nanoseconds by their size; texts are ISO 8601, or such a number. A
+    text without an offset counts as UTC for the order, though `timestamp_of` does not claim so.
+
+    Example:
+        >>> seconds_of(1748902365), seconds_of("1970-01-01T00:01:00Z"), seconds_of("soon")
+        (1748902365.0, 60.0, None)
+    """
+    if isinstance(value, str):
+        if value.lstrip("-").replace(".", "", 1).isdigit():
+            value = float(value)
+        else:
+            moment = _moment(value)
+            return None if moment is None else (moment.timestamp() if moment.tzinfo else _as_utc(moment))
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value <= 0
+    ):
+        return None
+    for scale, smallest in ((1e9, 1e17), (1e6, 1e14), (1e3, 1e11)):
+        if value >= smallest:
+            return float(value / scale)
+    return float(value)
+
+
+def timestamp_of(value: Any) -> str | None:
+    """Write a point in time as `Event.ts` has it: ISO 8601 with its offset; None if it is none.
+
+    Example:
+        >>> timestamp_of(1748902365), timestamp_of("2026-01-13T09:00:00Z")
+        ('2025-06-02T22:12:45+00:00', '2026-01-13T09:00:00Z')
+    """
+    if isinstance(value, str) and _moment(value) is not None:
+        return value
+    seconds = seconds_of(value)
+    if seconds is None or seconds > _LAST_MOMENT:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+_LAST_MOMENT = 253402300799.0
+"""The last second of the year 9999."""
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _as_utc(moment: datetime) -> float:
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object as it is, and an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return an array as it is, and an empty one for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str | None:
+    """Return a text as it is, and None for any other value and for the empty text."""
+    return value if isinstance(value, str) and value else None
+
+
+__all__ = [
+    "MALFORMED",
+    "Content",
+    "EventFields",
+    "agent_message",
+    "arguments_of",
+    "content_of",
+    "error_event",
+    "event",
+    "items",
+    "mapping",
+    "reasoning",
+    "seconds_of",
+    "system_message",
+    "text",
+    "text_or_none",
+    "timestamp_of",
+    "tool_call",
+    "tool_result",
+    "total",
+    "usage_of",
+    "user_message",
+]

@@ -1,0 +1,81 @@
+"""Requests and their answers, as HTTP recorders, proxies and batches write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.importers.events import items, mapping
+
+_REQUESTS = ("request", "request_body", "kwargs")
+_ANSWERS = ("response", "response_body", "completion")
+_BODIES = ("body", "json", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request to a model with its answer; either may be missing.
+
+    Attributes:
+        request: The request's body; empty if it was not recorded.
+        response: The answer's body, or the text of its event stream; None if it was not recorded.
+        status: Status of HTTP, if it was recorded.
+        url: Where the request went; empty if that was not recorded.
+
+    Example:
+        >>> recorded = {"request": {"model": "m"}, "response": {"id": "r"}, "status": 200, "uri": "https://h/v1"}
+        >>> exchange_of(recorded).request
+        {'model': 'm'}
+    """
+
+    request: Any
+    response: Any
+    status: int | None = None
+    url: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the status says that the request failed."""
+        return self.status is not None and self.status >= 400
+
+
+def exchange_of(value: Any) -> Exchange | None:
+    """Read a record that holds a request and its answer apart; None if it does not."""
+    if not isinstance(value, dict):
+        return None
+    request = next((name for name in _REQUESTS if name in value), None)
+    response = next((name for name in _ANSWERS if name in value), None)
+    if request is None or response is None:
+        return None
+    status = value.get("status", value.get("status_code"))
+    answer = value[response]
+    if isinstance(answer, dict) and isinstance(answer.get("status_code"), int):
+        status = answer["status_code"]
+    url = value.get("uri") or value.get("url") or mapping(value[request]).get("url")
+    return Exchange(
+        _body(value[request]),
+        _body(answer),
+        status if isinstance(status, int) and not isinstance(status, bool) else None,
+        url if isinstance(url, str) else "",
+    )
+
+
+def _body(message: Any) -> Any:
+    """Return the body of a recorded message, which is the message itself where no header is recorded."""
+    if isinstance(message, dict) and not {"headers", "status_code", "method", "request_id"}.isdisjoint(
+        message
+    ):
+        name = next((name for name in _BODIES if name in message), None)
+        if name is not None:
+            return message[name]
+    return message
+
+
+def error_of(body: Any, status: int | None) -> Any:
+    """Return what went wrong by an answer's body and status; None if nothing did."""
+    error = mapping(body).get("error")
+    if error is not None and error != {}:
+        return error
+    if status is not None and status >= 400:
+        return {"status": status, "body": body} if body not in (None, "") else {"status": status}
+    return mapping(next(iter(items(body)), None)).get("error")

@@ -1,0 +1,121 @@
+"""Decide which format a record has, by its structure; refuse to guess where two are as likely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.errors import InvalidInput
+from agent_eval.importers.catalog import COMMANDS, Family, load_others
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.format import Format, Match
+from agent_eval.importers.records import Record
+
+_TOO_CLOSE = 0.15
+"""Difference of confidence up to which two formats count as equally likely."""
+
+_ONE_RECORD = 0.5
+"""Confidence from which an array counts as one record."""
+
+
+@dataclass
+class Recognised:
+    """How many records had a format, and how sure that is at least.
+
+    Example:
+        >>> Recognised("openai", "responses", 12, 0.95).to_json()["records"]
+        12
+    """
+
+    format: str
+    variant: str
+    records: int = 0
+    confidence: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the command prints it."""
+        return {
+            "format": self.format,
+            "variant": self.variant,
+            "records": self.records,
+            "confidence": self.confidence,
+        }
+
+
+class Recogniser:
+    """Recognises the formats of records, and counts them.
+
+    Args:
+        formats: The formats to choose from; with one, records are of that one or of none.
+        family: The family of these formats, to say where other records belong.
+
+    Example:
+        >>> from agent_eval.importers.catalog import load
+        >>> recogniser = Recogniser(load("provider"), "provider")
+        >>> record = Record({"object": "chat.completion", "choices": []}, "dump.json")
+        >>> number = recogniser.recognise(record, Diagnostics())
+        >>> recogniser.formats[number].name
+        'openai'
+    """
+
+    def __init__(self, formats: Sequence[Format], family: Family) -> None:
+        self.formats = list(formats)
+        self._family: Family = family
+        self._counts: dict[tuple[str, str], Recognised] = {}
+
+    @property
+    def recognised(self) -> list[Recognised]:
+        """What was recognised, by format and variant."""
+        return [self._counts[key] for key in sorted(self._counts)]
+
+    def is_one_record(self, items: list[Any]) -> bool:
+        """Tell whether an array is one record of some format."""
+        matches = (candidate.detect(items) for candidate in self.formats)
+        return any(match is not None and match.confidence >= _ONE_RECORD for match in matches)
+
+    def recognise(self, record: Record, diagnostics: Diagnostics) -> int | None:
+        """Return the number of the record's format; None, with a diagnostic, if it has none of them.
+
+        Raises:
+            InvalidInput: Two formats are as likely, or the import is strict and no format is.
+        """
+        matches = [
+            (match.confidence, number, match)
+            for number, candidate in enumerate(self.formats)
+            if (match := candidate.detect(record.value)) is not None
+        ]
+        if not matches:
+            diagnostics.lost(record.place, "", self._not_recognised(record.value))
+            return None
+        matches.sort(key=lambda candidate: (-candidate[0], candidate[1]))
+        if len(matches) > 1 and matches[0][0] - matches[1][0] < _TOO_CLOSE:
+            raise self._ambiguous(record.place, matches)
+        _, number, match = matches[0]
+        self._count(self.formats[number], match)
+        return number
+
+    def _count(self, recognised: Format, match: Match) -> None:
+        key = (recognised.name, match.variant)
+        counted = self._counts.setdefault(key, Recognised(*key))
+        counted.records += 1
+        counted.confidence = min(counted.confidence, match.confidence)
+
+    def _not_recognised(self, value: Any) -> str:
+        names = ", ".join(candidate.name for candidate in self.formats)
+        for entry, candidate in load_others(self._family):
+            if candidate.detect(value) is not None:
+                command = f"agent-eval {COMMANDS[entry.family]} {entry.name}"
+                return f"is not of {names}; it looks like {entry.name}, which `{command}` imports"
+        return f"is not of {names}"
+
+    def _ambiguous(self, place: str, matches: Sequence[tuple[float, int, Match]]) -> InvalidInput:
+        first, second = (self.formats[number].name for _, number, _ in matches[:2])
+        shares = {self.formats[number].name: confidence for confidence, number, _ in matches}
+        option = COMMANDS[self._family].split()[1]
+        return InvalidInput(
+            f"{place}: could be {first} or {second}",
+            remedy=f"Say which with {option} {first} or {option} {second}.",
+            record=place,
+            confidence=shares,
+        )

@@ -1,0 +1,212 @@
+"""Import the exports of a provider, a framework or a recorder as a suite with recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from agent_eval.contracts import SCHEMA_VERSION
+from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.importers.assembly import Assembly
+from agent_eval.importers.cases import CaseMaker
+from agent_eval.importers.catalog import AUTO, Family, load
+from agent_eval.importers.containers import STDIN
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.expectations import Expectations
+from agent_eval.importers.recognise import Recognised, Recogniser
+from agent_eval.importers.records import read_records
+from agent_eval.storage.atomic import new_file, write_file
+from agent_eval.storage.json import dumps
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """What to import, and how.
+
+    Attributes:
+        inputs: Files and directories; `-` is standard input.
+        out: The suite to write, `.json` or `.jsonl`.
+        family: Which formats to choose from.
+        format: Name of the format; `auto` recognises each record's.
+        dataset_id: Id of the suite; None for the name of the first input.
+        case_prefix: Put before each case id.
+        group_by: Path of the field whose value groups records; None to go by their ids.
+        expect: File of expected outputs and labels by id.
+        strict: Whether to refuse what would lose something.
+        diagnostics_out: Where to write the diagnostics as JSON Lines.
+
+    Example:
+        >>> ImportRequest((Path("dump.jsonl"),), Path("suite.jsonl"), "provider").format
+        'auto'
+    """
+
+    inputs: tuple[Path, ...]
+    out: Path
+    family: Family
+    format: str = AUTO
+    dataset_id: str | None = None
+    case_prefix: str | None = None
+    group_by: str | None = None
+    expect: Path | None = None
+    strict: bool = False
+    diagnostics_out: Path | None = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import wrote.
+
+    Example:
+        >>> Imported(Path("suite.json"), "orders", Totals(cases=2), (), Diagnostics()).to_json()["cases"]
+        2
+    """
+
+    out: Path
+    dataset_id: str
+    totals: Totals
+    recognised: tuple[Recognised, ...]
+    diagnostics: Diagnostics
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the command prints, as JSON values."""
+        return {
+            "output": str(self.out),
+            "dataset_id": self.dataset_id,
+            **self.totals.to_json(),
+            "recognised": [recognised.to_json() for recognised in self.recognised],
+            "diagnostics": self.diagnostics.counts,
+        }
+
+
+@dataclass
+class Totals:
+    """Numbers of what was imported.
+
+    Example:
+        >>> totals = Totals()
+        >>> totals.add({"trace": [{"type": "tool_call"}, {"type": "tool_result", "error": "declined"}]})
+        >>> totals.to_json()
+        {'cases': 1, 'events': 2, 'tool_calls': 1, 'tool_results': 1, 'errors': 1}
+    """
+
+    cases: int = 0
+    events: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    errors: int = 0
+
+    def add(self, case: dict[str, Any]) -> None:
+        """Count a case."""
+        self.cases += 1
+        for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", ()))):
+            self.events += len(trace)
+            for event in trace:
+                self.tool_calls += event["type"] == "tool_call"
+                self.tool_results += event["type"] == "tool_result"
+                self.errors += "error" in event
+
+    def to_json(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return dict(vars(self))
+
+
+def import_traces(request: ImportRequest) -> Imported:
+    """Write a suite of what the inputs hold.
+
+    Raises:
+        InvalidInput: An input is missing; a record could be of two formats; or the import is strict and
+            something of the inputs would not be in the suite.
+        NothingMeasured: No record could be imported.
+        UsageError: The suite's name ends in neither `.json` nor `.jsonl`.
+        StorageError: Reading or writing failed.
+    """
+    if request.out.suffix.lower() not in (".json", ".jsonl"):
+        raise UsageError(
+            f"{request.out}: a suite is written as .json or .jsonl",
+            remedy="Give --out such a name.",
+            file=str(request.out),
+        )
+    diagnostics = Diagnostics(strict=request.strict)
+    try:
+        return _import(request, diagnostics)
+    except InvalidInput:
+        _write_diagnostics(request, diagnostics)
+        raise
+
+
+def _import(request: ImportRequest, diagnostics: Diagnostics) -> Imported:
+    expectations = None if request.expect is None else Expectations.read(request.expect)
+    recogniser = Recogniser(load(request.family, request.format), request.family)
+    dataset_id = request.dataset_id or _name_of(request.inputs)
+    totals = Totals()
+    with ExitStack() as stack:
+        assembly = stack.enter_context(Assembly(recogniser, diagnostics, group_by=request.group_by))
+        for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
+            assembly.take(record, encoded)
+        with new_file(request.out) as file:
+            cases = _cases(assembly, expectations, request.case_prefix)
+            _write_suite(file, request.out, dataset_id, _counted(cases, totals))
+            if expectations is not None:
+                expectations.report_unused(diagnostics)
+            if not totals.cases:
+                raise _nothing_imported(diagnostics)
+    _write_diagnostics(request, diagnostics)
+    return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
+
+
+def _cases(
+    assembly: Assembly, expectations: Expectations | None, prefix: str | None
+) -> Iterator[dict[str, Any]]:
+    with CaseMaker(prefix=prefix or "") as maker:
+        for read_by, conversation in assembly.conversations():
+            case = maker.make(conversation, read_by.name, read_by.provider)
+            if expectations is not None:
+                own = () if conversation.id is None else (conversation.id,)
+                expectations.join(case, (*own, *conversation.aliases))
+            yield case
+
+
+def _counted(cases: Iterator[dict[str, Any]], totals: Totals) -> Iterator[dict[str, Any]]:
+    for case in cases:
+        totals.add(case)
+        yield case
+
+
+def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterator[dict[str, Any]]) -> None:
+    """Write header and cases one after the other; a suite of any size is never in memory."""
+    header = {"dataset_id": dataset_id, "metadata": {"schema_version": SCHEMA_VERSION}}
+    if path.suffix.lower() == ".jsonl":
+        file.write(dumps(header) + b"\n")
+        file.writelines(dumps(case) + b"\n" for case in cases)
+        return
+    file.write(dumps(header)[:-1] + b',"cases":[')
+    separator = b"\n"
+    for case in cases:
+        file.write(separator + dumps(case))
+        separator = b",\n"
+    file.write(b"\n]}\n")
+
+
+def _name_of(inputs: Sequence[Path]) -> str:
+    first = inputs[0] if inputs else Path(STDIN)
+    name = first.name.removesuffix(".gz").rpartition(".")[0] or first.name
+    return "stdin" if str(first) == STDIN else name or "imported"
+
+
+def _write_diagnostics(request: ImportRequest, diagnostics: Diagnostics) -> None:
+    if request.diagnostics_out is not None:
+        lines = (dumps(entry.to_json()) + b"\n" for entry in diagnostics.entries)
+        write_file(request.diagnostics_out, b"".join(lines))
+
+
+def _nothing_imported(diagnostics: Diagnostics) -> NothingMeasured:
+    first = diagnostics.entries[0] if diagnostics.entries else None
+    reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+    return NothingMeasured(
+        f"nothing could be imported: {reason}",
+        remedy="Name the format of the export, or see --diagnostics-out for every record.",
+        diagnostics=diagnostics.counts,
+    )

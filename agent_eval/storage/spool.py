@@ -1,0 +1,144 @@
+"""Temporary storage for more data than memory holds: byte strings by number, and numbers by key.
+
+Both live in files that the operating system removes with the process, however it ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import tempfile
+from array import array
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from agent_eval.errors import StorageError
+
+_BUFFER = 1 << 20
+_CACHE_KIB = 8 * 1024
+
+
+class Spool:
+    """Byte strings in an unnamed temporary file, read back by number in any order.
+
+    Example:
+        >>> with Spool() as spool:
+        ...     spool.append(b"first"), spool.append(b"second"), spool[0]
+        (0, 1, b'first')
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  # closed with the spool
+        except OSError as error:
+            raise _no_space(error) from error
+        self._ends = array("Q", [0])
+        self._is_flushed = True
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def append(self, data: bytes) -> int:
+        """Store `data`, and return its number.
+
+        Raises:
+            StorageError: The temporary directory is full.
+        """
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _no_space(error) from error
+        self._is_flushed = False
+        self._ends.append(self._ends[-1] + len(data))
+        return len(self) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        start, end = self._ends[number], self._ends[number + 1]
+        try:
+            if not self._is_flushed:
+                self._file.flush()
+                self._is_flushed = True
+            return os.pread(self._file.fileno(), end - start, start)
+        except OSError as error:
+            raise _no_space(error) from error
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[number] for number in range(len(self)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def key_of(text: str) -> int:
+    """Return a 64-bit key of a text, the same on every machine."""
+    return int.from_bytes(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
+    )
+
+
+class KeyIndex:
+    """Numbers by 64-bit key, several to a key, in a private database on disk with a bounded cache.
+
+    Example:
+        >>> with KeyIndex() as index:
+        ...     index.add(key_of("session-1"), 4)
+        ...     index.add(key_of("session-1"), 9)
+        ...     index.numbers(key_of("session-1")), index.numbers(key_of("session-2"))
+        ([4, 9], [])
+    """
+
+    def __init__(self) -> None:
+        # The empty name makes a database that SQLite writes to an unnamed file once its cache is full.
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.execute(
+            "CREATE TABLE entry (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID"
+        )
+        self._database.execute("BEGIN")
+
+    def add(self, key: int, number: int) -> None:
+        """Add a number to those of a key.
+
+        Raises:
+            StorageError: The temporary directory is full.
+        """
+        try:
+            self._database.execute("INSERT OR IGNORE INTO entry VALUES (?, ?)", (key, number))
+        except sqlite3.Error as error:
+            raise _no_space(error) from error
+
+    def first(self, key: int) -> int | None:
+        """Return the smallest number of a key; None if it has none."""
+        row = self._database.execute(
+            "SELECT number FROM entry WHERE key = ? ORDER BY number LIMIT 1", (key,)
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def numbers(self, key: int) -> list[int]:
+        """Return the numbers of a key in ascending order."""
+        rows = self._database.execute("SELECT number FROM entry WHERE key = ? ORDER BY number", (key,))
+        return [int(row[0]) for row in rows]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+
+def _no_space(error: Exception) -> StorageError:
+    return StorageError(
+        f"the temporary directory cannot be used: {error}",
+        remedy="Free space there, or set TMPDIR to a directory with more.",
+    )

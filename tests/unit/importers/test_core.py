@@ -1,0 +1,255 @@
+"""What every import does: reading, recognising, linking, ids, expectations, diagnostics."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.suites.reader import load_suite
+from agent_eval.suites.validate import validate_suite
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def chat(messages: list[dict[str, Any]], answer: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """One request of Chat Completions with its answer."""
+    choice = {"index": 0, "message": {"role": "assistant", **answer}, "finish_reason": "stop"}
+    response = {"object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 5}, **fields}
+    return {"request": {"messages": messages, "model": "m"}, "response": response, "status": 200}
+
+
+def imported(tmp_path: Path, *records: Any, **options: Any) -> tuple[list[Any], Imported]:
+    """Import records as JSON Lines, and return the suite's cases."""
+    source = tmp_path / "dump.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return imported_from(source, tmp_path, **options)
+
+
+def imported_from(source: Path, tmp_path: Path, **options: Any) -> tuple[list[Any], Imported]:
+    out = tmp_path / "suite.jsonl"
+    result = import_traces(ImportRequest((source,), out, "provider", **options))
+    return load_suite(out).cases, result
+
+
+TWO_TURNS = (
+    chat([user("Hello")], {"content": "Hi!"}),
+    chat([user("Hello"), assistant("Hi!"), user("Bye")], {"content": "Goodbye."}),
+)
+
+
+def said_in(case: Any) -> list[Any]:
+    return [event.content for event in case.trace]
+
+
+def test_a_repeated_history_is_in_the_trace_once(tmp_path):
+    (case,), _ = imported(tmp_path, *TWO_TURNS)
+    assert said_in(case) == ["Hello", "Hi!", "Bye", "Goodbye."]
+    assert [turn.input for turn in case.turns] == ["Hello", "Bye"]
+    assert sum(event.usage.input_tokens for event in case.trace if event.usage) == 10
+
+
+def test_records_of_a_dialogue_may_come_in_any_order(tmp_path):
+    (case,), _ = imported(tmp_path, *reversed(TWO_TURNS))
+    assert said_in(case) == ["Hello", "Hi!", "Bye", "Goodbye."]
+
+
+def test_two_dialogues_that_begin_alike_remain_two(tmp_path):
+    cases, _ = imported(tmp_path, *TWO_TURNS, *TWO_TURNS)
+    assert [said_in(case) for case in cases] == [["Hello", "Hi!", "Bye", "Goodbye."]] * 2
+    assert len({case.case_id for case in cases}) == 2
+
+
+def test_a_second_continuation_is_a_conversation_of_its_own(tmp_path):
+    other = chat([user("Hello"), assistant("Hi!"), user("Stay")], {"content": "All right."})
+    cases, _ = imported(tmp_path, *TWO_TURNS, other)
+    assert [said_in(case) for case in cases] == [
+        ["Hello", "Hi!", "Bye", "Goodbye."],
+        ["Hello", "Hi!", "Stay", "All right."],
+    ]
+
+
+def test_a_failed_request_and_its_repetition_are_one_conversation(tmp_path):
+    refused = {
+        "request": {"messages": [user("Hello")]},
+        "response": {"error": {"message": "overloaded"}},
+        "status": 529,
+    }
+    answered = chat([user("Hello")], {"content": "Hi!"})
+    (case,), _ = imported(tmp_path, refused, answered, format="openai")
+    assert [event.type for event in case.trace] == ["message", "error", "message"]
+
+
+def test_records_are_grouped_by_a_field_where_asked(tmp_path):
+    records = [
+        {**chat([user(text)], {"content": text.upper()}), "metadata": {"session": session}}
+        for text, session in (("a", "s1"), ("b", "s2"), ("c", "s1"))
+    ]
+    cases, _ = imported(tmp_path, *records, group_by="metadata.session")
+    assert [(case.case_id, said_in(case)) for case in cases] == [
+        ("s1", ["a", "A", "c", "C"]),
+        ("s2", ["b", "B"]),
+    ]
+
+
+def test_a_record_without_the_field_to_group_by_is_a_conversation_of_its_own(tmp_path):
+    cases, result = imported(tmp_path, *TWO_TURNS, group_by="session")
+    assert len(cases) == 2
+    assert result.diagnostics.counts == {"note": 2}
+
+
+def test_importing_twice_gives_the_same_bytes(tmp_path):
+    imported(tmp_path, *TWO_TURNS)
+    first = (tmp_path / "suite.jsonl").read_bytes()
+    imported(tmp_path, *TWO_TURNS)
+    assert (tmp_path / "suite.jsonl").read_bytes() == first
+
+
+@pytest.mark.parametrize("name", ["suite.json", "suite.jsonl"])
+def test_what_is_written_is_a_valid_suite(tmp_path, name):
+    source = tmp_path / "dump.json"
+    source.write_text(json.dumps(list(TWO_TURNS)))
+    out = tmp_path / name
+    import_traces(ImportRequest((source,), out, "provider"))
+    assert validate_suite(out, strict=True, require_version="1.2.0").passed
+
+
+def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
+    call = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"id": 7}'}}
+    history = [user("Where?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "shipped"}
+    (case,), _ = imported(tmp_path, chat([*history, result], {"content": "Shipped."}))
+    _, made, answered, _ = case.trace
+    assert answered.parent_span_id == made.span_id
+    assert answered.tool == "lookup"
+    assert made.attributes == {
+        "agent_eval.ids_derived": True,
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.name": "lookup",
+    }
+    assert len({event.span_id for event in case.trace}) == 4
+
+
+def test_arguments_that_are_no_json_are_kept_as_text_and_marked(tmp_path):
+    call = {"id": "", "type": "function", "function": {"name": "lookup", "arguments": '{"id": '}}
+    (case,), _ = imported(tmp_path, chat([user("Where?")], {"content": None, "tool_calls": [call]}))
+    made = case.trace[-1]
+    assert (made.input, made.call_id) == ('{"id": ', None)
+    assert made.attributes["agent_eval.malformed_arguments"] is True
+
+
+def pack(source: Path, kind: str, tmp_path: Path) -> Path:
+    """Put a file into a container."""
+    if kind == "gz":
+        target = tmp_path / "dump.jsonl.gz"
+        target.write_bytes(gzip.compress(source.read_bytes()))
+    elif kind == "zip":
+        target = tmp_path / "dump.zip"
+        with zipfile.ZipFile(target, "w") as archive:
+            archive.write(source, "logs/dump.jsonl")
+            archive.writestr("logs/readme.md", "not an export")
+    else:
+        target = tmp_path / "logs"
+        target.mkdir()
+        (target / "a.jsonl").write_bytes(source.read_bytes())
+    return target
+
+
+@pytest.mark.parametrize("kind", ["gz", "zip", "directory"])
+def test_containers_hold_what_a_file_holds(tmp_path, kind):
+    cases, _ = imported(tmp_path, *TWO_TURNS)
+    packed, _ = imported_from(pack(tmp_path / "dump.jsonl", kind, tmp_path), tmp_path)
+    assert [said_in(case) for case in packed] == [said_in(case) for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("text", "cases"),
+    [
+        ("\n\n" + json.dumps(TWO_TURNS[0]) + "\n\n" + json.dumps(TWO_TURNS[0]), 2),
+        ("\ufeff" + json.dumps(TWO_TURNS[0]) + "\n", 1),
+        (json.dumps(list(TWO_TURNS)) + "\n", 1),
+        (json.dumps(TWO_TURNS[1], indent=2), 1),
+        (json.dumps({"object": "list", "data": [TWO_TURNS[0]]}), 1),
+    ],
+)
+def test_json_and_json_lines_are_told_apart_by_content(tmp_path, text, cases):
+    source = tmp_path / "dump.json"
+    source.write_text(text, encoding="utf-8")
+    assert len(imported_from(source, tmp_path)[0]) == cases
+
+
+def test_a_line_that_cannot_be_read_is_reported_and_the_others_are_imported(tmp_path):
+    source = tmp_path / "dump.jsonl"
+    source.write_text(json.dumps(TWO_TURNS[0]) + '\n{"cut\n' + json.dumps(TWO_TURNS[1]) + "\n")
+    (case,), result = imported_from(source, tmp_path)
+    assert len(case.trace) == 4
+    (entry,) = result.diagnostics.entries
+    assert (entry.severity, entry.record) == ("lost", "dump.jsonl:2")
+
+
+def test_a_gzip_that_ends_early_is_reported_and_what_came_before_is_imported(tmp_path):
+    lines = "".join(json.dumps(chat([user(f"Hello {n}" * 50)], {"content": "Hi"})) + "\n" for n in range(500))
+    source = tmp_path / "dump.jsonl.gz"
+    packed = gzip.compress(lines.encode(), compresslevel=1)
+    source.write_bytes(packed[: len(packed) // 2])
+    cases, result = imported_from(source, tmp_path)
+    assert 0 < len(cases) < 500
+    assert "cannot be unpacked" in result.diagnostics.entries[-1].reason
+
+
+def test_a_strict_import_refuses_a_loss_writes_no_suite_and_says_what(tmp_path):
+    with pytest.raises(InvalidInput, match=r"dump\.jsonl:1"):
+        imported(tmp_path, {"what": "is this"}, strict=True, diagnostics_out=tmp_path / "d.jsonl")
+    assert not (tmp_path / "suite.jsonl").exists()
+    (entry,) = map(json.loads, (tmp_path / "d.jsonl").read_text().splitlines())
+    assert (entry["record"], entry["severity"]) == ("dump.jsonl:1", "lost")
+
+
+def test_an_import_of_nothing_is_an_error(tmp_path):
+    with pytest.raises(NothingMeasured, match="is not of"):
+        imported(tmp_path, {"what": "is this"})
+    assert not (tmp_path / "suite.jsonl").exists()
+
+
+def test_a_suite_must_have_a_name_that_says_its_format(tmp_path):
+    with pytest.raises(UsageError, match=r"suite\.txt"):
+        import_traces(ImportRequest((tmp_path,), tmp_path / "suite.txt", "provider"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("e.json", '{"s1": {"expected_output": "A", "team": "x", "regex_patterns": ["a"]}, "s9": "B"}'),
+        ("e.csv", "id,expected_output,team\ns1,A,x\ns9,B,\n"),
+        ("e.json", '[{"case_id": "s1", "ground_truth": "A", "team": "x"}, {"id": "s9", "expected": 1}]'),
+    ],
+)
+def test_expectations_are_joined_by_id_and_the_others_reported(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    record = {**TWO_TURNS[0], "session": "s1"}
+    (case,), result = imported(
+        tmp_path, record, group_by="session", expect=tmp_path / name, case_prefix="prod-"
+    )
+    assert (case.case_id, case.expected_output) == ("prod-s1", "A")
+    assert case.metadata["labels"] == {"team": "x"}
+    assert [(entry.field, entry.severity) for entry in result.diagnostics.entries] == [("s9", "lost")]
+
+
+def test_integers_that_do_not_fit_64_bits_are_kept_as_text(tmp_path):
+    message = {"role": "user", "content": {"id": 2**70}}
+    (case,), _ = imported(tmp_path, {"messages": [message]})
+    assert case.input == {"id": str(2**70)}
