@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.operations.gate import WaiverSource
+    from agent_eval.operations.gate import GateResult, WaiverSource
 
 
 @click.command(cls=TableCommand, path="compare")
@@ -56,12 +56,14 @@ def compare(
         "metrics": {name: metric.to_json() for name, metric in comparison.metrics.items()},
         "regressions": comparison.regressions,
     }
-    emit(output_format, payload, lambda colour: compare_text(comparison, str(result.path), colour=colour))
+    if not is_stdout(out):
+        emit(output_format, payload, lambda colour: compare_text(comparison, str(result.path), colour=colour))
 
 
 @click.command(cls=TableCommand, path="gate")
 def gate(
-    comparison: Path,
+    comparison: Path | None,
+    run: Path | None,
     baseline: str | None,
     candidate: Path | None,
     policy: Path | None,
@@ -81,34 +83,73 @@ def gate(
 
     Without a policy, only the thresholds decide. A policy also tests whether the regressions are more than
     chance, and whether a drop beyond its margin is ruled out. At least one of the two is required: nothing
-    checked is not a pass. Both packs are verified, and the comparison must follow from them.
+    checked is not a pass. Both packs are verified, and the comparison must follow from them. With --run, the
+    rules that need no baseline decide on a run alone.
     """
     import os
 
     from agent_eval.operations.gate import chosen_policy, decide_on
     from agent_eval.operations.provenance import PackSources
     from agent_eval.operations.trusted_packs import SignerKeys
-    from agent_eval.reports.terminal_decision import gate_text
 
+    source = _only_one(comparison, run)
+    chosen = chosen_policy(policy, preset)
+    limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
+    if run is not None:
+        if any((baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)):
+            raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
+        return _gate_of_run(
+            source, limits, config=config, policy=chosen, out=out, output_format=output_format
+        )
+    waived = _waiver_source(apply_waivers, baseline_name, registry_path)
     keys = SignerKeys.read(baseline_public_key, candidate_public_key)
     result = decide_on(
-        comparison,
-        policy=chosen_policy(policy, preset),
+        source,
+        policy=chosen,
         max_baseline_error_rate=max_baseline_error_rate,
-        waived=_waiver_source(apply_waivers, baseline_name, registry_path),
-        limits={name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()},
+        waived=waived,
+        limits=limits,
         config=config,
         packs=PackSources(baseline, candidate, registry_path, keys),
         out=out,
         environ=os.environ,
     )
+    return _print_decision(result, out, output_format)
+
+
+def _only_one(comparison: Path | None, run: Path | None) -> Path:
+    """Return the comparison or the run, whichever the user names.
+
+    Raises:
+        UsageError: The user names both, or none.
+    """
+    named = [path for path in (comparison, run) if path is not None]
+    if len(named) != 1:
+        raise click.UsageError("Give --compare for a comparison, or --run for a run alone: one of the two.")
+    return named[0]
+
+
+def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **settings: Any) -> int:
+    """Decide on a run alone, whose pack no waiver, baseline or comparison is about."""
+    import os
+
+    from agent_eval.operations.run_alone import decide_on_run
+
+    result = decide_on_run(run, limits, **settings, environ=os.environ)
+    return _print_decision(result, settings["out"], output_format)
+
+
+def _print_decision(result: GateResult, out: Path | None, output_format: str) -> int:
+    from agent_eval.reports.terminal_decision import gate_text
+
     decision = result.decision
     payload = {
         **decision.to_json(),
         "gate_report": str(result.path),
         "named_by_comparison": list(result.chosen),
     }
-    emit(output_format, payload, lambda colour: gate_text(decision, str(result.path), colour=colour))
+    if not is_stdout(out):
+        emit(output_format, payload, lambda colour: gate_text(decision, str(result.path), colour=colour))
     return int(result.exit_code)
 
 
@@ -124,23 +165,41 @@ def _waiver_source(apply_waivers: bool, baseline_name: str | None, registry: Pat
 
 @click.group()
 def report() -> None:
-    """Write a report of a comparison for people."""
+    """Write a report of a comparison, or of a run alone, for people."""
 
 
 @report.command(cls=TableCommand, path="report markdown")
 def markdown(
-    comparison: Path,
+    comparison: Path | None,
+    run: Path | None,
     decision: Path | None,
     replay: Path | None,
     out: Path,
     report_title: str,
     output_format: str,
 ) -> None:
-    """Write a comparison, and the decision made on it, as markdown."""
+    """Write a comparison or a run alone, and the decision made on it, as markdown."""
     from agent_eval.operations.compare import read_report_material, write_report
     from agent_eval.reports.markdown_file import render_markdown
 
-    material = read_report_material(comparison, decision=decision, replay=replay)
-    text = render_markdown(material.comparison, material.decision, title=report_title, replay=material.replay)
+    source = _only_one(comparison, run)
+    if run is None:
+        material = read_report_material(source, decision=decision, replay=replay)
+        text = render_markdown(
+            material.comparison, material.decision, title=report_title, replay=material.replay
+        )
+    else:
+        text = _report_of_run(source, decision, replay, report_title)
     write_report(out, text)
-    emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"])
+    if not is_stdout(out):
+        emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"])
+
+
+def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
+    from agent_eval.operations.run_alone import read_run_material
+    from agent_eval.reports.markdown_run import render_run
+
+    if replay is not None:
+        raise click.UsageError("--replay goes with --compare.")
+    material = read_run_material(run, decision=decision)
+    return render_run(material.run, material.failing, material.decision, title=title)

@@ -62,7 +62,7 @@ COMMANDS: dict[str, Entry] = {
     "stability-check": Entry(
         "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
     ),
-    "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison for people."),
+    "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
     "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),

@@ -13,6 +13,8 @@ import click
 from agent_eval.cli.streams import print_error
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.engine.progress import RunProgress
 
 
@@ -34,6 +36,11 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequ
         prose = text(colour)
         lines = prose.split("\n") if isinstance(prose, str) else prose
         click.echo("\n".join(_harmless(line, colour) for line in lines))
+
+
+def is_stdout(out: Path | None) -> bool:
+    """Tell whether an output file is standard output, which then has nothing else."""
+    return out is not None and str(out) == "-"
 
 
 def wants_json(output: str) -> bool:

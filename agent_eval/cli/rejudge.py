@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,11 +91,12 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
     result = _check(request)
     out = str(request.out) if request.out is not None else None
-    emit(
-        output_format,
-        result.report.to_json(),
-        lambda colour: stability_text(result.report, out, colour=colour),
-    )
+    if not is_stdout(request.out):
+        emit(
+            output_format,
+            result.report.to_json(),
+            lambda colour: stability_text(result.report, out, colour=colour),
+        )
     return int(result.exit_code)
 
 

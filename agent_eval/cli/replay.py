@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 
 
 @click.command(cls=TableCommand, path="replay")
@@ -28,13 +28,15 @@ def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> in
 
     hide_environment()
     keys = tuple(read_public_key(Path(file)) for file in public_key)
-    result = judge_again(ReplayRequest(**specified(values), public_keys=keys), environ=os.environ)
+    request = ReplayRequest(**specified(values), public_keys=keys)
+    result = judge_again(request, environ=os.environ)
     path = str(result.path) if result.path else None
-    emit(
-        output_format,
-        result.report.to_json(),
-        lambda colour: replay_text(result.report, path, colour=colour),
-    )
+    if not is_stdout(request.out):
+        emit(
+            output_format,
+            result.report.to_json(),
+            lambda colour: replay_text(result.report, path, colour=colour),
+        )
     return int(result.exit_code)
 
 
@@ -59,9 +61,10 @@ def replay_exec(output_format: str, **values: Any) -> int:
     with ProgressPrinter() as progress:
         result = run_again(request, environ=os.environ, on_progress=progress)
     path = str(result.path) if result.path else None
-    emit(
-        output_format,
-        result.report.to_json(),
-        lambda colour: replay_exec_text(result.report, path, colour=colour),
-    )
+    if not is_stdout(request.out):
+        emit(
+            output_format,
+            result.report.to_json(),
+            lambda colour: replay_exec_text(result.report, path, colour=colour),
+        )
     return int(result.exit_code)

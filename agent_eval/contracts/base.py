@@ -146,11 +146,15 @@ def instant(text: str) -> datetime:
     """Read a point in time, written as ISO 8601 with its offset.
 
     Raises:
-        ValueError: The text cannot be read, or has no offset and so names no point in time.
+        ValueError: The text cannot be read, or has no offset and so names no point in time; says how to
+            write it.
     """
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("write a time of ISO 8601, such as 2027-01-31T00:00:00+00:00") from None
     if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset; write it as 2026-12-01T00:00:00+00:00")
+        raise ValueError(f"it has no offset; write {moment.isoformat()}+00:00, or another offset")
     return moment
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,10 @@ from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, RUN_PARTS, Seal, read
 from agent_eval.storage.atomic import write_file, writing_failed
 from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 from agent_eval.storage.json import Limits, dumps, read_json
+from agent_eval.text.escape import clean
+
+STDOUT = Path("-")
+"""As the path of an output: standard output."""
 
 _MANIFEST_LIMITS = Limits(max_bytes=MAX_MANIFEST_BYTES)
 
@@ -54,11 +59,16 @@ def write_output(path: Path, data: bytes) -> None:
     Outside of packs this is `storage.atomic.write_file`. Within a pack the path must not be part of the run;
     the file is listed in `derived.json`, so that the pack still verifies.
 
+    `STDOUT` as the path prints the data instead; controls in it do not reach a terminal.
+
     Raises:
         UsageError: The path is part of the sealed run, or that of a manifest.
         InvalidPack: The pack's manifests are broken.
         StorageError: Disk full, no permission.
     """
+    if path == STDOUT:
+        _print(data)
+        return
     target = _resolved(path)
     pack = enclosing_pack(path)
     if pack is None:
@@ -77,6 +87,17 @@ def write_output(path: Path, data: bytes) -> None:
         aside = _aside(pack)
         write_file(target, data, aside=aside)
         write_file(pack / at.DERIVED, dumps(derived.to_json(), indent=True), aside=aside)
+
+
+def _print(data: bytes) -> None:
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        sys.stdout.write(clean(data.decode("utf-8", "replace"), limit=len(data), multiline=True))
+    else:
+        sys.stdout.buffer.write(data)
+    if not data.endswith(b"\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
 
 
 def remove_unlisted(pack: Path, names: Iterable[str]) -> None:

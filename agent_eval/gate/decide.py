@@ -180,6 +180,14 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
     Raises:
         InvalidInput: An unknown key (names the nearest one), or a value out of range.
     """
+    misplaced = sorted(values.keys() & (Thresholds.model_fields.keys() - GatePolicy.model_fields.keys()))
+    if misplaced:
+        raise InvalidInput(
+            f"{source}: {misplaced[0]} is a threshold, and a policy has its thresholds under `thresholds`",
+            remedy="Move it there; a file of thresholds alone is what `gate --config` reads.",
+            file=source,
+            field=misplaced[0],
+        )
     rules = values.get("thresholds") or {}
     if not isinstance(rules, Mapping):
         raise _invalid(source, "thresholds", "must be an object")
@@ -213,7 +221,8 @@ def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
     try:
         instant(entry.expires_at)
     except ValueError as error:
-        raise _invalid(source, field, str(error)) from None
+        problem = f"{entry.expires_at[:80]!r} is no end: {error}"
+        raise _invalid(source, field, problem) from None
 
 
 def _invalid(source: str, field: str, problem: str) -> InvalidInput:

@@ -16,14 +16,18 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
 from agent_eval.operations.judged_twice import judge_twice
-from agent_eval.operations.packs import read_comparison, read_decision, read_object, view
+from agent_eval.operations.packs import (
+    DEFAULT_PATH_IN_PACK,
+    comparison_file,
+    read_comparison,
+    read_decision,
+    read_object,
+    view,
+)
 from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signed
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
-
-DEFAULT_PATH_IN_PACK = Path("compare") / "baseline_delta.json"
-"""Path of a comparison within the candidate's pack."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,16 @@ def read_report_material(
 ) -> ReportMaterial:
     """Read the files that a report shows, and check that they belong together.
 
+    Args:
+        comparison: The comparison, or the pack of the candidate that holds it.
+        decision: The decision made on it; None without one.
+        replay: The report of a replay of the candidate; None without one.
+
     Raises:
         InvalidInput: A file cannot be read, or the decision was made on another comparison.
         InvalidPack: The pack that holds the comparison does not verify.
     """
-    read = read_comparison(comparison)
+    read = read_comparison(comparison_file(comparison))
     return ReportMaterial(
         comparison=read.comparison,
         decision=read_decision(decision, read) if decision is not None else None,

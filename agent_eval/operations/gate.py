@@ -24,7 +24,7 @@ from agent_eval.gate.decide import (
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.packs import ReadComparison, read_comparison
+from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import list_waivers
@@ -50,7 +50,7 @@ class WaiverSource:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A decision, the file it was written to, and the comparison it was made on. Returned by `decide_on`.
+    """A decision, the file it was written to, and the comparison it was made on; None for a run alone.
 
     Example:
         >>> from agent_eval.operations.compare import compare_packs
@@ -68,7 +68,7 @@ class GateResult:
 
     decision: GateDecision
     path: Path
-    comparison: Comparison
+    comparison: Comparison | None
     chosen: tuple[str, ...] = ()
     """The sides whose pack nothing but the comparison's file names; see `ComparedPacks.chosen`."""
 
@@ -97,8 +97,8 @@ def decide_on(
     More than six parameters: each is one source of rules or of facts, and most have a default.
 
     Args:
-        comparison: The file that `compare` wrote. If it is in a pack, the pack must be the comparison's
-            candidate.
+        comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
+            must be the comparison's candidate.
         limits: Thresholds by name; None for a rule that is not set.
         config: File with thresholds under the same names; `limits` override it.
         policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide.
@@ -126,6 +126,7 @@ def decide_on(
     applied = (policy or GatePolicy()).overridden(max_baseline_error_rate=max_baseline_error_rate)
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
+    comparison = comparison_file(comparison)
     read = read_comparison(comparison)
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
@@ -241,6 +242,16 @@ def _from_file(config: Path) -> dict[str, Any]:
     from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
 
     thresholds = read_settings(config)
+    of_a_policy = sorted(
+        thresholds.keys() & (GatePolicy.model_fields.keys() - Thresholds.model_fields.keys())
+    )
+    if of_a_policy:
+        raise InvalidInput(
+            f"{config} is a policy, not thresholds: it says {of_a_policy[0]}",
+            remedy="Give it with --policy.",
+            file=str(config),
+            field=of_a_policy[0],
+        )
     for name, value in thresholds.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidInput(

@@ -157,6 +157,33 @@ class ReadComparison:
     sha256: str
 
 
+DEFAULT_PATH_IN_PACK = Path(layout.COMPARE) / "baseline_delta.json"
+"""Path of a comparison within the candidate's pack."""
+
+
+def comparison_file(path: Path) -> Path:
+    """Return the file of a comparison that a user names by itself, or by the candidate's pack that holds it.
+
+    Raises:
+        InvalidInput: The path is a pack without a comparison.
+
+    Example:
+        >>> comparison_file(Path("delta.json")).name
+        'delta.json'
+    """
+    if not path.is_dir():
+        return path
+    within = path / DEFAULT_PATH_IN_PACK
+    if not within.exists():
+        raise InvalidInput(
+            f"{path} has no comparison: {DEFAULT_PATH_IN_PACK} is not there",
+            remedy=f"Run `agent-eval compare --baseline PACK --candidate {path}` first, or name the run "
+            f"alone: --run {path}.",
+            file=str(path),
+        )
+    return within
+
+
 def read_comparison(path: Path) -> ReadComparison:
     """Read a comparison. If it is in a pack, the pack must verify and be the comparison's candidate.
 
@@ -201,8 +228,7 @@ def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
     Raises:
         InvalidInput: The file cannot be read, is not a decision, or belongs to another comparison.
     """
-    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    decision = _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
+    decision = parse_decision(path)
     if decision.comparison_sha256 not in (None, made_on.sha256):
         raise InvalidInput(
             f"{path} was decided on another comparison than the one given",
@@ -210,6 +236,16 @@ def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
             file=str(path),
         )
     return decision
+
+
+def parse_decision(path: Path) -> GateDecision:
+    """Read a decision, whatever it was made on.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is not a decision.
+    """
+    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+    return _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -127,15 +127,15 @@ def _checked_expiry(expires_at: str | None, at: str) -> str | None:
     try:
         over = instant(expires_at) <= instant(at)
     except ValueError as error:
-        raise _bad_expiry(expires_at, str(error)) from None
+        raise _bad_expiry(expires_at, str(error), "a time with its offset") from None
     if over:
-        raise _bad_expiry(expires_at, "it is over already")
+        raise _bad_expiry(expires_at, "it is over already", f"a time after now, which is {at}")
     return expires_at
 
 
-def _bad_expiry(expires_at: str, problem: str) -> UsageError:
+def _bad_expiry(expires_at: str, problem: str, wanted: str) -> UsageError:
     return UsageError(
         f"the expiry {expires_at[:80]!r} cannot be used: {problem}",
-        remedy="Give --expires-at a future time with an offset, such as 2027-01-31T00:00:00+00:00.",
+        remedy=f"Give --expires-at {wanted}.",
         field="expires_at",
     )

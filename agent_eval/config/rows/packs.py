@@ -134,11 +134,18 @@ PACKS: tuple[Option, ...] = (
     Option(
         "compare",
         "path",
-        "The comparison, as `compare` writes it.",
+        "The comparison, as `compare` writes it, or the pack of the candidate that holds it.",
         goes_to="comparison",
         commands=("gate", "report markdown"),
-        metavar="FILE",
-        required=True,
+        metavar="FILE|PACK",
+    ),
+    Option(
+        "run",
+        "path",
+        "In place of a comparison: evidence pack, or archive of one, of a run that is compared with none.",
+        goes_to="run",
+        commands=("gate", "report markdown"),
+        metavar="PACK",
     ),
     Option(
         "config",
@@ -183,7 +190,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "gate",
         "path",
-        "The decision made on it.",
+        "The decision made on the comparison, or on the run.",
         goes_to="decision",
         commands=("report markdown",),
         metavar="FILE",
@@ -208,7 +215,8 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "Where the comparison is written; compare/baseline_delta.json in the candidate when not given.",
+        "Where the comparison is written, `-` for stdout; compare/baseline_delta.json in the candidate when "
+        "not given.",
         goes_to="out",
         commands=("compare",),
         metavar="FILE",
@@ -216,7 +224,8 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "Where the decision is written; gate_decision.json beside the comparison when not given.",
+        "Where the decision is written, `-` for stdout; gate_decision.json beside the comparison, or "
+        "compare/run_decision.json in the run, when not given.",
         goes_to="out",
         commands=("gate",),
         metavar="FILE",
@@ -224,7 +233,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "Where the report is written as JSON.",
+        "Where the report is written as JSON; `-` for stdout.",
         goes_to="out",
         commands=("stability-check",),
         metavar="FILE",
@@ -232,7 +241,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "The report; compare/replay_report.json in the pack when not given.",
+        "The report, `-` for stdout; compare/replay_report.json in the pack when not given.",
         goes_to="out",
         commands=("replay",),
         metavar="FILE",
@@ -240,7 +249,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "The report; compare/replay_exec_report.json in the pack when not given.",
+        "The report, `-` for stdout; compare/replay_exec_report.json in the pack when not given.",
         goes_to="out",
         commands=("replay-exec",),
         metavar="FILE",
@@ -248,7 +257,7 @@ PACKS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "Markdown file to write.",
+        "Markdown file to write; `-` for stdout.",
         goes_to="out",
         commands=("report markdown",),
         metavar="FILE",

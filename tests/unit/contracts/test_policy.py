@@ -64,7 +64,7 @@ def test_every_form_of_iso_8601_is_a_point_in_time(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1768384800", "2026-01-14", "10:00:00Z", ""])
 def test_a_number_of_seconds_and_half_a_date_are_no_points_in_time(text: str) -> None:
-    with pytest.raises(ValueError, match=r"has no offset|Invalid isoformat"):
+    with pytest.raises(ValueError, match=r"has no offset|write a time of ISO 8601"):
         instant(text)
 
 

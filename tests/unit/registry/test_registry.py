@@ -311,3 +311,22 @@ def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
     assert path_from_registry("/var/runs/x", elsewhere) == Path("/var/runs/x")
     assert path_for_registry(Path("/srv/runs/x"), elsewhere) == "../runs/x"
     assert path_from_registry("../runs/x", elsewhere) == Path("/srv/runs/x")
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "message", "remedy"),
+    [
+        ("2026-07-31", "has no offset; write 2026-07-31T00:00:00+00:00", "a time with its offset"),
+        ("2026-07-31T12:30", "has no offset; write 2026-07-31T12:30:00+00:00", "a time with its offset"),
+        ("31 July", "write a time of ISO 8601, such as", "a time with its offset"),
+        ("2026-05-31T00:00:00Z", "is over already", f"a time after now, which is {NOW}"),
+    ],
+)
+def test_an_end_is_repeated_as_it_was_given_with_how_to_write_it(
+    store: RegistryStore, expires_at: str, message: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        waive(store, expires_at=expires_at)
+    assert repr(expires_at) in caught.value.message
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy

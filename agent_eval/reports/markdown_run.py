@@ -1,0 +1,80 @@
+"""Render one run alone as a markdown file: `report markdown --run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.reports import case_lists
+from agent_eval.reports import suite as suite_section
+from agent_eval.reports.blocks import document
+from agent_eval.reports.counts import not_judged, passing
+from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
+from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.sentences import ICONS, broken_rules, capital, decision_word, rule_sentence
+from agent_eval.text.escape import plain, prose
+
+_THERE = "see the evidence pack"
+_DETAIL = replace(FULL[0], elsewhere=_THERE, cases_elsewhere=_THERE)
+
+
+def render_run(
+    run: RunReference, failing: Sequence[CaseResultRow], decision: GateDecision | None, *, title: str
+) -> str:
+    """Render a report of a run that is compared with none.
+
+    Args:
+        run: The run.
+        failing: Its cases that did not pass, in suite order; a bounded number is enough.
+        decision: The decision made on it alone; None without one.
+        title: Its heading.
+    """
+    suite = SuiteReport(
+        slug=title,
+        suite_path="",
+        decision=decision or _undecided(run),
+        candidate=run,
+        failing=failing,
+    )
+
+    def render(detail: Detail) -> str:
+        unjudged = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(run.summary)]
+        return document(
+            [
+                _heading(suite, title, decision, detail),
+                f"**{passing(run.summary)}**",
+                *(_broken(decision, detail) if decision is not None else ()),
+                *unjudged,
+                *case_lists.failing(suite, detail),
+                *suite_section.behind_a_click(suite, detail),
+            ]
+        )
+
+    return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=0)
+
+
+def _heading(suite: SuiteReport, title: str, decision: GateDecision | None, detail: Detail) -> str:
+    name = plain(title, limit=detail.name)
+    if decision is None:
+        return f"## {name}"
+    return f"## {ICONS[suite.status]} {name}: {decision_word(suite.status, shares_nothing=False)}"
+
+
+def _broken(decision: GateDecision, detail: Detail) -> list[str]:
+    """Say which rules do not hold, the most important one first."""
+    sentences = [
+        rule_sentence(rule, lambda text: prose(text, limit=detail.quote)) for rule in broken_rules(decision)
+    ]
+    return [capital(sentence).rstrip(".") + "." for sentence in sentences]
+
+
+def _undecided(run: RunReference) -> GateDecision:
+    """Build a decision without rules, for a run on which none was made."""
+    return GateDecision(
+        generated_at=run.started_at or "",
+        gate_status=GateStatus.NO_BASELINE,
+        passed=False,
+        thresholds=Thresholds(),
+        candidate_run_id=run.run_id,
+    )

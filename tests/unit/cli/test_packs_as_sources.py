@@ -1,0 +1,173 @@
+"""`gate` and `report markdown` take a pack: for the comparison in it, or for the run alone; `-` is stdout."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.evidence.derived import STDOUT, write_output
+from agent_eval.evidence.reader import open_pack
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`good` and `bad`, which holds a comparison with it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("good", "bad"):
+        assert main(["run", str(EXAMPLES / f"suite_{name}.json"), "--out", name]) == 0
+    assert main(["compare", "--baseline", "good", "--candidate", "bad"]) == 0
+    capsys.readouterr()
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(arguments) == code, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(arguments) == 2
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    found: dict[str, Any] = json.loads(ended.err)["error"]
+    return found
+
+
+def test_a_pack_stands_for_the_comparison_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    decision = json.loads(printed(capsys, "gate", "--compare", "bad", "--max-regressed-cases", "0", code=1))
+    assert decision["baseline_run_id"] is not None
+    assert decision["gate_report"] == "bad/compare/gate_decision.json"
+    report = printed(capsys, "report", "markdown", "--compare", "bad", "--out", "-")
+    assert "quote-change" in report
+
+
+@pytest.mark.parametrize("command", [("gate", "--min-pass-rate", "1"), ("report", "markdown", "--out", "-")])
+def test_a_pack_without_a_comparison_says_how_to_make_one(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = error(capsys, *command, "--compare", "good")
+    assert "good has no comparison" in found["message"]
+    assert "compare --baseline PACK --candidate good" in found["details"]["remedy"]
+    assert "--run good" in found["details"]["remedy"]
+
+
+def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rules = ("--min-pass-rate", "0.9", "--max-regressed-cases", "0")
+    assert json.loads(printed(capsys, "gate", "--run", "good", *rules))["gate_status"] == "passed"
+    decision = json.loads(printed(capsys, "gate", "--run", "bad", *rules, code=1))
+    assert [(rule["rule"], rule["applied"]) for rule in decision["rules"]] == [
+        ("min_pass_rate", True),
+        ("max_regressed_cases", False),
+    ]
+    assert decision["gate_report"] == "bad/compare/run_decision.json"
+    open_pack(Path("bad"))  # it still verifies
+
+
+def test_a_policy_has_its_absolute_rules_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("gate.yml").write_text("preset: release\nthresholds: {min_pass_rate: 0.9}\n")
+    assert "failed" in printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", code=1)
+    assert printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--run", "good", "--preset", "release"), "no rule can be held against a run alone"),
+        (("--run", "good", "--max-regressed-cases", "0"), "no rule can be held against a run alone"),
+        (("--run", "good", "--compare", "bad", "--min-pass-rate", "1"), "one of the two"),
+        (("--min-pass-rate", "1"), "one of the two"),
+        (("--run", "good", "--baseline", "bad", "--min-pass-rate", "1"), "compared with none"),
+        (("--run", "good", "--min-pass-rate", "1", "--apply-waivers"), "compared with none"),
+    ],
+)
+def test_a_gate_without_anything_to_hold_is_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in error(capsys, "gate", *words)["message"]
+
+
+def test_a_report_of_one_run_says_how_many_pass_and_why_the_others_do_not(
+    capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+    pinned = ["run", str(EXAMPLES / "suite_bad.json"), "--out", "pinned", "--run-id", "now"]
+    pinned += ["--git-commit", "0" * 40]
+    assert main(pinned) == 0
+    printed(capsys, "gate", "--run", "pinned", "--min-pass-rate", "0.9", code=1)
+    decision = "pinned/compare/run_decision.json"
+    alone = printed(capsys, "report", "markdown", "--run", "pinned", "--gate", decision, "--out", "-")
+    golden("report_of_a_run.md", alone)
+    undecided = printed(capsys, "report", "markdown", "--run", "good", "--out", "-", "--title", "Nightly")
+    assert undecided.startswith("## Nightly\n\n**3 of 3 cases passed (100%).**\n")
+    assert "no baseline" not in undecided
+
+
+def test_a_report_of_one_run_refuses_the_decision_on_another(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "gate", "--compare", "bad", "--max-regressed-cases", "0", code=1)
+    printed(capsys, "gate", "--run", "good", "--min-pass-rate", "0.9")
+    for decision in ("bad/compare/gate_decision.json", "good/compare/run_decision.json"):
+        words = ("report", "markdown", "--run", "bad", "--gate", decision, "--out", "r.md")
+        assert "was not decided on this run alone" in error(capsys, *words)["message"]
+        assert not Path("r.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("compare", "--baseline", "good", "--candidate", "bad"), 0),
+        (("gate", "--compare", "bad", "--max-regressed-cases", "0"), 1),
+        (("gate", "--run", "bad", "--min-pass-rate", "1"), 1),
+        (("replay", "--run", "good"), 0),
+        (("stability-check", "--suite", str(EXAMPLES / "suite_good.json")), 0),
+    ],
+)
+def test_a_dash_prints_the_file_and_nothing_else(
+    words: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to_stdout = json.loads(printed(capsys, *words, "--out", "-", code=code))
+    assert not Path("-").exists()
+    printed(capsys, *words, "--out", "file.json", code=code)
+    written = json.loads(Path("file.json").read_text())
+    volatile = {"generated_at", "created_at"}
+    assert {name: to_stdout[name] for name in to_stdout if name not in volatile} == {
+        name: written[name] for name in written if name not in volatile
+    }
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_a_terminal_obeys_is_not_printed_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    write_output(STDOUT, b"a\x1b[2J\n  b\n")
+    assert screen.getvalue() == "a[2J\n  b\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "flag", "message", "remedy"),
+    [
+        ("t.json", '{"min_pass_rate": 0.9}', "--policy", "min_pass_rate is a threshold", "gate --config"),
+        ("p.yml", "preset: release", "--config", "is a policy, not thresholds", "--policy"),
+        ("p.yml", "min_pass_rate: 0.9\nmargin: 0.1", "--config", "it says margin", "--policy"),
+    ],
+)
+def test_thresholds_and_policy_are_told_apart_when_they_are_swapped(
+    file: str, content: str, flag: str, message: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text(content)
+    found = error(capsys, "gate", "--compare", "bad", flag, file)
+    assert message in found["message"]
+    assert remedy in found["details"]["remedy"]
