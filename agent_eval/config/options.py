@@ -69,6 +69,7 @@ Command = Literal[
     "show",
     "export-junit",
     "export-csv",
+    "export-otel",
     "ci",
     "demo",
     "validate",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent_eval.contracts.base import EARLIER
+from agent_eval.contracts.suite import Case
 from agent_eval.contracts.verdict import CaseResultRow, TrialResultRow
 from agent_eval.evidence.reader import Pack
 
@@ -45,10 +47,12 @@ def trials_of(case: CaseResultRow) -> list[JudgedTrial]:
     return [JudgedTrial(case, trial, number, len(trials)) for number, trial in enumerate(trials)]
 
 
-def judged_trials(pack: Pack) -> Iterator[JudgedTrial]:
-    """Yield every trial of every case of a pack, in suite order."""
-    for case in pack.results():
-        yield from trials_of(case)
+def trials_with_traces(pack: Pack) -> Iterator[tuple[JudgedTrial, Case]]:
+    """Yield every trial of every case of a pack, in suite order, with the case as that trial recorded it."""
+    for row in pack.results():
+        case = Case.model_validate(pack.raw_trajectory(row["case_id"]), context=EARLIER)
+        for trial in trials_of(row):
+            yield trial, case.of_trial(trial.number)
 
 
 def shard_name(pack: Pack) -> str | None:

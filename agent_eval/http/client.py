@@ -117,6 +117,7 @@ class Session:
         *,
         params: Mapping[str, str | int] | None = None,
         json: Any = None,
+        body: bytes | None = None,
         accept: tuple[int, ...] = (),
         max_bytes: int = MAX_JSON_BYTES,
         repeatable: bool | None = None,
@@ -131,6 +132,7 @@ class Session:
             path: Path that is appended to the base, or a whole URL (the next page of a listing).
             params: Parameters of the query.
             json: JSON value of the body; None for no body.
+            body: The body as it is sent, instead of `json`; JSON that `headers` say is packed.
             accept: Statuses of 400 and above to return as an answer, instead of an error.
             max_bytes: Cap on the answer's decoded size.
             repeatable: Whether the request may be carried out twice; None for every method but POST.
@@ -146,7 +148,8 @@ class Session:
         """
         url = path if "://" in path else f"{self._base}{path}"
         safe = method in _REPEATABLE if repeatable is None else repeatable
-        body = None if json is None else json_text.dumps(json, allow_nan=False).encode()
+        if json is not None:
+            body = json_text.dumps(json, allow_nan=False).encode()
         exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe)
         waited = 0.0
         for attempt in range(1, self._patience.attempts + 1):

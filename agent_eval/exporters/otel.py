@@ -1,0 +1,325 @@
+"""Write a pack as OpenTelemetry spans and events, by the GenAI conventions 1.41.1.
+
+For each trial: a span `invoke_agent`; below it a span `chat` for each answer of a model, with the messages
+that were new in its request, and a span `execute_tool` for each tool call. Each verdict is an event
+`gen_ai.evaluation.result` of the span `invoke_agent`. What the conventions have no place for is an event of
+that span, named after its type. Identifiers follow from the pack, so exporting twice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event, TokenUsage
+from agent_eval.contracts.suite import Case
+from agent_eval.contracts.trace import ToolCall
+from agent_eval.contracts.verdict import VerdictRow
+from agent_eval.evidence.reader import Pack
+from agent_eval.exporters.answers import Answer, answers_of, input_message
+from agent_eval.exporters.span_times import Times
+from agent_eval.exporters.trials import JudgedTrial, trials_with_traces
+from agent_eval.storage.json import dumps
+
+EVALUATION = "gen_ai.evaluation.result"
+"""Name of the event of a verdict."""
+
+UNKNOWN_PROVIDER = "unknown"
+"""Provider of a model of which the trace does not say it; the conventions require one."""
+
+_USAGE = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
+    "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970.
+
+    Example:
+        >>> SpanEvent("agent_eval.handoff", 0).attributes
+        {}
+    """
+
+    name: str
+    time: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Span:
+    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`.
+
+    Example:
+        >>> Span("chat", "5b" * 16, "00f067aa0ba902b7", None, "CLIENT", 0, 10).status
+        'UNSET'
+    """
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    kind: Literal["INTERNAL", "CLIENT"]
+    start: int
+    end: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    events: list[SpanEvent] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """The span's status: `ERROR`, or `UNSET` as the conventions have it for everything else."""
+        return "UNSET" if self.problem is None else "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged.
+
+    Example:
+        >>> Evaluation("5b" * 16, "00f067aa0ba902b7", 0, {"gen_ai.evaluation.name": "policy"}).time
+        0
+    """
+
+    trace_id: str
+    span_id: str
+    time: int
+    attributes: dict[str, Any]
+
+
+@dataclass(slots=True)
+class ExportedTrial:
+    """The spans of a trial, the span `invoke_agent` first, and its verdicts.
+
+    Example:
+        >>> ExportedTrial([], []).spans
+        []
+    """
+
+    spans: list[Span]
+    evaluations: list[Evaluation]
+
+
+def exported_trials(pack: Pack) -> Iterator[ExportedTrial]:
+    """Yield the spans and verdicts of every trial of a pack, in suite order."""
+    for trial, case in trials_with_traces(pack):
+        yield _TrialExport(pack, trial, case).export()
+
+
+class _TrialExport:
+    """Makes the spans of one trial."""
+
+    def __init__(self, pack: Pack, trial: JudgedTrial, case: Case) -> None:
+        self._pack, self._trial, self._case = pack, trial, case
+        self._times = Times(case.trace, pack.config.started_at)
+        seed = f"{pack.manifest_sha256}\0{case.case_id}\0{trial.number}"
+        self._trace_id = hashlib.sha256(seed.encode()).hexdigest()[:32]
+        self._root_id = self._span_id("trial")
+        self._provider = _provider(case.trace)
+
+    def export(self) -> ExportedTrial:
+        root = self._root()
+        spans = [root]
+        for piece in answers_of(self._case.trace):
+            if isinstance(piece, Event):
+                root.events.append(self._loose(piece))
+            elif piece.events:
+                spans.append(self._chat(piece))
+            else:
+                root.events += map(self._loose, [event for event in piece.inputs if event.type == MESSAGE])
+        spans += map(self._tool, self._case.recorded.calls)
+        spans[1:] = sorted(spans[1:], key=lambda span: (span.start, _first_index(span)))
+        return ExportedTrial(spans, [self._evaluation(row, root) for row in self._trial.result["verdicts"]])
+
+    def _root(self) -> Span:
+        config, case, final = self._pack.config, self._case, self._case.recorded.final_event
+        agent = next((event.agent for event in case.trace if event.agent), None)
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": self._provider,
+            "gen_ai.agent.name": agent,
+            "gen_ai.agent.version": _known(config.agent_version),
+            "gen_ai.request.model": _known(config.model),
+            "gen_ai.input.messages": _json(self._asked()),
+            "gen_ai.output.messages": None if final is None else _json([Answer([], [final]).output()]),
+            "agent_eval.run_id": config.run_id,
+            "agent_eval.dataset_id": config.dataset_id,
+            "agent_eval.case_id": case.case_id,
+            "agent_eval.trial": self._trial.number,
+            "agent_eval.outcome": self._trial.result["outcome"],
+            "agent_eval.times_recorded": self._times.recorded,
+        }
+        name = f"invoke_agent {agent}" if agent else "invoke_agent"
+        return self._span(name, self._root_id, "INTERNAL", (self._times.start, self._times.end), attributes)
+
+    def _asked(self) -> list[dict[str, Any]]:
+        """Write the messages before the agent's first event; the case's input where the trace has none."""
+        asked = []
+        for event in self._case.trace:
+            if event.type != MESSAGE or event.role not in (USER, SYSTEM):
+                break
+            asked.append(event)
+        if not asked and self._case.inputs[0] is not None:
+            asked = [Event(idx=0, actor=USER, type=MESSAGE, input=self._case.inputs[0])]
+        return [input_message(event) for event in asked]
+
+    def _chat(self, answer: Answer) -> Span:
+        first, last = answer.events[0], answer.events[-1]
+        model = answer.model or _known(self._pack.config.model)
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self._provider,
+            "gen_ai.request.model": model,
+            "gen_ai.response.model": answer.model,
+            "gen_ai.agent.name": first.agent,
+            "gen_ai.response.finish_reasons": None if answer.stop_reason is None else [answer.stop_reason],
+            "gen_ai.input.messages": _json([input_message(event) for event in answer.inputs]),
+            "gen_ai.output.messages": None if _is_left_out(answer) else _json([answer.output()]),
+            "agent_eval.events": [event.idx for event in answer.events],
+            "agent_eval.input_events": [event.idx for event in answer.inputs] or None,
+        }
+        for event in answer.events:
+            attributes |= _usage(event.usage)
+            if event.cost_usd is not None:
+                attributes["agent_eval.cost_usd"] = event.cost_usd
+            if event.block_reason is not None:
+                attributes["agent_eval.block_reason"] = event.block_reason
+            if event.turn is not None:
+                attributes["agent_eval.turn"] = event.turn
+        for event in answer.events:
+            attributes |= {name: value for name, value in _genai(event).items() if name not in attributes}
+        error = next((event.error for event in answer.events if event.error is not None), None)
+        name = f"chat {model}" if model else "chat"
+        times = (self._times.began(first), self._times.of(last))
+        return self._span(name, self._span_id(f"chat {first.idx}"), "CLIENT", times, attributes, error=error)
+
+    def _tool(self, pair: ToolCall) -> Span:
+        events = [event for event in (pair.call, pair.result) if event is not None]
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": pair.tool,
+            "gen_ai.tool.call.id": next((event.call_id for event in events if event.call_id), None),
+            "gen_ai.tool.type": "function",
+            "agent_eval.ran_on": next((event.ran_on for event in events if event.ran_on), None),
+            "agent_eval.events": [event.idx for event in events],
+        }
+        for event in events:
+            attributes |= {name: value for name, value in _genai(event).items() if name not in attributes}
+        attributes = {name: value for name, value in attributes.items() if value is not None}
+        # A null argument or result is one that was recorded, so these may be null.
+        if pair.call is not None:
+            attributes["gen_ai.tool.call.arguments"] = pair.call.input
+            if pair.call.role == USER:
+                attributes["agent_eval.actor"] = pair.call.actor
+        else:
+            attributes["agent_eval.call_recorded"] = False
+        if pair.result is not None:
+            attributes["gen_ai.tool.call.result"] = pair.result.output
+        times = self._times.of_call(pair)
+        identifier = self._span_id(f"tool {events[0].idx}")
+        name = f"execute_tool {pair.tool}"
+        return self._span(name, identifier, "INTERNAL", times, attributes, error=pair.error)
+
+    def _loose(self, event: Event) -> SpanEvent:
+        """Write an event that is no answer, no call and no result as an event of the span of the trial."""
+        fields = {name: value for name, value in event.to_json().items() if value not in (None, {})}
+        return SpanEvent(f"agent_eval.{event.type}", self._times.of(event), {"agent_eval.event": fields})
+
+    def _evaluation(self, verdict: VerdictRow, root: Span) -> Evaluation:
+        failed_to_judge = verdict["outcome"] == "error"
+        attributes = {
+            "gen_ai.evaluation.name": verdict["judge_id"],
+            "gen_ai.evaluation.score.value": None if verdict["score"] is None else float(verdict["score"]),
+            "gen_ai.evaluation.score.label": verdict["outcome"],
+            "gen_ai.evaluation.explanation": verdict["reason"],
+            "error.type": verdict["failure"] if failed_to_judge else None,
+            "agent_eval.run_id": self._pack.config.run_id,
+            "agent_eval.case_id": self._case.case_id,
+            "agent_eval.trial": self._trial.number,
+            "agent_eval.hard": verdict["hard"],
+            "agent_eval.failure": verdict["failure"],
+            "agent_eval.evidence_refs": verdict["evidence_refs"] or None,
+        }
+        known = {name: value for name, value in attributes.items() if value is not None}
+        return Evaluation(self._trace_id, root.span_id, root.end, known)
+
+    def _span(
+        self,
+        name: str,
+        span_id: str,
+        kind: Literal["INTERNAL", "CLIENT"],
+        times: tuple[int, int],
+        attributes: dict[str, Any],
+        *,
+        error: Any = None,
+    ) -> Span:
+        nullable = {"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"}
+        known = {name: value for name, value in attributes.items() if value is not None or name in nullable}
+        parent = None if span_id == self._root_id else self._root_id
+        span = Span(name, self._trace_id, span_id, parent, kind, *times, known)
+        if error is not None:
+            span.problem = error if isinstance(error, str) else dumps(error).decode()
+            span.attributes["error.type"] = _error_type(error)
+            if not isinstance(error, str) or not error:
+                span.attributes["agent_eval.error"] = error
+        return span
+
+    def _span_id(self, part: str) -> str:
+        identifier = hashlib.sha256(f"{self._trace_id}\0{part}".encode()).hexdigest()[:16]
+        return identifier if identifier.strip("0") else "1" * 16
+
+
+def _first_index(span: Span) -> int:
+    indices: list[int] = span.attributes["agent_eval.events"]
+    return indices[0]
+
+
+def _json(messages: Sequence[dict[str, Any]]) -> str | None:
+    return dumps(list(messages)).decode() if messages else None
+
+
+def _known(word: str) -> str | None:
+    return None if word == "unknown" else word
+
+
+def _provider(events: Sequence[Event]) -> str:
+    for name in ("gen_ai.provider.name", "gen_ai.system"):
+        for event in events:
+            if isinstance(event.attributes.get(name), str):
+                return str(event.attributes[name])
+    return UNKNOWN_PROVIDER
+
+
+def _genai(event: Event) -> Mapping[str, Any]:
+    """Select what the event recorded by the conventions itself, apart from content and usage."""
+    content = ("gen_ai.input", "gen_ai.output", "gen_ai.usage", "gen_ai.tool.call", "gen_ai.operation")
+    return {
+        name: value
+        for name, value in event.attributes.items()
+        if name.startswith("gen_ai.") and not name.startswith(content)
+    }
+
+
+def _usage(usage: TokenUsage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    return {_USAGE[name]: value for name, value in usage.to_json().items() if value is not None}
+
+
+def _is_left_out(answer: Answer) -> bool:
+    return any(event.content_recorded is False for event in answer.events)
+
+
+def _error_type(error: Any) -> str:
+    """Name the kind of an error by what it says of itself; `_OTHER` if it does not."""
+    if isinstance(error, dict):
+        for name in ("type", "code", "name"):
+            if isinstance(error.get(name), (str, int)) and not isinstance(error[name], bool):
+                return str(error[name])
+    return "_OTHER"
