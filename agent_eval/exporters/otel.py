@@ -180,7 +180,8 @@ class _TrialExport:
             "gen_ai.agent.name": first.agent,
             "gen_ai.response.finish_reasons": None if answer.stop_reason is None else [answer.stop_reason],
             "gen_ai.input.messages": _json([input_message(event) for event in answer.inputs]),
-            "gen_ai.output.messages": None if _is_left_out(answer) else _json([answer.output()]),
+            "gen_ai.output.messages": _json(_written(answer)),
+            "agent_eval.content_recorded": False if _is_left_out(answer) else None,
             "agent_eval.events": [event.idx for event in answer.events],
             "agent_eval.input_events": [event.idx for event in answer.inputs] or None,
         }
@@ -310,6 +311,12 @@ def _usage(usage: TokenUsage | None) -> dict[str, Any]:
     if usage is None:
         return {}
     return {_USAGE[name]: value for name, value in usage.to_json().items() if value is not None}
+
+
+def _written(answer: Answer) -> list[dict[str, Any]]:
+    """Write the answer; nothing, if all that there was of it was left out of the recording."""
+    output = answer.output()
+    return [] if _is_left_out(answer) and not output["parts"] else [output]
 
 
 def _is_left_out(answer: Answer) -> bool:

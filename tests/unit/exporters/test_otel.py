@@ -102,7 +102,8 @@ def test_a_structured_error_keeps_its_structure_and_names_its_type(tmp_path: Pat
 
 
 def test_what_the_trace_does_not_say_is_not_there(tmp_path: Path) -> None:
-    trial = exported(tmp_path, call(0, "look"), event(1, output=None, content_recorded=False))
+    asked = event(1, actor="user", input="And?")
+    trial = exported(tmp_path, call(0, "look"), asked, event(2, output=None, content_recorded=False))
     tool, chat = named(trial, "execute_tool")[0], named(trial, "chat")[1]
     assert not {"gen_ai.tool.call.result", "gen_ai.tool.call.id"} & set(tool.attributes)
     assert not {"gen_ai.output.messages", "gen_ai.response.model"} & set(chat.attributes)
