@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -120,20 +120,37 @@ def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, 
 
 
 def _write(out: Path, lines: Iterable[str]) -> int:
-    """Write lines as UTF-8; return their number."""
+    """Write lines as UTF-8; return their number. A file within the pack is listed in its `derived.json`."""
+    from agent_eval.evidence.derived import enclosing_pack, write_output
     from agent_eval.storage.atomic import new_file
 
-    written, waiting, size = 0, [], 0
+    counted = _Counted(lines)
+    if enclosing_pack(out) is not None:
+        write_output(out, b"".join(counted.blocks()))
+        return counted.number
     with new_file(out) as file:
-        for line in lines:
-            written += 1
+        for block in counted.blocks():
+            file.write(block)
+    return counted.number
+
+
+class _Counted:
+    """Joins lines to blocks, and counts them."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.number = 0
+
+    def blocks(self) -> Iterator[bytes]:
+        waiting, size = [], 0
+        for line in self._lines:
+            self.number += 1
             waiting.append(line)
             size += len(line)
             if size >= _AT_ONCE:
-                file.write("".join(waiting).encode("utf-8", "replace"))
+                yield "".join(waiting).encode("utf-8", "replace")
                 waiting, size = [], 0
-        file.write("".join(waiting).encode("utf-8", "replace"))
-    return written
+        yield "".join(waiting).encode("utf-8", "replace")
 
 
 def _report(out: Path, what: str, number: int, output_format: str) -> None:

@@ -41,6 +41,13 @@ def test_a_changed_pack_is_refused_and_nothing_is_written(
     assert not Path("x").exists()
 
 
+@pytest.mark.parametrize("command", ["export-junit", "export-csv", "export-otel"])
+def test_a_file_within_the_pack_leaves_it_whole(pack: str, command: str) -> None:
+    assert main([command, "--run", pack, "--out", f"{pack}/exported"]) == 0
+    assert main(["pack", "verify", "--run", pack]) == 0
+    assert main([command, "--run", pack, "--out", f"{pack}/run/summary.json"]) == 2
+
+
 def test_junit_of_a_real_run_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     suite = Path(__file__).resolve().parents[3] / "examples" / "suite_bad.json"
