@@ -63,7 +63,9 @@ class Times:
             return self.of(result), self.of(result)
         start = self.of(call)
         end = start if result is None else self.of(result)
-        latency = next((one.latency_ms for one in (result, call) if one and one.latency_ms is not None), None)
+        latency = next(
+            (each.latency_ms for each in (result, call) if each and each.latency_ms is not None), None
+        )
         if end == start and latency is not None:
             end = start + _span(latency)
         return start, max(start, end)
