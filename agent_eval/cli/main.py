@@ -66,9 +66,7 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),
-    "export-otel": Entry(
-        "agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry spans, or send it to a collector."
-    ),
+    "export-otel": Entry("agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry, or send it."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
     "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),
