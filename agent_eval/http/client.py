@@ -99,8 +99,7 @@ class Session:
         self._own_headers = _merged_headers(self._headers, secret_headers or {})
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
-        self._connections: dict[Origin, Connections] = {}
-        self._is_limited = False
+        self._connections, self._is_limited = dict[Origin, Connections](), False
 
     def __repr__(self) -> str:
         return f"Session({self._base!r})"
@@ -132,7 +131,7 @@ class Session:
             path: Path that is appended to the base, or a whole URL (the next page of a listing).
             params: Parameters of the query.
             json: JSON value of the body; None for no body.
-            body: The body as it is sent, instead of `json`; JSON that `headers` say is packed.
+            body: JSON as it is sent, such as packed by gzip; instead of `json`.
             accept: Statuses of 400 and above to return as an answer, instead of an error.
             max_bytes: Cap on the answer's decoded size.
             repeatable: Whether the request may be carried out twice; None for every method but POST.
@@ -146,12 +145,10 @@ class Session:
             RefusedRedirect: The service redirects to an address that this program refuses.
             HttpError: The answer has any other status of 400 or above, with its `status`.
         """
-        url = path if "://" in path else f"{self._base}{path}"
+        url, waited = path if "://" in path else f"{self._base}{path}", 0.0
         safe = method in _REPEATABLE if repeatable is None else repeatable
-        if json is not None:
-            body = json_text.dumps(json, allow_nan=False).encode()
+        body = body if json is None else json_text.dumps(json, allow_nan=False).encode()
         exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe)
-        waited = 0.0
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
