@@ -154,7 +154,7 @@ class Settings:
     def secrets(self) -> tuple[str, ...]:
         """Values that nothing the job writes may hold, and no agent may see."""
         of_platform = (self.platform[row.field] for row in PLATFORM_INPUTS if row.kind in SECRET)
-        return (*of_platform, *filter(None, [self.signing_key]))
+        return (*of_platform, *filter(None, [self.signing_key, self.judging.llm.key]))
 
 
 _PARTS: dict[str, Callable[..., Any]] = {**PARTS, "setup": Setup, "thresholds": Thresholds, "platform": dict}

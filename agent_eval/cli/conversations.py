@@ -34,12 +34,13 @@ def validate(suite: Path, strict: bool, key_variables: tuple[str, ...], output_f
 
 
 def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Check the variables that suites may name for their API keys.
+    """Return the variables that suites may name for their API keys: the given ones, else the default.
 
     Raises:
         UsageError: One of them holds a secret of a CI platform or of the signer.
     """
     from agent_eval.ci.platforms.catalog import is_secret_of_a_job
+    from agent_eval.suites.aui_faults import KEY_VARIABLE
 
     for name in names:
         if is_secret_of_a_job(name):
@@ -48,7 +49,7 @@ def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
                 remedy="Give the agent's key a variable of its own, such as AUI_API_KEY.",
                 field="suite-key-env",
             )
-    return names
+    return names or (KEY_VARIABLE,)
 
 
 def validation_text(report: ValidationReport) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
-from agent_eval.config.options import Command, Option
-from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
+from agent_eval.config.options import SECRET, Command, Option
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, LlmSpec, Output, RunSpec
 from agent_eval.config.table import OPTIONS, options_of
 from agent_eval.config.values import texts_of
 from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "limits.run": RunLimits,
     "limits": Limits,
     "agent": AgentSpec,
+    "judging.llm": LlmSpec,
     "judging": Judging,
     "identity": Identity,
     "output": Output,
@@ -144,8 +145,8 @@ def command_line(command: Command, parts: Any) -> list[str]:
 
     Args:
         command: The command.
-        parts: Has the parts as attributes, such as a `RunSpec`. Defaults, and parts that are None, are left
-            out.
+        parts: Has the parts as attributes, such as a `RunSpec`. Defaults, secrets, and parts that are None,
+            are left out.
 
     Example:
         >>> from pathlib import Path
@@ -159,7 +160,7 @@ def command_line(command: Command, parts: Any) -> list[str]:
         if part not in _Defaults._fields or getattr(parts, part) is None:
             continue
         value = _at(parts, option.goes_to)
-        if value == _at(_Defaults(), option.goes_to):
+        if option.kind in SECRET or value == _at(_Defaults(), option.goes_to):
             continue
         if option.kind == "switch":
             words.append(option.flag)

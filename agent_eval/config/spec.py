@@ -118,6 +118,34 @@ class AgentSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LlmSpec:
+    """The model that judges criteria in words and plays the users of conversations.
+
+    Example:
+        >>> "secret" in repr(LlmSpec(key="secret"))
+        False
+
+    Attributes:
+        provider: One of `models.catalog.MODELS`.
+        key: Its API key; None for that of the environment.
+        model: Its name; None for the suite's or the provider's default.
+        base_url: Its endpoint; None for the provider's own.
+        script: File of a `scripted` model.
+    """
+
+    provider: str = "openai"
+    key: str | None = field(default=None, repr=False)
+    model: str | None = None
+    base_url: str | None = None
+    script: Path | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, where there is one: what nothing that is written may hold."""
+        return () if self.key is None else (self.key,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judging:
     """How cases are judged.
 
@@ -132,6 +160,7 @@ class Judging:
         workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
+        llm: The model that judges criteria in words, and plays the users of conversations.
     """
 
     judges: tuple[str, ...] = ()
@@ -140,6 +169,7 @@ class Judging:
     workers: int | None = None
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None
+    llm: LlmSpec = field(default_factory=LlmSpec)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from agent_eval.config.rows.gate import GATE
 from agent_eval.config.rows.imports import IMPORTS
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
+from agent_eval.config.rows.llm import LLM
 from agent_eval.config.rows.packs import FORMAT, PACKS
 from agent_eval.config.rows.registry import REGISTERED
 from agent_eval.config.rows.run import RUN
@@ -19,6 +20,7 @@ from agent_eval.config.rows.run import RUN
 OPTIONS: tuple[Option, ...] = (
     *RUN,
     *AGENT,
+    *LLM,
     *LIMITS,
     *GATE,
     *JOB,

@@ -154,7 +154,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
         output.pack,
         layout=output.layout,
         workers=judging.workers,
-        redactor=redactor_for(environ),
+        redactor=redactor_for(environ, *request.judging.llm.secrets),
     )
     if output.summary_json is not None:
         write_output(output.summary_json, dumps(summary.to_json(), indent=True))

@@ -104,7 +104,7 @@ def run_suite(
             spec.output.pack,
             layout=spec.output.layout,
             workers=spec.judging.workers,
-            redactor=redactor or redactor_for(environ),
+            redactor=redactor or redactor_for(environ, *spec.judging.llm.secrets),
             on_progress=on_progress,
             cluster=cluster,
         )

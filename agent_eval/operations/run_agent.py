@@ -138,7 +138,7 @@ def run_agent(
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
-    redactor = redactor or redactor_for(environ)
+    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets)
     options = options or agent_options(agent_spec, environ)
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging))

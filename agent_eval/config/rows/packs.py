@@ -352,10 +352,10 @@ PACKS: tuple[Option, ...] = (
     Option(
         "suite-key-env",
         "variables",
-        "Environment variables that a suite of conversations may name for its API key, as `${NAME}`.",
+        "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
+        "Default: `AUI_API_KEY`.",
         goes_to="key_variables",
         commands=("validate", "schema validate"),
-        default="AUI_API_KEY",
         metavar="NAME",
     ),
     Option(
