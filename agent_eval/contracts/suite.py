@@ -38,6 +38,7 @@ METADATA_KEYS = frozenset(
         "final_output",
         "injections",
         "lean_payload",
+        "llm",
         "share_expected_output",
         "strict",
         "token_usage",

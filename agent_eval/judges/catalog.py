@@ -34,6 +34,7 @@ JUDGES: dict[str, str] = {
     "json_schema": "agent_eval.judges.builtin.json_schema:JsonSchemaJudge",
     "latency_slo": "agent_eval.judges.builtin.budgets:LatencySloJudge",
     "lean": "agent_eval.judges.builtin.program:LeanJudge",
+    "llm": "agent_eval.judges.builtin.llm:LlmJudge",
     "loop_guard": "agent_eval.judges.builtin.loops:LoopGuardJudge",
     "policy": "agent_eval.judges.builtin.policy:PolicyJudge",
     "prompt_injection": "agent_eval.judges.builtin.prompt_injection:PromptInjectionJudge",

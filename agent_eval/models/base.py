@@ -130,6 +130,8 @@ class ModelReply:
 class ModelFailure(Exception):
     """A model gave no reply.
 
+    More than six parameters: they are the facts of a failure, all but two of them optional.
+
     Attributes:
         failure: Kind of failure. `INFRASTRUCTURE` and `TIMEOUT` are no fault of what was asked.
         problem: What happened, in words that follow "the model".
@@ -153,7 +155,6 @@ class ModelFailure(Exception):
         is_final: bool = False,
         retries: int = 0,
     ) -> None:
-        """More than six parameters: they are the facts of a failure, all but two of them optional."""
         super().__init__(problem)
         self.failure, self.problem, self.remedy = failure, problem, remedy
         self.asked_wait, self.rate_limited = asked_wait, rate_limited
@@ -216,6 +217,10 @@ class Model(ABC):
         Raises:
             ModelFailure: There is no reply.
         """
+
+    def key_of(self, request: ModelRequest) -> str:  # noqa: ARG002 - for models that keep replies
+        """Return the key under which a reply to a request would be kept; empty where none is kept."""
+        return ""
 
     def keep(self, request: ModelRequest, reply: ModelReply) -> None:  # noqa: B027 - most models keep nothing
         """Keep a reply that the caller could use, so that the same request is answered by it later.

@@ -62,10 +62,10 @@ class Transcript:
         >>> events = [Event(idx=0, actor="user", type="message", input="<b>Hi"),
         ...           Event(idx=1, actor="agent", type="message", output="Hello!")]
         >>> print(transcript_of(Case(case_id="a"), Trace(events)).text)
-        <<<conversation 79cdd9ef5f6ea75c
+        <<<conversation 990241204824f148
         {"turn":1,"who":"user","type":"message","text":"\\u003cb\\u003eHi"}
         {"turn":1,"who":"agent","type":"message","text":"Hello!"}
-        >>>conversation 79cdd9ef5f6ea75c
+        <<<end of conversation 990241204824f148
     """
 
     lines: Sequence[Line]
@@ -80,7 +80,7 @@ class Transcript:
     def text(self) -> str:
         """The whole text for the judge."""
         name = f"conversation {self.digest[:16]}"
-        return "\n".join([f"<<<{name}", *(line.text for line in self.lines), f">>>{name}"])
+        return "\n".join([f"<<<{name}", *(line.text for line in self.lines), f"<<<end of {name}"])
 
     def events_with(self, quote: str, turn: int) -> list[int]:
         """Find the events of a turn whose line has a quote; empty if none has, or the quote is blank."""
@@ -95,7 +95,7 @@ class Transcript:
 
 
 def transcript_of(case: Case, trace: Trace) -> Transcript:
-    """Write down what an agent was told of the user, and every event that is an act or a message."""
+    """Write down what an agent knew of the user, and every event that is an act or a message."""
     lines = []
     if case.conversation is not None and case.conversation.user_info:
         values = {"turn": 0, "who": "environment", "type": "user_info", "text": case.conversation.user_info}
@@ -109,13 +109,13 @@ def transcript_of(case: Case, trace: Trace) -> Transcript:
 
 
 def _line(turn: int, event: int | None, values: Mapping[str, Any]) -> Line:
-    said = [
+    words = [
         text
         for name, value in values.items()
         if name not in ("turn", "who", "type")
         for text in _texts(value)
     ]
-    return Line(turn, event, json_line(values), "\n".join(said))
+    return Line(turn, event, json_line(values), "\n".join(words))
 
 
 def _values(event: Event) -> dict[str, Any]:

@@ -1,0 +1,386 @@
+"""The `llm` judge: criteria in words, judged by a model that gives its reasons before its verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from pydantic import Field, field_validator
+from typing_extensions import override
+
+from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts.conversation import EndReason, conversation_end
+from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.judges.base import BaseJudge, JudgeConfig, clipped, listed, quoted
+from agent_eval.judges.builtin.execution import failed_attempt
+from agent_eval.judges.matching.criteria import (
+    PROMPT,
+    Criterion,
+    criterion_digest,
+    prompt_digest,
+    questions_on,
+)
+from agent_eval.judges.matching.families import same_family
+from agent_eval.judges.matching.transcript import Transcript, transcript_of
+from agent_eval.judges.matching.votes import AskSettings, Decision, Vote, decide
+from agent_eval.judges.reading import read_model
+from agent_eval.models.base import Model, ModelReply
+from agent_eval.text.numbers import count
+
+FIELD = "llm"
+"""Member of a case's metadata that lists its criteria."""
+
+MOST_CRITERIA = 100
+AT_ONCE = 8
+"""Criteria of one case that are asked at the same time, after the first, which fills the provider's cache."""
+
+_NOT_EVALUATED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.TIMEOUT.value})
+"""Failures of an attempt that say nothing of the agent."""
+_REASONING_LIMIT = 4000
+_CLOSING = ".!"
+
+
+class LlmConfig(JudgeConfig):
+    """What a model judges, and how it is asked. The operator names provider, address and key."""
+
+    criteria: list[Criterion] = Field(default_factory=list, max_length=MOST_CRITERIA)
+    """Criteria of every case, before those that a case lists in `metadata.llm`."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Name of the model; without it that of `--llm-model`, else the provider's default."""
+    votes: int = Field(default=1, ge=1, le=9)
+    """Votes on each criterion: 2 asks twice, and a third time where the two differ."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Sampling parameters to send, such as `temperature`. None by default; a refused one is dropped."""
+    max_tokens: int = Field(default=2048, ge=100, le=100_000)
+    """Maximum number of tokens of one reply, reasoning included."""
+    max_characters: int = Field(default=400_000, ge=1000, le=10_000_000)
+    """A longer conversation is inconclusive, and never cut."""
+
+    @field_validator("parameters")
+    @classmethod
+    def _only_sampling(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        if unknown := sorted(set(parameters) - SAMPLING):
+            raise ValueError(
+                f"{unknown[0]} is no sampling parameter; known are {', '.join(sorted(SAMPLING))}"
+            )
+        return parameters
+
+
+SAMPLING = frozenset({"temperature", "top_p", "top_k", "seed", "reasoning_effort"})
+"""Parameters of requests that a configuration may set; anything else could change what is asked."""
+
+
+class OpensModel(Protocol):
+    """Opens the model that the operator of a run named."""
+
+    def __call__(self) -> Model:
+        """Return the model, the same one each time.
+
+        Raises:
+            UsageError: None is named, or it has no key.
+        """
+        ...
+
+
+def no_model() -> Model:
+    """Refuse to judge: no model was named.
+
+    Raises:
+        UsageError: Always.
+    """
+    raise UsageError(
+        "the llm judge has no model",
+        remedy="Name its provider with --provider, and set LLM_API_KEY.",
+    )
+
+
+class LlmJudge(BaseJudge[LlmConfig]):
+    """Asks a model about each criterion of the configuration and of the case's `metadata.llm`.
+
+    It fails if a criterion fails; else it is an error where a criterion could not be judged, and inconclusive
+    where one is. The score is the weighted share of criteria that passed. Advisory criteria are shown and
+    count for nothing. A conversation that ended because the agent could not be reached is skipped.
+
+    Example:
+        >>> from agent_eval.models.scripted import ScriptedModel
+        >>> ruling = {"reasoning": "It greets.", "evidence": [], "verdict": "passed"}
+        >>> judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The agent greets the user.")]))
+        >>> judge.connect(lambda: ScriptedModel([{"object": ruling}]))
+        >>> from agent_eval.contracts import Event
+        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Hello!")])
+        >>> judge.evaluate(Case(case_id="hello"), trace).reason
+        '1 criterion passed'
+    """
+
+    judge_id = "llm"
+    reads = frozenset({"metadata.llm"})
+    Config = LlmConfig
+
+    def __init__(self, config: LlmConfig | None = None) -> None:
+        super().__init__(config)
+        self._open: OpensModel = no_model
+        self._earned: frozenset[str] = frozenset()
+
+    def connect(self, open_model: OpensModel, *, earned: frozenset[str] = frozenset()) -> None:
+        """Give the judge its model, which is opened when the first case needs it.
+
+        Args:
+            open_model: Opens the model.
+            earned: Digests of criteria about which people have found exactly this judge to be right; they
+                count although they are advisory.
+        """
+        self._open, self._earned = open_model, earned
+
+    @override
+    def check_case(self, case: Case) -> None:
+        if self._criteria(case):
+            self._open()
+
+    def _criteria(self, case: Case) -> list[Criterion]:
+        """Read all criteria on a case.
+
+        Raises:
+            InvalidInput: The list of the case is malformed; names its place.
+        """
+        raw = case.metadata.get(FIELD)
+        if raw is None:
+            return self.config.criteria
+        if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
+            words = f"metadata.{FIELD} must be a list of objects, not {quoted(raw)}"
+            raise _refusal(case, words, 'Write it as [{"criterion": "..."}].')
+        criteria = [
+            *self.config.criteria,
+            *(
+                read_model(Criterion, item, case=case, field=f"metadata.{FIELD}[{position}]")
+                for position, item in enumerate(raw)
+            ),
+        ]
+        if len(criteria) > MOST_CRITERIA:
+            raise _refusal(case, f"it has more than {MOST_CRITERIA} criteria", "Divide the case.")
+        if criteria and not any(criterion.weight for criterion in criteria):
+            raise _refusal(case, "every criterion has the weight 0", "Give one of them a weight.")
+        return criteria
+
+    @override
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        criteria = self._criteria(case)
+        if not criteria:
+            return self.skipped(case, f"the case has no criteria in metadata.{FIELD}, and the judge has none")
+        if (unjudged := self._not_judged(case, trace)) is not None:
+            return unjudged
+        transcript = transcript_of(case, trace)
+        if len(transcript.text) > self.config.max_characters:
+            return self.inconclusive(
+                case,
+                f"the conversation has {len(transcript.text):,} characters, more than the"
+                f" {self.config.max_characters:,} that are judged",
+            )
+        model = self._open()
+        decisions = self._decide(model, case, transcript, criteria)
+        return self._verdict_on(case, _Judged(criteria, decisions, transcript, model, self._earned), trace)
+
+    def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
+        """Build the verdict on a conversation that says nothing of the agent; None for any other."""
+        failed_by = (failed_attempt(case) or {}).get("failure")
+        if failed_by in _NOT_EVALUATED:
+            return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
+        end = conversation_end(trace)
+        if end is not None and end.reason is EndReason.AGENT_INFRASTRUCTURE:
+            return self.skipped(case, "not evaluated: the agent could not be reached")
+        if end is not None and end.reason in (EndReason.SIMULATOR_ERROR, EndReason.CANCELLED):
+            words = f"the conversation ended by {end.reason.value}, which says nothing of the agent"
+            return self.inconclusive(case, words)
+        return self.nothing_done(case, trace)
+
+    def _decide(
+        self, model: Model, case: Case, transcript: Transcript, criteria: Sequence[Criterion]
+    ) -> list[Decision]:
+        """Ask about the first criterion alone, which fills the provider's cache, then about the others."""
+        config = self.config
+        settings = AskSettings(config.votes, config.model, config.parameters, config.max_tokens)
+        first, *others = questions_on(case, transcript, criteria)
+        decisions = [decide(model, first, settings)]
+        if others:
+            with ThreadPoolExecutor(min(len(others), AT_ONCE)) as pool:
+                decisions += pool.map(lambda question: decide(model, question, settings), others)
+        return decisions
+
+    def _verdict_on(self, case: Case, judged: _Judged, trace: Trace) -> Verdict:
+        evidence = judged.evidence(trace, self.config)
+        counted = judged.counted
+        if not counted:
+            words = f"{count(len(judged.criteria), 'criterion', 'criteria')}, all advisory"
+            return self._verdict(case, Outcome.SKIPPED, words, None, None, (), evidence)
+        by_outcome = {name: [pair for pair in counted if pair[1].outcome == name] for name in _OUTCOMES}
+        refs = judged.events_of([criterion for criterion, _ in by_outcome["failed"]])
+        if failed := by_outcome["failed"]:
+            kind = FailureKind.CONTRACT_VIOLATION
+            return self.failed(
+                case, _words(failed), kind, score=_score(counted), refs=refs, evidence=evidence
+            )
+        if errors := by_outcome["error"]:
+            kinds = {decision.failure or FailureKind.JUDGE_ERROR for _, decision in errors}
+            kind = kinds.pop() if len(kinds) == 1 else FailureKind.JUDGE_ERROR
+            return self.error(case, _words(errors), kind, evidence=evidence)
+        if undecided := by_outcome["inconclusive"]:
+            return self.inconclusive(case, _words(undecided), score=_score(counted), evidence=evidence)
+        words = f"{count(len(counted), 'criterion', 'criteria')} passed"
+        return self.passed(case, words, refs=judged.events_of(judged.criteria), evidence=evidence)
+
+
+_OUTCOMES = ("passed", "failed", "inconclusive", "error")
+_Pair = tuple[Criterion, Decision]
+
+
+class _Judged:
+    """The decisions on a conversation, as evidence."""
+
+    def __init__(
+        self,
+        criteria: Sequence[Criterion],
+        decisions: Sequence[Decision],
+        transcript: Transcript,
+        model: Model,
+        earned: frozenset[str],
+    ) -> None:
+        self.criteria, self._transcript = criteria, transcript
+        self._pairs = list(zip(criteria, decisions, strict=True))
+        self._model, self._earned = model.describe(), earned
+
+    @property
+    def counted(self) -> list[_Pair]:
+        """The criteria that count, with their decisions."""
+        return [pair for pair in self._pairs if not self._is_advisory(pair[0])]
+
+    def _is_advisory(self, criterion: Criterion) -> bool:
+        return criterion.advisory and criterion_digest(self._model, criterion.criterion) not in self._earned
+
+    def events_of(self, criteria: Sequence[Criterion]) -> list[int]:
+        """Return the events that the quotes of some criteria are from."""
+        wanted = set(map(id, criteria))
+        return [
+            event
+            for criterion, decision in self._pairs
+            if id(criterion) in wanted
+            for quote in _quotes(decision, self._transcript)
+            for event in quote["events"]
+        ]
+
+    def evidence(self, trace: Trace, config: LlmConfig) -> dict[str, Any]:
+        """Describe every criterion with its votes, and what judging cost."""
+        replies = [reply for _, decision in self._pairs for vote in decision.votes for reply in vote.replies]
+        judge = {**self._model, **({"model": config.model} if config.model else {})}
+        evidence: dict[str, Any] = {
+            "judge": {**judge, "prompt": f"{PROMPT} {prompt_digest()}"},
+            "criteria": [self._described(*pair) for pair in self._pairs],
+            "judging": judging_of(replies),
+        }
+        agents = {event.model for event in trace if event.model}
+        if family := same_family((reply.model for reply in replies), agents):
+            evidence["warnings"] = [f"judge and agent are both models of the family {family}"]
+        return evidence
+
+    def _described(self, criterion: Criterion, decision: Decision) -> dict[str, Any]:
+        described = criterion.model_dump(exclude_unset=True)
+        described["advisory"] = self._is_advisory(criterion)
+        return {
+            **described,
+            "digest": criterion_digest(self._model, criterion.criterion),
+            "outcome": decision.outcome,
+            "reason": clipped(decision.reason, _REASONING_LIMIT),
+            "quotes": _quotes(decision, self._transcript),
+            "agreement": decision.agreement,
+            "votes": [_described_vote(vote) for vote in decision.votes],
+        }
+
+
+def _quotes(decision: Decision, transcript: Transcript) -> list[dict[str, Any]]:
+    """List the passages of the deciding vote, each with the events that have it; none means not found."""
+    ruling = next(
+        (v.ruling for v in decision.votes if v.ruling and v.ruling.verdict == decision.outcome), None
+    )
+    if ruling is None:
+        return []
+    described = []
+    for quote in ruling.evidence[:20]:
+        events = transcript.events_with(quote.quote, quote.turn)
+        described.append(
+            {"turn": quote.turn, "quote": clipped(quote.quote, 400), "events": events, "found": bool(events)}
+        )
+    return described
+
+
+def _described_vote(vote: Vote) -> dict[str, Any]:
+    described: dict[str, Any] = {"key": vote.key}
+    if vote.ruling is not None:
+        described["ruling"] = vote.ruling.model_dump()
+    else:
+        described["problem"] = clipped(vote.problem)
+    if vote.replies:
+        last = vote.replies[-1]
+        facts = {"model": last.model, "rung": last.rung, "dropped": list(last.dropped), "source": last.source}
+        described.update({name: value for name, value in facts.items() if value})
+        described.update(_use(vote.replies))
+        if len(vote.replies) > 1:
+            described["repaired"] = True
+    return described
+
+
+def _use(replies: Sequence[ModelReply]) -> dict[str, Any]:
+    tokens: Counter[str] = Counter()
+    for reply in replies:
+        tokens.update(
+            {name: int(number) for name, number in (reply.usage.to_json() if reply.usage else {}).items()}
+        )
+    costs = [reply.cost_usd for reply in replies]
+    use: dict[str, Any] = {"usage": dict(tokens)} if tokens else {}
+    if costs and None not in costs:
+        use["cost_usd"] = round(sum(cost for cost in costs if cost is not None), 8)
+    return use
+
+
+def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
+    """Sum up what judging took: calls and cost of what was asked, and what kept replies saved.
+
+    Example:
+        >>> judging_of([ModelReply("", cost_usd=0.5), ModelReply("", cost_usd=0.25, source="cassette")])
+        {'calls': 1, 'reused': 1, 'cost_usd': 0.5, 'saved_usd': 0.25}
+    """
+    asked = [reply for reply in replies if reply.source == "model"]
+    reused = [reply for reply in replies if reply.source != "model"]
+    judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused)}
+    use = _use(asked)
+    judging.update(use.get("usage", {}))
+    if retries := sum(reply.retries for reply in asked):
+        judging["retries"] = retries
+    for name, sums in (("cost_usd", use), ("saved_usd", _use(reused))):
+        if "cost_usd" in sums:
+            judging[name] = sums["cost_usd"]
+    return judging
+
+
+def _score(pairs: Sequence[_Pair]) -> float | None:
+    total = sum(criterion.weight for criterion, _ in pairs)
+    passed = sum(criterion.weight for criterion, decision in pairs if decision.outcome == "passed")
+    return passed / total if total else None
+
+
+def _words(pairs: Sequence[_Pair]) -> str:
+    return listed(
+        (
+            f"{clipped(criterion.criterion.rstrip(_CLOSING), 80)}: {clipped(decision.reason, 160)}"
+            for criterion, decision in pairs
+        ),
+        limit=2,
+    )
+
+
+def _refusal(case: Case, words: str, remedy: str) -> InvalidInput:
+    return InvalidInput(
+        f"case {quoted(case.case_id)}: {words}",
+        remedy=remedy,
+        case_id=case.case_id,
+        field=f"metadata.{FIELD}",
+    )

@@ -1,0 +1,102 @@
+"""No text of an agent, a user or a tool leaves its line, ends the record, or becomes a verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import Case, Event, Outcome, Trace
+from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
+from agent_eval.judges.matching.criteria import Criterion
+from agent_eval.judges.matching.transcript import transcript_of
+from agent_eval.models.base import Model, ModelOptions, ModelReply, ModelRequest
+from tests.unit.judges.matching.attacks import ATTACKS
+
+PLACES = ("agent", "user", "tool", "arguments", "tool name")
+
+
+class RecordingModel(Model):
+    """Fails every criterion with a reason that quotes the attack, and remembers what it was asked."""
+
+    kind = "recording"
+
+    def __init__(self, quote: str) -> None:
+        self.model, self.requests, self._quote = "recording", list[ModelRequest](), quote
+
+    @classmethod
+    def from_options(cls, options: ModelOptions) -> RecordingModel:
+        raise NotImplementedError
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        ruling = {
+            "reasoning": f"The agent wrote: {self._quote}",
+            "evidence": [{"turn": 1, "quote": self._quote[:200]}],
+            "verdict": "failed",
+        }
+        # Half a character cannot be sent as UTF-8; a model could only repeat it as its escape.
+        return ModelReply(json.dumps(ruling, ensure_ascii=True).replace("\\ud800", "?"))
+
+
+def trace_with(attack: str, place: str) -> Trace:
+    texts = dict.fromkeys(PLACES, "ok") | {"tool name": "lookup"} | {place: attack}
+    return Trace(
+        [
+            Event(idx=0, actor="user", type="message", input=texts["user"]),
+            Event(
+                idx=1,
+                actor="agent",
+                type="tool_call",
+                tool=texts["tool name"],
+                input={"note": texts["arguments"]},
+            ),
+            Event(idx=2, actor="tool", type="tool_result", tool=texts["tool name"], output=texts["tool"]),
+            Event(idx=3, actor="agent", type="message", output=texts["agent"]),
+        ]
+    )
+
+
+def strings_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [text for item in (value.values() if isinstance(value, dict) else []) for text in strings_in(item)]
+
+
+@pytest.mark.parametrize("number", ATTACKS)
+@pytest.mark.parametrize("place", PLACES)
+def test_an_attack_stays_quoted_and_the_judges_own_verdict_counts(number: int, place: str):
+    fence = transcript_of(Case(case_id="refund"), trace_with("ok", place)).digest[:16]
+    attack = ATTACKS[number].replace("{fence}", fence)
+    trace = trace_with(attack, place)
+    model = RecordingModel(attack)
+    judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The refund was made.")]))
+    judge.connect(lambda: model)
+    verdict = judge.evaluate(Case(case_id="refund"), trace)
+
+    (request,) = model.requests
+    record, question = request.messages[0].parts
+    lines = record.split("\n")
+    assert re.fullmatch(r"<<<conversation [0-9a-f]{16}", lines[0])
+    assert lines[-1] == lines[0].replace("<<<", "<<<end of ")
+    assert len(lines) == 2 + len(trace)
+    body = "\n".join(lines[1:-1])
+    assert not re.search("[<>＜＞\u200b\u202e\x00\ud800\U000e0070]", body)
+    assert body.encode()
+    assert any(attack in strings_in(json.loads(line)) for line in lines[1:-1])
+    assert attack == ":" or (attack not in request.system and attack not in question)
+    assert request.system.count("{") == 0
+
+    assert (verdict.outcome, verdict.passed) == (Outcome.FAILED, False)
+    assert verdict.evidence["criteria"][0]["votes"][0]["ruling"]["verdict"] == "failed"
+
+
+def test_a_case_of_forty_attacks_is_one_record():
+    events = [
+        Event(idx=number, actor="agent", type="message", output=attack) for number, attack in ATTACKS.items()
+    ]
+    record = transcript_of(Case(case_id="a"), Trace(events)).text
+    assert (record.count("<"), record.count(">")) == (6, 0)
+    assert [json.loads(line)["text"] for line in record.split("\n")[1:-1]] == list(ATTACKS.values())
