@@ -36,11 +36,12 @@ def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
     if decision is None or decision.evidence is None or not decision.evidence.compared:
         return []
     evidence = decision.evidence
-    figures = table(("How sure?", ""), (":--", ":--"), _rows(decision, evidence))
+    figures = table(("How sure?", ""), (":--", ":--"), figures_of(decision, evidence))
     return [figures, _judges(evidence, detail)]
 
 
-def _rows(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
+def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
+    """List the figures of a decision as label and plain text."""
     low, high = _points(evidence.interval_low, None), _points(evidence.interval_high, evidence.margin)
     worse, better = _directions(evidence)
     rows = [

@@ -1,0 +1,330 @@
+"""What a report shows of one case: verdicts, steps, figures, in both runs or in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
+from agent_eval.contracts.event import MESSAGE, USER, is_blank
+from agent_eval.contracts.suite import definition_of
+from agent_eval.contracts.verdict import EXECUTION, VerdictRow
+from agent_eval.reports.blocks import AMOUNTS, amount
+from agent_eval.reports.html.differences import marked, window
+from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.lines import CaseLine
+from agent_eval.reports.html.steps import (
+    Notes,
+    StepCell,
+    StepNote,
+    StepRow,
+    StepTurn,
+    TraceSide,
+    aligned_steps,
+    as_text,
+    single_steps,
+)
+from agent_eval.text.escape import many_lines, one_line
+
+REASON_LIMIT = 600
+EXPECTED_LIMIT = 3_000
+REFERENCES_SHOWN = 5
+TRIALS_SHOWN = 60
+
+_QUIET = (Outcome.PASSED.value, Outcome.SKIPPED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLimits:
+    """How much of a case is shown.
+
+    Attributes:
+        value: Characters of an argument, an answer or a message.
+        rows: Steps.
+
+    Example:
+        >>> CaseLimits(value=2_000, rows=100).rows
+        100
+    """
+
+    value: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeLine:
+    """What one judge says of a case, now and in the baseline.
+
+    Attributes:
+        judge_id: The judge.
+        now: Its outcome; empty where it no longer judges the case.
+        before: Its outcome in the baseline; empty where it did not judge the case.
+        reason: One sentence, of the candidate where the judge still judges.
+        at: Indices of the candidate's events that it rests on.
+        is_hard: Whether a failure is a hard fail.
+
+    Example:
+        >>> JudgeLine("policy", "failed", "passed", "forbidden tool escalate was called").at
+        ()
+    """
+
+    judge_id: str
+    now: str
+    before: str
+    reason: str
+    at: Sequence[int] = ()
+    is_hard: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """Everything that a report shows of a case.
+
+    Attributes:
+        line: Its row of the table.
+        judges: What the judges say, those that object first.
+        turns: The steps; one turn without a number where the case has only one.
+        sides: Names of the columns of the steps: one or two.
+        input: What the agent was asked, where no step says it.
+        expects: What the case expects, as JSON; empty for nothing.
+        figures: Tokens, cost, latency and models as name, before and now.
+        trials: Trials of the baseline and of the candidate, a letter each; empty where there is only one.
+        notes: Sentences on what is not shown.
+        command: Shell command that judges the case again; empty for none.
+        linked: Indices of the shown steps that a judge's verdict rests on.
+
+    Example:
+        >>> from agent_eval.reports.html.lines import CaseLine
+        >>> CaseView(CaseLine("refund", "case=refund", "failed")).sides
+        ('Candidate',)
+    """
+
+    line: CaseLine
+    judges: Sequence[JudgeLine] = ()
+    turns: Sequence[StepTurn] = ()
+    sides: tuple[str, ...] = ("Candidate",)
+    input: str = ""
+    expects: str = ""
+    figures: Sequence[tuple[str, str, str]] = ()
+    trials: tuple[str, str] = ("", "")
+    notes: Sequence[str] = ()
+    command: str = ""
+    linked: frozenset[int] = frozenset()
+
+
+BOTH = ("Baseline", "Candidate")
+
+
+def case_view(
+    line: CaseLine, evidence: SuiteEvidence, change: BehaviourChange | None, command: str, limits: CaseLimits
+) -> CaseView:
+    """Build what is shown of a case from the packs; from the comparison alone where there are none.
+
+    Args:
+        line: The case's row of the table.
+        evidence: The packs.
+        change: How its behaviour changed, as the comparison has it; None for not at all.
+        command: Shell command that judges the case again.
+        limits: How much to show.
+    """
+    now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
+    case = evidence.case(line.case_id)
+    alike = case is not None and before is not None and evidence.behaved_alike(line.case_id)
+    earlier = None if alike and _same_verdicts(before, now) else evidence.earlier_case(line.case_id)
+    if case is None and earlier is None:
+        return _from_comparison(line, change, command, limits)
+    shown = case if case is not None else earlier
+    assert shown is not None
+    notes = []
+    if alike and earlier is None:
+        notes.append("Tool calls, final answer and verdicts are the same as in the baseline: one run is shown.")
+    sides = BOTH if case is not None and earlier is not None else ("Candidate" if case else "Baseline",)
+    judges = _judge_lines(now, before)
+    turns = _steps(case, earlier, now, before, limits)
+    return CaseView(
+        line=line,
+        judges=judges,
+        turns=turns,
+        sides=sides,
+        input=_input(shown, limits),
+        expects=_expects(shown),
+        figures=list(_figures(evidence, line.case_id)),
+        trials=(_letters(before), _letters(now)),
+        notes=notes,
+        command=command,
+        linked=_linked(judges, turns),
+    )
+
+
+def _linked(judges: Sequence[JudgeLine], turns: Sequence[StepTurn]) -> frozenset[int]:
+    shown = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
+    return frozenset(number for judge in judges for number in judge.at if number in shown)
+
+
+def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:
+    if before is None or now is None:
+        return False
+    facts = [
+        [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in row["verdicts"]]
+        for row in (before, now)
+    ]
+    return facts[0] == facts[1]
+
+
+def _steps(
+    case: Case | None,
+    earlier: Case | None,
+    now: CaseResultRow | None,
+    before: CaseResultRow | None,
+    limits: CaseLimits,
+) -> list[StepTurn]:
+    sides = [
+        TraceSide(each.recorded, _notes(each, row)) if each is not None else None
+        for each, row in ((earlier, before), (case, now))
+    ]
+    first, second = sides
+    if first is not None and second is not None:
+        return aligned_steps(first, second, limit=limits.value, most=limits.rows)
+    only = first or second
+    assert only is not None
+    return single_steps(only, limit=limits.value, most=limits.rows)
+
+
+def _notes(case: Case, row: CaseResultRow | None) -> Notes:
+    """Put each verdict that objects at the last event that it rests on."""
+    known = {event.idx for event in case.trace}
+    notes: dict[int, list[StepNote]] = {}
+    for verdict in row["verdicts"] if row is not None else ():
+        places = [place for place in verdict["evidence_refs"] if place in known]
+        if places and verdict["outcome"] not in _QUIET:
+            notes.setdefault(places[-1], []).append(
+                StepNote(_name(verdict["judge_id"]), verdict["outcome"], _reason(verdict["reason"]))
+            )
+    return notes
+
+
+def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> list[JudgeLine]:
+    earlier = {verdict["judge_id"]: verdict for verdict in (before["verdicts"] if before else ())}
+    lines = []
+    for verdict in now["verdicts"] if now else ():
+        was = earlier.pop(verdict["judge_id"], None)
+        lines.append(_judge_line(verdict, was["outcome"] if was else ""))
+    lines += [
+        JudgeLine(_name(judge_id), "", was["outcome"], _reason(was["reason"]), (), was["hard"])
+        for judge_id, was in earlier.items()
+    ]
+    # A crash of the agent explains more than a judge's complaint of the missing output.
+    return sorted(lines, key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
+
+
+def _judge_line(verdict: VerdictRow, before: str) -> JudgeLine:
+    return JudgeLine(
+        _name(verdict["judge_id"]),
+        verdict["outcome"],
+        before,
+        _reason(verdict["reason"]),
+        verdict["evidence_refs"][:REFERENCES_SHOWN] if verdict["outcome"] not in _QUIET else (),
+        verdict["hard"],
+    )
+
+
+def _name(name: str) -> str:
+    return one_line(name, limit=120) or "∅"
+
+
+def _reason(reason: str) -> str:
+    return one_line(reason, limit=REASON_LIMIT)
+
+
+def _input(case: Case, limits: CaseLimits) -> str:
+    """Write what the agent was asked, unless a message of the user in the trace says it."""
+    if any(event.role == USER and event.type == MESSAGE for event in case.trace):
+        return ""
+    given = [value for value in case.inputs if not is_blank(value)]
+    return "\n\n".join(window(as_text(value), limit=limits.value).text for value in given)
+
+
+def _expects(case: Case) -> str:
+    stated = case.to_json()
+    expected = {
+        name: value
+        for name, value in definition_of(stated).items()
+        if name not in ("case_id", "input") and value not in (None, {}, [], "")
+    }
+    if "policy" in expected and not any(expected["policy"].values()):
+        del expected["policy"]
+    return window(as_text(expected), limit=EXPECTED_LIMIT).text if expected else ""
+
+
+def _figures(evidence: SuiteEvidence, case_id: str) -> Iterable[tuple[str, str, str]]:
+    before: Mapping[str, object] = evidence.earlier_index.get(case_id) or {}
+    now: Mapping[str, object] = evidence.index.get(case_id) or {}
+    for name, words in AMOUNTS.items():
+        values = [row.get(name) if row else None for row in (before, now)]
+        if values != [None, None]:
+            shown = [amount(name, value) if isinstance(value, (int, float)) else "" for value in values]
+            yield words, shown[0], shown[1]
+    models = [_models(row.get("models")) for row in (before, now)]
+    if any(models):
+        yield "models", models[0], models[1]
+
+
+def _models(models: object) -> str:
+    return one_line(", ".join(map(str, models)), limit=300) if isinstance(models, (list, tuple)) else ""
+
+
+def _letters(row: CaseResultRow | None) -> str:
+    trials = row.get("trials") if row is not None else None
+    if not trials or len(trials) < 2:
+        return ""
+    letters = "".join(trial["outcome"][:1].upper() for trial in trials[:TRIALS_SHOWN])
+    return letters + ("…" if len(trials) > TRIALS_SHOWN else "")
+
+
+def _from_comparison(
+    line: CaseLine, change: BehaviourChange | None, command: str, limits: CaseLimits
+) -> CaseView:
+    """Show what a comparison keeps of a case: verdicts that changed, calls, the final answers."""
+    regression = line.regression
+    judges = [
+        JudgeLine(
+            _name(judge.judge_id),
+            judge.candidate.value if judge.candidate else "",
+            judge.baseline.value if judge.baseline else "",
+            _reason(judge.reason),
+        )
+        for judge in (regression.judges if regression is not None else ())
+    ]
+    rows = list(_rows_of_change(change, limits)) if change is not None else []
+    return CaseView(
+        line=line,
+        judges=judges,
+        turns=[StepTurn(None, rows)] if rows else [],
+        sides=BOTH,
+        notes=["The evidence of the two runs is not at hand: this is what the comparison keeps of the case."],
+        command=command,
+    )
+
+
+def _rows_of_change(change: BehaviourChange, limits: CaseLimits) -> Iterable[StepRow]:
+    for number, call in enumerate(change.calls[: limits.rows]):
+        title = f"agent calls {one_line(call.tool, limit=120)}"
+        values = list((call.arguments or {}).items())
+        texts = ["\n".join(f"{path}: {as_text(pair[side])}" for path, pair in values) for side in (0, 1)]
+        pieces = marked(texts[0], texts[1])
+        cells = [StepCell(number, title, side) for side in pieces]
+        yield StepRow(
+            call.kind,
+            cells[0] if call.kind != "added" else None,
+            cells[1] if call.kind != "removed" else None,
+        )
+    if change.output_changed:
+        texts = [
+            many_lines(text or "", limit=limits.value)
+            for text in (change.baseline_output, change.candidate_output)
+        ]
+        pieces = marked(texts[0], texts[1])
+        number = len(change.calls)
+        first, second = (StepCell(number, "final answer", side) for side in pieces)
+        yield StepRow("arguments", first, second)
+

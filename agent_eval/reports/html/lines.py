@@ -1,0 +1,201 @@
+"""The table of cases: a line for each, those that need attention first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from agent_eval.contracts import CaseRegression, CaseResultRow, Comparison, Outcome
+from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.reports.blocks import amount
+from agent_eval.reports.counts import fallen
+from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.model import SuiteReport
+from agent_eval.text.escape import one_line
+
+ID_LIMIT = 200
+REASON_LIMIT = 160
+
+REGRESSED, EXCUSED, LESS_OFTEN, FAILING, IMPROVED, NEW, CHANGED, REMOVED, AS_BEFORE = (
+    *("regressed", "excused", "passes less often", "fails as before", "improved"),
+    *("new", "asks something else", "removed", "as before"),
+)
+_ORDER = (REGRESSED, LESS_OFTEN, EXCUSED, FAILING, REMOVED, IMPROVED, NEW, CHANGED, AS_BEFORE, "")
+_RANK = {change: rank for rank, change in enumerate(_ORDER)}
+
+# What a fragment of an address may hold as it is; the rest is percent-encoded as browsers do it.
+_SAFE = "!$&'()*+,-./:;=?@[]^_{|}~"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLine:
+    """A row of the table of cases.
+
+    Attributes:
+        case_id: The case.
+        anchor: The end of its address, without `#`.
+        outcome: Its outcome in the run; empty for a case that was removed.
+        before: Its outcome in the baseline; empty where it has none.
+        change: How it changed, one of the words above; empty in a report of one run.
+        reason: Why it does not pass: judge and reason.
+        trials: `3 of 5`, where there are several.
+        cost: As text with its unit; empty where it is unknown.
+        latency: The same.
+        sort_by: Cost and latency as numbers, to sort by.
+        regression: What the comparison says of it; None where the result did not change.
+
+    Example:
+        >>> CaseLine("refund", "case=refund", "failed", "passed", "regressed").needs_attention
+        True
+    """
+
+    case_id: str
+    anchor: str
+    outcome: str
+    before: str = ""
+    change: str = ""
+    reason: str = ""
+    trials: str = ""
+    cost: str = ""
+    latency: str = ""
+    sort_by: tuple[float, float] = (-1.0, -1.0)
+    regression: CaseRegression | None = None
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether it does not pass, or changed."""
+        return self.outcome != Outcome.PASSED.value or self.change not in ("", AS_BEFORE)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a report shows it without a click: it got worse, or it fails in a report of one run."""
+        alone = self.change in ("", NEW, CHANGED) and self.outcome != Outcome.PASSED.value
+        return self.change in (REGRESSED, EXCUSED, LESS_OFTEN) or alone
+
+    @property
+    def name(self) -> str:
+        """Its id as it is shown, which is never empty."""
+        return one_line(self.case_id, limit=ID_LIMIT) or "∅"
+
+
+def anchor_of(case_id: str, suite: str = "") -> str:
+    """Write the end of the address of a case.
+
+    Example:
+        >>> anchor_of("two words")
+        'case=two%20words'
+
+    Args:
+        case_id: The case.
+        suite: Name of its suite, where a report has several.
+    """
+    of_suite = f"&suite={quote(suite, safe='')}" if suite else ""
+    return f"case={quote(case_id, safe=_SAFE.replace('&', ''), errors='replace')}{of_suite}"
+
+
+def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "") -> list[CaseLine]:
+    """List the cases of a suite: those that got worse first, then those that fail, in suite order otherwise.
+
+    Args:
+        suite: Without evidence only the cases that the comparison names are listed.
+        evidence: The packs.
+        anchored: Name of the suite for the addresses of its cases, where a report has several.
+    """
+    changes = _changes(suite)
+    regressions = {row.case_id: row for row in _regressions(suite.comparison)}
+    results = evidence.results or _results_without_pack(suite)
+    lines = [
+        _line(
+            case_id,
+            changes.get(case_id) or _unchanged(suite, results.get(case_id)),
+            regressions.get(case_id),
+            results.get(case_id),
+            evidence,
+            anchor_of(case_id, anchored),
+        )
+        for case_id in dict.fromkeys([*results, *regressions, *changes])
+    ]
+    return sorted(lines, key=lambda line: (_RANK[line.change], line.outcome == Outcome.PASSED.value))
+
+
+def _results_without_pack(suite: SuiteReport) -> Mapping[str, CaseResultRow]:
+    return {row["case_id"]: row for row in suite.failing}
+
+
+def _regressions(comparison: Comparison | None) -> Iterable[CaseRegression]:
+    return comparison.case_regressions if comparison is not None else ()
+
+
+def _changes(suite: SuiteReport) -> dict[str, str]:
+    """Say of each case that changed how it did."""
+    comparison = suite.comparison
+    if comparison is None:
+        return {}
+    changes = {row.case_id: LESS_OFTEN for row in fallen(comparison)}
+    for row in comparison.case_regressions:
+        if row.regressed:
+            changes[row.case_id] = EXCUSED if row.case_id in suite.excused else REGRESSED
+        elif row.improved:
+            changes.setdefault(row.case_id, IMPROVED)
+    sets = comparison.cases
+    for word, case_ids in ((NEW, sets.new), (CHANGED, sets.changed), (REMOVED, sets.removed)):
+        changes.update(dict.fromkeys(case_ids, word))
+    return changes
+
+
+def _unchanged(suite: SuiteReport, row: CaseResultRow | None) -> str:
+    """Say of a case that did not change whether it passes; nothing in a report of one run."""
+    if suite.comparison is None:
+        return ""
+    return AS_BEFORE if row is None or row["passed"] else FAILING
+
+
+def _line(
+    case_id: str,
+    change: str,
+    regression: CaseRegression | None,
+    row: CaseResultRow | None,
+    evidence: SuiteEvidence,
+    anchor: str,
+) -> CaseLine:
+    earlier = evidence.earlier_results.get(case_id)
+    index = evidence.index.get(case_id)
+    cost = index["cost_usd"] if index is not None else None
+    latency = index["latency_ms"] if index is not None else None
+    now = row["outcome"] if row is not None else ""
+    before = earlier["outcome"] if earlier is not None else ""
+    if regression is not None:
+        now, before = regression.candidate_outcome.value, regression.baseline_outcome.value
+    return CaseLine(
+        case_id=case_id,
+        anchor=anchor,
+        outcome=now,
+        before=before,
+        change=change,
+        reason=_reason(row, regression),
+        trials=_trials(row),
+        cost="" if cost is None else amount("cost_usd", cost),
+        latency="" if latency is None else amount("latency_ms", latency),
+        sort_by=(-1.0 if cost is None else cost, -1.0 if latency is None else latency),
+        regression=regression,
+    )
+
+
+def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:
+    """Name the judge that explains most, and its reason."""
+    if row is not None and not row["passed"]:
+        objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
+        for verdict in sorted(objections, key=lambda verdict: verdict["judge_id"] != EXECUTION):
+            return one_line(f"{verdict['judge_id']}: {verdict['reason']}", limit=REASON_LIMIT)
+    if row is None and regression is not None and regression.regressed and regression.judges:
+        judge = regression.judges[0]
+        return one_line(f"{judge.judge_id}: {judge.reason}", limit=REASON_LIMIT)
+    return ""
+
+
+def _trials(row: CaseResultRow | None) -> str:
+    trials = row.get("trials") if row is not None else None
+    if not trials or len(trials) < 2:
+        return ""
+    return f"{sum(trial['passed'] for trial in trials)} of {len(trials)}"

@@ -1,0 +1,325 @@
+"""One self-contained HTML page of an evaluation: `report html`, `view`, and the report that `ci` leaves.
+
+Everything from agents, suites and packs is text: the templates escape it, and the page's content security policy
+allows no script and no style but the page's own, and nothing from outside.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from agent_eval.contracts import BehaviourChange
+from agent_eval.reports.html.brief import Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports.html.case import CaseLimits, case_view
+from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
+from agent_eval.reports.html.packing import CaseBlocks
+from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.text.escape import one_line, shell_word
+
+CAP = 10_000_000
+"""Most bytes of a page: browsers open it at once, and platforms show it."""
+SMALL = 2_000_000
+PER_CASE = 4_000
+"""Bytes of a page: as many as `SMALL`, more from 500 cases on, never more than `CAP`."""
+OPEN_SHARE = 0.5
+"""Share of what is left beside the table that cases in full may take; the others are packed."""
+
+AT_FIRST = 3
+"""Cases in full, one for each cause, that are unfolded at first."""
+
+IN_FULL = CaseLimits(value=6_000, rows=200)
+PACKED = CaseLimits(value=2_000, rows=100)
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_ROW_BYTES = 330
+_FIXED_BYTES = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlReport:
+    """What a page shows.
+
+    Attributes:
+        report: The evaluation.
+        evidence: The packs by the slug of their suite.
+        is_decided: Whether a gate decided.
+        render_markdown: Whether messages are shown as Markdown beside their text.
+
+    Example:
+        `render_html(HtmlReport(report=report))` shows what the comparisons alone say.
+    """
+
+    report: EvaluationReport
+    evidence: Mapping[str, SuiteEvidence] = field(default_factory=dict)
+    is_decided: bool = True
+    render_markdown: bool = False
+
+
+@dataclass(frozen=True)
+class CaseGroup:
+    """Cases in full below a common title: those with one cause, or that changed alike.
+
+    Example:
+        `CaseGroup(sentence("Excused"), [markup]).title` is its title.
+    """
+
+    title: Sentence
+    cases: Sequence[Markup]
+
+
+@dataclass(frozen=True)
+class SuitePart:
+    """The part of a page on one suite.
+
+    Attributes:
+        number: From 1, for addresses.
+        brief: Its top.
+        groups: The cases in full.
+        lines: The table of cases.
+        hidden_lines: Cases that the table has no room for.
+        left_out: Cases of the table whose steps the page has no room for.
+        columns: Optional columns of the table that some case fills.
+        show: Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack.
+        opened: Anchors of the cases in full.
+        some_need_attention: Whether a case does not pass, or changed.
+
+    Example:
+        `SuitePart(1, brief, [], []).left_out` is 0.
+    """
+
+    number: int
+    brief: SuiteBrief
+    groups: Sequence[CaseGroup]
+    lines: Sequence[CaseLine]
+    hidden_lines: int = 0
+    left_out: int = 0
+    columns: frozenset[str] = frozenset()
+    show: str = ""
+    opened: frozenset[str] = frozenset()
+    some_need_attention: bool = False
+
+
+@dataclass
+class _Suite:
+    """A suite while its page is being written."""
+
+    report: SuiteReport
+    evidence: SuiteEvidence
+    lines: list[CaseLine]
+    changes: Mapping[str, BehaviourChange]
+    hidden_lines: int = 0
+    opened: dict[str, Markup] = field(default_factory=dict)
+
+
+def render_html(request: HtmlReport) -> str:
+    """Write the page. The same report and packs give the same text."""
+    suites = [_begin(suite, request) for suite in request.report.worst_first]
+    total = sum(len(suite.lines) for suite in suites)
+    room = min(CAP, max(SMALL, PER_CASE * total)) - _FIXED_BYTES
+    room -= _keep_lines_that_fit(suites, room)
+    spent = _open_cases(suites, request, int(room * OPEN_SHARE))
+    blocks = _pack_others(suites, request, room - spent)
+    parts = [
+        _part(number, suite, blocks, is_decided=request.is_decided) for number, suite in enumerate(suites, 1)
+    ]
+    return _page(request, parts, blocks)
+
+
+def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
+    evidence = request.evidence.get(suite.slug, SuiteEvidence())
+    anchored = suite.slug if len(request.report.suites) > 1 else ""
+    changes = suite.comparison.behaviour_changes if suite.comparison is not None else ()
+    lines = case_lines(suite, evidence, anchored=anchored)
+    return _Suite(suite, evidence, lines, {change.case_id: change for change in changes})
+
+
+def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
+    """Drop the last rows where all of them together would take most of the page; return their bytes."""
+    spent = 0
+    for suite in suites:
+        for number, line in enumerate(suite.lines):
+            spent += _ROW_BYTES + len(line.anchor) + 2 * len(line.name) + 2 * len(line.reason)
+            if spent > room * 3 // 4:
+                suite.hidden_lines = len(suite.lines) - number
+                del suite.lines[number:]
+                break
+    return spent
+
+
+def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int:
+    """Render cases in full, those of each cause in turn, until there is no more room; return their bytes."""
+    spent = 0
+    for suite in suites:
+        firsts = {cause.cases[0].case_id for cause in suite.report.causes[:AT_FIRST]}
+        for line in _ordered_by_cause(suite):
+            markup = _case_markup(suite, line, request, IN_FULL, at_first=line.case_id in firsts)
+            size = len(markup.encode("utf-8", "replace"))
+            if spent + size > room:
+                return spent
+            suite.opened[line.anchor] = markup
+            spent += size
+    return spent
+
+
+def _ordered_by_cause(suite: _Suite) -> Iterator[CaseLine]:
+    """Yield the lines to show in full: a case of each cause first, then the others of the causes, the rest."""
+    by_id = {line.case_id: line for line in suite.lines if line.is_open}
+    firsts = [cause.cases[0].case_id for cause in suite.report.causes]
+    others = [row.case_id for cause in suite.report.causes for row in cause.cases[1:]]
+    for case_id in dict.fromkeys([*firsts, *others, *by_id]):
+        if case_id in by_id:
+            yield by_id[case_id]
+
+
+def _pack_others(suites: Sequence[_Suite], request: HtmlReport, room: int) -> CaseBlocks:
+    blocks = CaseBlocks(limit=room)
+    for suite in suites:
+        for line in suite.lines:
+            if blocks.is_full:
+                return blocks
+            if line.anchor not in suite.opened and _has_more(suite, line):
+                blocks.add(line.anchor, _case_markup(suite, line, request, PACKED))
+    blocks.close()
+    return blocks
+
+
+def _has_more(suite: _Suite, line: CaseLine) -> bool:
+    """Whether there is anything to show of a case beyond its row."""
+    evidence = suite.evidence
+    if line.case_id in evidence.results or line.case_id in evidence.earlier_results:
+        return True
+    return line.regression is not None or line.case_id in suite.changes
+
+
+def _case_markup(
+    suite: _Suite, line: CaseLine, request: HtmlReport, limits: CaseLimits, *, at_first: bool = False
+) -> Markup:
+    report = request.report
+    command = report.reproduce_command(suite.report, line.case_id) if suite.report.suite_path else ""
+    change = suite.changes.get(line.case_id)
+    view = case_view(line, suite.evidence, change, command, limits)
+    markup = _template("case.html").render(case=view, markdown=request.render_markdown, at_first=at_first)
+    return Markup(markup)  # noqa: S704
+
+
+def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -> SuitePart:
+    packed = blocks.block_of
+    missing = [
+        line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed
+    ]
+    left_out = sum(_has_more(suite, line) for line in missing)
+    columns = {
+        name
+        for name in ("before", "change", "trials", "cost", "latency")
+        if any(getattr(line, name) for line in suite.lines)
+    }
+    place = suite.evidence.place
+    return SuitePart(
+        number=number,
+        brief=brief(suite.report, is_decided=is_decided),
+        groups=list(_groups(suite)),
+        lines=suite.lines,
+        hidden_lines=suite.hidden_lines,
+        left_out=left_out,
+        columns=frozenset(columns),
+        show=f"agent-eval show {shell_word(place)} CASE" if place and "\0" not in place else "",
+        opened=frozenset(suite.opened),
+        some_need_attention=any(line.needs_attention for line in suite.lines),
+    )
+
+
+def _groups(suite: _Suite) -> Iterator[CaseGroup]:
+    opened = dict(suite.opened)
+    anchors = {line.case_id: line.anchor for line in suite.lines}
+    for cause in suite.report.causes:
+        markup = [
+            opened.pop(anchor)
+            for row in cause.cases
+            if (anchor := anchors.get(row.case_id, "")) in opened
+        ]
+        if markup:
+            yield CaseGroup(cause_words(cause), markup)
+    change_of = {line.anchor: line.change for line in suite.lines}
+    titles = {EXCUSED: "excused: not counted against this change", LESS_OFTEN: "fewer trials pass than before"}
+    for change in dict.fromkeys(change_of[anchor] for anchor in opened):
+        markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
+        yield CaseGroup(sentence(titles.get(change, change or "does not pass")), markup)
+
+
+def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
+    report = request.report
+    style, early, script = (_asset(name) for name in ("style.css", "early.js", "script.js"))
+    policy = (
+        f"default-src 'none'; script-src {_hash_of(early)} {_hash_of(script)}; style-src {_hash_of(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return _template("page.html").render(
+        title=one_line(report.title, limit=120),
+        report=report,
+        parts=parts,
+        blocks=blocks,
+        warnings=[sentence(text) for text in _warnings(report)],
+        worst=parts[0].brief,
+        policy=policy,
+        style=style,
+        early=early,
+        script=script,
+        is_decided=request.is_decided,
+    )
+
+
+def _warnings(report: EvaluationReport) -> Iterable[str]:
+    if report.not_evaluated:
+        yield report.not_evaluated
+    yield from report.warnings
+    if report.rule_changes.sentences:
+        yield report.rule_changes.title
+        yield from report.rule_changes.sentences
+
+
+def _asset(name: str) -> Markup:
+    """Read a file of our own that is put into the page as it is."""
+    return Markup((_TEMPLATES / name).read_text("utf-8"))  # noqa: S704
+
+
+def _hash_of(content: str) -> str:
+    """Name content in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+    environment.globals["signs"] = _SIGNS
+    environment.filters["markdown"] = _markdown
+    return environment
+
+
+_SIGNS = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–", "not-applied": "–"}
+
+
+def _template(name: str) -> jinja2.Template:
+    return _environment().get_template(f"{name}.j2")
+
+
+def _markdown(text: str) -> Markup:
+    from agent_eval.reports.html.markdown import rendered
+
+    return rendered(text)
+

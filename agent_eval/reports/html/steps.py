@@ -1,0 +1,297 @@
+"""Align the events of two traces step by step, turn by turn, with what differs marked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent_eval.comparison.alignment import Call, align
+from agent_eval.contracts import Event, Trace
+from agent_eval.contracts.event import ERROR, MESSAGE, TOOL_CALL, TOOL_RESULT
+from agent_eval.reports.html.differences import Piece, Window, marked, window, windows
+from agent_eval.text.escape import many_lines, one_line
+from agent_eval.text.numbers import count
+
+NAME_LIMIT = 120
+VALUE_LIMIT = 200_000
+"""Characters of a value that are looked at."""
+
+RowKind = Literal["same", "arguments", "added", "removed", "moved", "single", "gap"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepNote:
+    """A verdict at the event that it rests on.
+
+    Example:
+        >>> StepNote("policy", "failed", "forbidden tool escalate was called").outcome
+        'failed'
+    """
+
+    judge_id: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepCell:
+    """One event of one run as it is shown.
+
+    Attributes:
+        number: Index of the event in its trace.
+        title: Who does what: `agent calls refund`.
+        pieces: The content, with what differs marked; empty where there is none.
+        skipped: Characters left out before the pieces, equal in both runs.
+        cut: Characters left out after them.
+        facts: Short facts: the model, tokens, an attempt.
+        verdicts: The verdicts that rest on the event.
+        text: The whole message where the event is one, for rendering as Markdown; None for other events.
+
+    Example:
+        >>> cell_of(Event(idx=0, actor="agent", type="message", output="Done."), limit=100).title
+        'agent says'
+    """
+
+    number: int
+    title: str
+    pieces: Sequence[Piece] = ()
+    skipped: int = 0
+    cut: int = 0
+    facts: Sequence[str] = ()
+    verdicts: Sequence[StepNote] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A row of the aligned steps: an event of the baseline beside one of the candidate.
+
+    A row of kind `gap` has no events: it stands for `hidden` rows that are not shown. In a row of kind
+    `same` both sides show the same content.
+
+    Example:
+        >>> StepRow("gap", hidden=12).baseline is None
+        True
+    """
+
+    kind: RowKind
+    baseline: StepCell | None = None
+    candidate: StepCell | None = None
+    hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepTurn:
+    """The rows of one turn of a conversation; `number` is None where a case has only one.
+
+    Example:
+        >>> StepTurn(2, [StepRow("gap", hidden=3)]).number
+        2
+    """
+
+    number: int | None
+    rows: Sequence[StepRow]
+
+
+Notes = Mapping[int, Sequence[StepNote]]
+"""Verdicts by the index of the event that they rest on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSide:
+    """The trace of one run, and the verdicts on it.
+
+    Example:
+        >>> len(TraceSide(Trace([])).trace)
+        0
+    """
+
+    trace: Trace
+    notes: Notes = field(default_factory=dict)
+
+
+def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
+    """List the steps of one run.
+
+    Args:
+        side: The run.
+        limit: Characters shown of a value.
+        most: Rows shown.
+    """
+    turns = [
+        StepTurn(number, [StepRow("single", candidate=_cell(event, side.notes, limit)) for event in events])
+        for number, events in _turns(side.trace).items()
+    ]
+    return _numbered(_shortened(turns, most))
+
+
+def aligned_steps(before: TraceSide, now: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
+    """Align the steps of two runs within each turn.
+
+    Args:
+        before: The baseline.
+        now: The candidate.
+        limit: Characters shown of a value.
+        most: Rows shown.
+    """
+    earlier, later = _turns(before.trace), _turns(now.trace)
+    turns = [
+        StepTurn(
+            number,
+            list(_aligned(earlier.get(number, ()), later.get(number, ()), before.notes, now.notes, limit)),
+        )
+        for number in sorted({*earlier, *later})
+    ]
+    return _numbered(_shortened(turns, most))
+
+
+def _turns(trace: Trace) -> dict[int, list[Event]]:
+    """Divide events by turn; number 0 holds those before the first."""
+    of_turn = {turn.number: list(turn.trace.events) for turn in trace.turns}
+    known = {event.idx for events in of_turn.values() for event in events}
+    early = [event for event in trace.events if event.idx not in known]
+    return {**({0: early} if early else {}), **of_turn}
+
+
+def _numbered(turns: Sequence[StepTurn]) -> list[StepTurn]:
+    """Number the turns only where there are several."""
+    if sum(turn.number != 0 for turn in turns) < 2:
+        return [StepTurn(None, [row for turn in turns for row in turn.rows])] if turns else []
+    return list(turns)
+
+
+def _aligned(
+    before: Sequence[Event], now: Sequence[Event], notes_before: Notes, notes_now: Notes, limit: int
+) -> Iterable[StepRow]:
+    for step in align([_key(event) for event in before], [_key(event) for event in now]).steps:
+        left = None if step.baseline is None else before[step.baseline]
+        right = None if step.candidate is None else now[step.candidate]
+        if left is not None and right is not None and step.kind == "arguments":
+            first, second = shown_value(left), shown_value(right)
+            views = windows(first, second, limit=limit)
+            pieces = marked(views[0].text, views[1].text)
+            yield StepRow(
+                step.kind,
+                _cell(left, notes_before, limit, views[0], pieces[0]),
+                _cell(right, notes_now, limit, views[1], pieces[1]),
+            )
+            continue
+        yield StepRow(
+            step.kind,
+            None if left is None else _cell(left, notes_before, limit),
+            None if right is None else _cell(right, notes_now, limit),
+        )
+
+
+def _key(event: Event) -> Call:
+    """Say what makes two events the same kind of step, and what makes them equal."""
+    content = hashlib.blake2b(shown_value(event).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{event.type} {event.role} {event.tool or ''}", content
+
+
+def cell_of(event: Event, *, limit: int) -> StepCell:
+    """Show one event without verdicts."""
+    return _cell(event, {}, limit)
+
+
+def _cell(
+    event: Event,
+    notes: Notes,
+    limit: int,
+    view: Window | None = None,
+    pieces: Sequence[Piece] | None = None,
+) -> StepCell:
+    view = view or window(shown_value(event), limit=limit)
+    if pieces is None:
+        pieces = [Piece(False, view.text)] if view.text else []
+    content = event.content if event.type == MESSAGE else None
+    return StepCell(
+        number=event.idx,
+        title=_title(event),
+        pieces=pieces,
+        skipped=view.before,
+        cut=view.after,
+        facts=list(_facts(event)),
+        verdicts=notes.get(event.idx, ()),
+        text=many_lines(content, limit=limit) if isinstance(content, str) else None,
+    )
+
+
+def _title(event: Event) -> str:
+    who = one_line(event.agent or event.actor, limit=NAME_LIMIT)
+    tool = one_line(event.tool or "", limit=NAME_LIMIT)
+    if event.type == TOOL_CALL:
+        return f"{who} calls {tool or 'a tool'}"
+    if event.type == TOOL_RESULT:
+        return f"{tool or who} {'fails' if event.error is not None else 'answers'}"
+    if event.type == MESSAGE:
+        return f"{who} says"
+    return f"{who}: {one_line(event.type, limit=NAME_LIMIT).replace('_', ' ')}"
+
+
+def shown_value(event: Event) -> str:
+    """Write the content of an event as text; JSON is indented, with sorted keys."""
+    if event.content_recorded is False:
+        return "(not recorded)"
+    if event.type in (TOOL_CALL, TOOL_RESULT, ERROR):
+        values = [event.error, event.input if event.type == TOOL_CALL else event.output]
+    else:
+        values = [event.error, event.content if event.content is not None else event.input]
+    return "\n".join(as_text(value) for value in values if value is not None)
+
+
+def as_text(value: Any) -> str:
+    """Write a value for reading: a text as it is, anything else as indented JSON."""
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2, default=str)
+    return many_lines(value, limit=VALUE_LIMIT)
+
+
+def _facts(event: Event) -> Iterable[str]:
+    if event.attempt is not None and event.attempt > 1:
+        yield f"attempt {event.attempt}"
+    if event.model:
+        yield one_line(event.model, limit=NAME_LIMIT)
+    if event.usage is not None and event.usage.output_tokens is not None:
+        yield count(round(event.usage.output_tokens), "output token")
+    if event.stop is not None:
+        yield f"stopped: {one_line(event.stop[1], limit=NAME_LIMIT)}"
+
+
+def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
+    """Leave out rows beyond a number: those with a verdict or a difference stay before others do."""
+    rows = [row for turn in turns for row in turn.rows]
+    if len(rows) <= most:
+        return list(turns)
+    ranked = sorted(range(len(rows)), key=lambda place: (_rank(rows[place]), place))
+    kept = set(ranked[:most])
+    shortened, place = [], 0
+    for turn in turns:
+        places = range(place, place + len(turn.rows))
+        shortened.append(StepTurn(turn.number, list(_with_gaps(turn.rows, [each in kept for each in places]))))
+        place += len(turn.rows)
+    return shortened
+
+
+def _rank(row: StepRow) -> int:
+    cells = (row.baseline, row.candidate)
+    if any(cell is not None and cell.verdicts for cell in cells):
+        return 0
+    return 1 if row.kind not in ("same", "single") else 2
+
+
+def _with_gaps(rows: Sequence[StepRow], kept: Sequence[bool]) -> Iterable[StepRow]:
+    hidden = 0
+    for row, is_kept in zip(rows, kept, strict=True):
+        if not is_kept:
+            hidden += 1
+            continue
+        if hidden:
+            yield StepRow("gap", hidden=hidden)
+            hidden = 0
+        yield row
+    if hidden:
+        yield StepRow("gap", hidden=hidden)
