@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from agent_eval.cli.html import html
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit, is_stdout
 
@@ -166,6 +167,9 @@ def _waiver_source(apply_waivers: bool, baseline_name: str | None, registry: Pat
 @click.group()
 def report() -> None:
     """Write a report of a comparison, or of a run alone, for people."""
+
+
+report.add_command(html)
 
 
 @report.command(cls=TableCommand, path="report markdown")

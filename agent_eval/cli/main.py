@@ -67,6 +67,7 @@ COMMANDS: dict[str, Entry] = {
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),
     "export-otel": Entry("agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry, or send it."),
+    "view": Entry("agent_eval.cli.html:view", "Open a comparison or a pack in the browser."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
     "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),

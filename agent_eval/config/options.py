@@ -66,6 +66,8 @@ Command = Literal[
     "gate",
     "stability-check",
     "report markdown",
+    "report html",
+    "view",
     "show",
     "export-junit",
     "export-csv",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
@@ -42,7 +42,7 @@ def render_markdown(
     suite = SuiteReport(
         slug=title,
         suite_path="",
-        decision=decision or _undecided(comparison),
+        decision=decision or undecided(comparison.candidate, comparison.generated_at),
         candidate=comparison.candidate,
         comparison=comparison,
     )
@@ -70,14 +70,14 @@ def render_markdown(
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
-def _undecided(comparison: Comparison) -> GateDecision:
-    """Build a decision without rules, for a comparison on which none was made."""
+def undecided(run: RunReference, generated_at: str) -> GateDecision:
+    """Build a decision without rules, for a run on which none was made."""
     return GateDecision(
-        generated_at=comparison.generated_at,
+        generated_at=generated_at,
         gate_status=GateStatus.NO_BASELINE,
         passed=False,
         thresholds=Thresholds(),
-        candidate_run_id=comparison.candidate_run_id,
+        candidate_run_id=run.run_id,
     )
 
 

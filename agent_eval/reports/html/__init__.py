@@ -1,1 +1,1 @@
-"""Render an evaluation as one self-contained HTML file: no network, no script needed, agent text as text only."""
+"""Render an evaluation as one self-contained HTML file, in which everything from agents is text."""

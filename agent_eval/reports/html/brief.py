@@ -15,7 +15,7 @@ from agent_eval.reports.counts import not_judged, passing
 from agent_eval.reports.decision import figures_of
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.sentences import decision_word, rule_sentence
+from agent_eval.reports.sentences import capital, decision_word, rule_sentence
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
 
@@ -179,8 +179,8 @@ def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
 
 
 def cause_words(cause: Cause) -> Sentence:
-    """Write a cause in words."""
-    return _divided(cause.reason.words(_code))
+    """Write a cause in words, with a capital unless it begins with a name."""
+    return _divided(capital(cause.reason.words(_code)))
 
 
 def _undecided(suite: SuiteReport) -> str:
@@ -234,11 +234,14 @@ def _excuses(decision: GateDecision) -> Iterable[str]:
         yield f"In quarantine, not compared: {_ids(decision.quarantined_case_ids)}."
     for expired in decision.expired:
         what = f"waiver `{expired.waiver_id}`" if expired.waiver_id else "quarantine"
-        yield f"Counts again, because its {what} expired {expired.expires_at or ''}: {_ids(expired.case_ids)}."
+        when = expired.expires_at or ""
+        yield f"Counts again, because its {what} expired {when}: {_ids(expired.case_ids)}."
 
 
 def _ids(case_ids: Sequence[str]) -> str:
-    named = ", ".join(f"`{one_line(case_id, limit=80).replace('`', '´')}`" for case_id in case_ids[:NAMED_IDS])
+    named = ", ".join(
+        f"`{one_line(case_id, limit=80).replace('`', '´')}`" for case_id in case_ids[:NAMED_IDS]
+    )
     more = len(case_ids) - NAMED_IDS
     return f"{named} and {more:,} more" if more > 0 else named
 
@@ -255,9 +258,7 @@ def _runs(candidate: RunReference, comparison: Comparison | None) -> Iterable[Ru
         values = [_fact(getattr(run, name)) if run is not None else "" for run in (baseline, candidate)]
         if any(values):
             yield RunRow(label, *values)
-    yield RunRow(
-        "Cases passed", _passed(baseline) if baseline is not None else "", _passed(candidate)
-    )
+    yield RunRow("Cases passed", _passed(baseline) if baseline is not None else "", _passed(candidate))
     if comparison is not None:
         yield from _rates(comparison)
         yield from _amounts(comparison.behaviour.shifts)

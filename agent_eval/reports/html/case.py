@@ -75,6 +75,11 @@ class JudgeLine:
     at: Sequence[int] = ()
     is_hard: bool = True
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it objects neither now nor in the baseline."""
+        return {self.now, self.before} <= {"", *_QUIET} and bool(self.now)
+
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
@@ -137,7 +142,9 @@ def case_view(
     assert shown is not None
     notes = []
     if alike and earlier is None:
-        notes.append("Tool calls, final answer and verdicts are the same as in the baseline: one run is shown.")
+        notes.append(
+            "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
+        )
     sides = BOTH if case is not None and earlier is not None else ("Candidate" if case else "Baseline",)
     judges = _judge_lines(now, before)
     turns = _steps(case, earlier, now, before, limits)
@@ -327,4 +334,3 @@ def _rows_of_change(change: BehaviourChange, limits: CaseLimits) -> Iterable[Ste
         number = len(change.calls)
         first, second = (StepCell(number, "final answer", side) for side in pieces)
         yield StepRow("arguments", first, second)
-

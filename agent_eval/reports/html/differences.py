@@ -13,8 +13,8 @@ class Piece(NamedTuple):
     """A part of a text, and whether the other text has something else in its place.
 
     Example:
-        >>> marked("refund 10 EUR", "refund 1000 EUR")[1]
-        [Piece(differs=False, text='refund '), Piece(differs=True, text='1000'), Piece(differs=False, text=' EUR')]
+        >>> [(piece.differs, piece.text) for piece in marked("refund 10 EUR", "refund 1000 EUR")[1]]
+        [(False, 'refund '), (True, '1000'), (False, ' EUR')]
     """
 
     differs: bool
@@ -28,7 +28,7 @@ ALIKE = 0.3
 CONTEXT = 300
 """Characters shown before the first difference where a common beginning is left out."""
 
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+|\s+|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _Opcode = tuple[str, int, int, int, int]
 

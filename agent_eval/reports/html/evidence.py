@@ -73,7 +73,7 @@ class SuiteEvidence:
         case = pack.trajectory(case_id)
         if not self.redactor:
             return case
-        # Before texts are compared: a secret that is split between what differs and what does not is not found.
+        # Before texts are compared: a secret of which only a part differs would not be found later.
         stated = case.to_json()
         if not self.redactor.finds(dumps(stated)):
             return case

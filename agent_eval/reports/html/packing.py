@@ -72,5 +72,4 @@ def packed(cases: list[tuple[str, str]]) -> str:
 
 def unpacked(block: str) -> Iterator[tuple[str, str]]:
     """Yield the anchor and the markup of each case of a block."""
-    for anchor, markup in json.loads(zlib.decompress(base64.b64decode(block), -15)):
-        yield anchor, markup
+    yield from map(tuple, json.loads(zlib.decompress(base64.b64decode(block), -15)))

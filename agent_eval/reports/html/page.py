@@ -1,6 +1,6 @@
 """One self-contained HTML page of an evaluation: `report html`, `view`, and the report that `ci` leaves.
 
-Everything from agents, suites and packs is text: the templates escape it, and the page's content security policy
+Everything from agents, suites and packs is text: the templates escape it. The page's content security policy
 allows no script and no style but the page's own, and nothing from outside.
 """
 
@@ -23,6 +23,7 @@ from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.sentences import capital
 from agent_eval.text.escape import one_line, shell_word
 
 CAP = 10_000_000
@@ -171,7 +172,7 @@ def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int
 
 
 def _ordered_by_cause(suite: _Suite) -> Iterator[CaseLine]:
-    """Yield the lines to show in full: a case of each cause first, then the others of the causes, the rest."""
+    """Yield the lines to show in full: a case of each cause, then the others of the causes, the rest."""
     by_id = {line.case_id: line for line in suite.lines if line.is_open}
     firsts = [cause.cases[0].case_id for cause in suite.report.causes]
     others = [row.case_id for cause in suite.report.causes for row in cause.cases[1:]]
@@ -213,9 +214,7 @@ def _case_markup(
 
 def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -> SuitePart:
     packed = blocks.block_of
-    missing = [
-        line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed
-    ]
+    missing = [line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed]
     left_out = sum(_has_more(suite, line) for line in missing)
     columns = {
         name
@@ -242,17 +241,18 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
     anchors = {line.case_id: line.anchor for line in suite.lines}
     for cause in suite.report.causes:
         markup = [
-            opened.pop(anchor)
-            for row in cause.cases
-            if (anchor := anchors.get(row.case_id, "")) in opened
+            opened.pop(anchor) for row in cause.cases if (anchor := anchors.get(row.case_id, "")) in opened
         ]
         if markup:
             yield CaseGroup(cause_words(cause), markup)
     change_of = {line.anchor: line.change for line in suite.lines}
-    titles = {EXCUSED: "excused: not counted against this change", LESS_OFTEN: "fewer trials pass than before"}
+    titles = {
+        EXCUSED: "excused: not counted against this change",
+        LESS_OFTEN: "fewer trials pass than before",
+    }
     for change in dict.fromkeys(change_of[anchor] for anchor in opened):
         markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(titles.get(change, change or "does not pass")), markup)
+        yield CaseGroup(sentence(capital(titles.get(change, change or "does not pass"))), markup)
 
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
@@ -322,4 +322,3 @@ def _markdown(text: str) -> Markup:
     from agent_eval.reports.html.markdown import rendered
 
     return rendered(text)
-

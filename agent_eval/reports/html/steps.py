@@ -19,6 +19,9 @@ NAME_LIMIT = 120
 VALUE_LIMIT = 200_000
 """Characters of a value that are looked at."""
 
+ONE_LINE = 90
+"""Characters up to which JSON is written on one line."""
+
 RowKind = Literal["same", "arguments", "added", "removed", "moved", "single", "gap"]
 
 
@@ -170,7 +173,7 @@ def _aligned(
         left = None if step.baseline is None else before[step.baseline]
         right = None if step.candidate is None else now[step.candidate]
         if left is not None and right is not None and step.kind == "arguments":
-            first, second = shown_value(left), shown_value(right)
+            first, second = _alike_in_form(left, right)
             views = windows(first, second, limit=limit)
             pieces = marked(views[0].text, views[1].text)
             yield StepRow(
@@ -188,7 +191,9 @@ def _aligned(
 
 def _key(event: Event) -> Call:
     """Say what makes two events the same kind of step, and what makes them equal."""
-    content = hashlib.blake2b(shown_value(event).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    content = hashlib.blake2b(
+        _value(event, indented=True).encode("utf-8", "replace"), digest_size=8
+    ).hexdigest()
     return f"{event.type} {event.role} {event.tool or ''}", content
 
 
@@ -233,20 +238,34 @@ def _title(event: Event) -> str:
 
 
 def shown_value(event: Event) -> str:
-    """Write the content of an event as text; JSON is indented, with sorted keys."""
+    """Write the content of an event as text; JSON with sorted keys, on one line where it is short."""
+    text = _value(event, indented=False)
+    return text if len(text) <= ONE_LINE else _value(event, indented=True)
+
+
+def _alike_in_form(first: Event, second: Event) -> tuple[str, str]:
+    """Write two contents on one line each, or both indented, so that only what they say differs."""
+    texts = _value(first, indented=False), _value(second, indented=False)
+    if max(map(len, texts)) <= ONE_LINE:
+        return texts
+    return _value(first, indented=True), _value(second, indented=True)
+
+
+def _value(event: Event, *, indented: bool) -> str:
     if event.content_recorded is False:
         return "(not recorded)"
     if event.type in (TOOL_CALL, TOOL_RESULT, ERROR):
         values = [event.error, event.input if event.type == TOOL_CALL else event.output]
     else:
         values = [event.error, event.content if event.content is not None else event.input]
-    return "\n".join(as_text(value) for value in values if value is not None)
+    return "\n".join(as_text(value, indented=indented) for value in values if value is not None)
 
 
-def as_text(value: Any) -> str:
-    """Write a value for reading: a text as it is, anything else as indented JSON."""
+def as_text(value: Any, *, indented: bool = True) -> str:
+    """Write a value for reading: a text as it is, anything else as JSON."""
     if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2, default=str)
+        indent = 2 if indented else None
+        value = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent, default=str)
     return many_lines(value, limit=VALUE_LIMIT)
 
 
@@ -271,7 +290,9 @@ def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
     shortened, place = [], 0
     for turn in turns:
         places = range(place, place + len(turn.rows))
-        shortened.append(StepTurn(turn.number, list(_with_gaps(turn.rows, [each in kept for each in places]))))
+        shortened.append(
+            StepTurn(turn.number, list(_with_gaps(turn.rows, [each in kept for each in places])))
+        )
         place += len(turn.rows)
     return shortened
 

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_eval.reports.html import page as page_module
+from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.storage.redaction import Redactor
+from tests.factories import make_case
+from tests.unit.reports.html.pages import (
+    agent_says,
+    pack_of,
+    packed_cases,
+    page_of,
+    page_of_run,
+    parsed,
+    small_packs,
+    suite_of,
+)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    return page_of(*small_packs(tmp_path))
+
+
+def test_a_small_report_looks_as_agreed(page, golden):
+    # The packed cases are shown unpacked: their bytes depend on the version of zlib.
+    visible = re.sub(r'(?s)<script type="text/plain".*?</script>\n', "", page)
+    unpacked = "".join(
+        f"\n<!-- packed: {anchor} -->\n{markup}" for anchor, markup in packed_cases(page).items()
+    )
+    golden("html/small.html", visible + unpacked)
+
+
+def test_the_same_evaluation_gives_the_same_bytes(tmp_path):
+    packs = small_packs(tmp_path)
+    assert page_of(*packs) == page_of(*packs)
+
+
+def test_verdict_and_brief_come_first(page):
+    tree = parsed(page)
+    assert tree.all("h1")[0].words == "✗ Agent evaluation: failed"
+    assert tree.all("p", class_="happened")[0].words.startswith("1 of 2 cases regressed, none allowed:")
+    main = tree.all("main")[0].words
+    assert main.index("1 of 2 cases regressed") < main.index("Cases to look at") < main.index("All cases")
+
+
+def test_a_regressed_case_shows_both_runs_side_by_side_with_what_differs(page):
+    case = parsed(page).all("details", id="case=refund%20over%20limit")[0]
+    assert [head.words for head in case.all("table", class_="steps")[0].all("th")] == [
+        "Baseline",
+        "Candidate",
+    ]
+    row = case.all("tr", class_="arguments")[0]
+    before, now = row.all("td")
+    assert [mark.words for mark in before.all("del")] == ["12.5"]
+    assert [mark.words for mark in now.all("ins")] == ['"12.50 EUR"']
+
+
+def test_steps_that_are_alike_are_shown_once(page):
+    case = parsed(page).all("details", id="case=refund%20over%20limit")[0]
+    titles = [row.all("p", class_="who")[0].words for row in case.all("tr", class_="same")]
+    assert titles == [
+        "0 user says",
+        "1 agent calls lookup_order",
+        "2 lookup_order answers",
+        "4 refund answers",
+    ]
+
+
+def test_a_verdict_is_at_the_event_that_it_rests_on_and_linked_from_its_judge(tmp_path):
+    now = make_case("a", trace=agent_says("Done.", ("refund", {}, {})))
+    packs = pack_of(tmp_path / "b", [now]), pack_of(tmp_path / "c", [now], failed={"a": "policy"})
+    tree = parsed(page_of(*packs))
+    verdict = tree.all("p", class_="verdict")
+    assert [each.words for each in verdict] == ["✗ policy failed: policy failed"]
+    cell = next(cell for cell in tree.all("td") if cell.all("p", class_="verdict"))
+    place = cell.all("p", class_="who")[0].attributes["id"]
+    assert f"#{place}" in [link.attributes["href"] for link in tree.all("table", class_="judges")[0].all("a")]
+
+
+def test_other_cases_are_packed_and_complete(page):
+    cases = packed_cases(page)
+    assert list(cases) == ["case=%3Cscript%3Ealert(1)%3C/script%3E", "case=greeting"]
+    assert "Hello! How can I help?" in parsed(cases["case=greeting"]).words
+    assert "are the same as in the baseline" in parsed(cases["case=greeting"]).words
+
+
+def test_every_link_leads_to_a_place_in_the_page_or_to_a_packed_case(page):
+    tree = parsed(page)
+    places = {
+        element.attributes.get("id") for tag in ("section", "details", "th", "p") for element in tree.all(tag)
+    }
+    hrefs = [link.attributes["href"] for link in tree.all("a")]
+    assert hrefs
+    assert {href.removeprefix("#") for href in hrefs} <= places
+
+
+def test_the_policy_allows_its_own_style_and_scripts_and_nothing_else(page):
+    tree = parsed(page)
+    policy = tree.all("meta", **{"http-equiv": "Content-Security-Policy"})[0].attributes["content"]
+    own = [script.text for script in tree.all("script") if "type" not in script.attributes]
+    sources = {
+        "script-src": own,
+        "style-src": [style.text for style in tree.all("style")],
+    }
+    expected = "default-src 'none'; "
+    for directive, texts in sources.items():
+        hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        quoted = " ".join(f"'sha256-{each}'" for each in hashes)
+        expected += f"{directive} {quoted}; "
+    assert policy == expected + "base-uri 'none'; form-action 'none'"
+
+
+def test_nothing_comes_from_outside(page):
+    assert not re.search(
+        r"""(?i)\b(src|srcset|data|poster|background|action|formaction)\s*=""", _markup_of(page)
+    )
+    assert "@import" not in page
+    assert "url(" not in page
+    assert not parsed(page).all("link")
+
+
+def _markup_of(page: str) -> str:
+    """The tags of a page."""
+    without = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", page)
+    return " ".join(re.findall(r"<[a-zA-Z][^>]*>", without))
+
+
+def test_no_style_is_an_attribute_which_the_policy_would_refuse(page):
+    assert " style=" not in _markup_of(page)
+
+
+def test_markdown_is_rendered_only_on_request_and_without_links(tmp_path):
+    packs = small_packs(tmp_path)
+    anchor = "case=%3Cscript%3Ealert(1)%3C/script%3E"
+    assert "**Done**, see [here]" in packed_cases(page_of(*packs))[anchor]
+    rendered = parsed(packed_cases(page_of(*packs, render_markdown=True))[anchor])
+    assert [strong.words for strong in rendered.all("strong")] == ["Done"]
+    assert "[here](https://example.org)" in rendered.words
+    assert [link for link in rendered.all("a") if not link.attributes["href"].startswith("#")] == []
+
+
+def test_a_page_of_one_run_has_no_columns_of_a_baseline(tmp_path):
+    _, now = small_packs(tmp_path)
+    tree = parsed(page_of_run(now))
+    assert tree.all("h1")[0].words == "Agent evaluation"
+    assert tree.all("p", class_="happened")[0].words == "2 of 3 cases passed (66.7%)."
+    heads = {head.words for table in tree.all("table") for head in table.all("th", scope="col")}
+    assert heads == {"Case", "Now", "Why", "Latency", "Candidate", "Judge", "Reason", "Passed", "Failed"}
+    assert [case.all("h4")[0].words for case in tree.all("details", class_="case")] == ["refund over limit"]
+
+
+def test_secrets_of_an_earlier_run_are_not_shown(tmp_path):
+    secret = "s3cret-value-of-main"
+    before = make_case("a", trace=agent_says(f"The key is {secret}."))
+    now = make_case("a", trace=agent_says("The key is s3cret-value-of-you."))
+    packs = pack_of(tmp_path / "b", [before]), pack_of(tmp_path / "n", [now], failed={"a": "policy"})
+    suite = suite_of(*packs)
+    evidence = SuiteEvidence(candidate=packs[1], baseline=packs[0], redactor=Redactor([secret]))
+    view = page_module.HtmlReport(
+        report=page_module.EvaluationReport(title="t", suites=[suite]), evidence={"shop": evidence}
+    )
+    text = parsed(page_module.render_html(view)).words
+    assert "[redacted]" in text
+    assert "value-of-main" not in text
+
+
+def test_a_page_never_exceeds_its_cap_and_says_what_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "CAP", 160_000)
+    monkeypatch.setattr(page_module, "SMALL", 160_000)
+    cases = [
+        make_case(f"case-{number}", trace=agent_says(f"{number}" + _noise(number))) for number in range(60)
+    ]
+    packs = (
+        pack_of(tmp_path / "b", cases),
+        pack_of(tmp_path / "n", cases, failed={case["case_id"]: "policy" for case in cases[:30]}),
+    )
+    page = page_of(*packs)
+    assert len(page.encode()) <= 160_000
+    shown = len(parsed(page).all("details", class_="case")) + len(packed_cases(page))
+    assert 0 < shown < 60
+    assert f"no room for the steps of {60 - shown} cases" in parsed(page).words
+    assert len(parsed(page).all("table", class_="lines")[0].all("tr")) == 61
+
+
+def _noise(seed: int) -> str:
+    """Text that does not compress."""
+    return "".join(hashlib.sha256(f"{seed} {part}".encode()).hexdigest() for part in range(90))
