@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agent_eval.cli.html import html
+from agent_eval.cli.html import html, only_one
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit, is_stdout
 
@@ -93,7 +93,7 @@ def gate(
     from agent_eval.operations.provenance import PackSources
     from agent_eval.operations.trusted_packs import SignerKeys
 
-    source = _only_one(comparison, run)
+    source = only_one(comparison, run)
     chosen = chosen_policy(policy, preset)
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
     if run is not None:
@@ -116,18 +116,6 @@ def gate(
         environ=os.environ,
     )
     return _print_decision(result, out, output_format)
-
-
-def _only_one(comparison: Path | None, run: Path | None) -> Path:
-    """Return the comparison or the run, whichever the user names.
-
-    Raises:
-        UsageError: The user names both, or none.
-    """
-    named = [path for path in (comparison, run) if path is not None]
-    if len(named) != 1:
-        raise click.UsageError("Give --compare for a comparison, or --run for a run alone: one of the two.")
-    return named[0]
 
 
 def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **settings: Any) -> int:
@@ -186,7 +174,7 @@ def markdown(
     from agent_eval.operations.compare import read_report_material, write_report
     from agent_eval.reports.markdown_file import render_markdown
 
-    source = _only_one(comparison, run)
+    source = only_one(comparison, run)
     if run is None:
         material = read_report_material(source, decision=decision, replay=replay)
         text = render_markdown(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(cls=TableCommand, path="report html")
 def html(
     comparison: Path | None,
-    pack: Path | None,
+    run: Path | None,
     decision: Path | None,
     baseline: Path | None,
     candidate: Path | None,
@@ -36,16 +36,30 @@ def html(
     from agent_eval.operations.compare import write_report
     from agent_eval.operations.html_report import comparison_material, run_material
 
-    if (comparison is None) == (pack is None):
-        raise click.UsageError("Name either a comparison with --compare, or a pack with --run.")
-    if comparison is not None:
-        material = comparison_material(comparison, decision=decision, baseline=baseline, candidate=candidate)
+    source = only_one(comparison, run)
+    if run is None:
+        material = comparison_material(source, decision=decision, baseline=baseline, candidate=candidate)
+    elif baseline is None and candidate is None:
+        material = run_material(source, decision=decision)
     else:
-        assert pack is not None
-        material = run_material(pack)
+        raise click.UsageError("--run is compared with none: name no baseline and no candidate.")
     write_report(out, _page(material, report_title, render_markdown=render_markdown))
-    lines = [*material.missing, f"Wrote {out}"]
-    emit(output_format, {"html_report": str(out), "missing": list(material.missing)}, lambda _colour: lines)
+    if not is_stdout(out):
+        lines = [*material.missing, f"Wrote {out}"]
+        payload = {"html_report": str(out), "missing": list(material.missing)}
+        emit(output_format, payload, lambda _colour: lines)
+
+
+def only_one(comparison: Path | None, run: Path | None) -> Path:
+    """Return the comparison or the run, whichever the user names.
+
+    Raises:
+        UsageError: The user names both, or none.
+    """
+    named = [path for path in (comparison, run) if path is not None]
+    if len(named) != 1:
+        raise click.UsageError("Give --compare for a comparison, or --run for a run alone: one of the two.")
+    return named[0]
 
 
 @click.command(cls=TableCommand, path="view")
@@ -91,14 +105,13 @@ def _page(material: HtmlMaterial, title: str, *, render_markdown: bool) -> str:
     from agent_eval import __version__
     from agent_eval.reports.html.evidence import SuiteEvidence
     from agent_eval.reports.html.page import HtmlReport, render_html
-    from agent_eval.reports.markdown_file import undecided
-    from agent_eval.reports.model import EvaluationReport, SuiteReport
+    from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 
     comparison, decision = material.comparison, material.decision
     suite = SuiteReport(
         slug=material.candidate.dataset_id,
         suite_path="",
-        decision=decision or undecided(material.candidate, material.candidate.started_at or ""),
+        decision=decision or undecided(material.candidate),
         candidate=material.candidate,
         comparison=comparison,
     )

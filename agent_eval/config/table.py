@@ -9,6 +9,7 @@ from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.attestations import ATTESTATIONS
 from agent_eval.config.rows.exports import EXPORTS
 from agent_eval.config.rows.gate import GATE
+from agent_eval.config.rows.html import HTML
 from agent_eval.config.rows.imports import IMPORTS
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
@@ -25,6 +26,7 @@ OPTIONS: tuple[Option, ...] = (
     *GATE,
     *JOB,
     *PACKS,
+    *HTML,
     *EXPORTS,
     *IMPORTS,
     *ATTESTATIONS,

@@ -11,7 +11,8 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.gate import DECISION_NAME
-from agent_eval.operations.packs import open_run, pack_around, view
+from agent_eval.operations.packs import comparison_file, open_run, pack_around, view
+from agent_eval.operations.run_alone import decision_on
 from agent_eval.storage.files import safe_name
 
 DEFAULT_TITLE = "Agent evaluation"
@@ -39,7 +40,7 @@ class HtmlMaterial:
         >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
         >>> material = run_material(Path("pack"))
         >>> material.candidate.summary.passed_cases, material.file_name
-        (2, 'agent-eval-example.html')
+        (2, 'agent-eval-starter-suite.html')
     """
 
     candidate: RunReference
@@ -79,15 +80,24 @@ def material_of(source: Path) -> HtmlMaterial:
     return comparison_material(source, decision=decision if decision.exists() else None)
 
 
-def run_material(path: Path) -> HtmlMaterial:
+def run_material(path: Path, *, decision: Path | None = None) -> HtmlMaterial:
     """Read what a report of one run shows.
 
+    Args:
+        path: The pack, or an archive of one.
+        decision: The decision on this run alone; None for none.
+
     Raises:
-        InvalidInput: There is no pack.
+        InvalidInput: There is no pack, or the decision was made on something else.
         InvalidPack: The pack does not verify.
     """
     pack = open_run(path)
-    return HtmlMaterial(candidate=view(pack).reference(), candidate_pack=pack, place=str(path))
+    return HtmlMaterial(
+        candidate=view(pack).reference(),
+        candidate_pack=pack,
+        decision=decision_on(decision, pack) if decision is not None else None,
+        place=str(path),
+    )
 
 
 def comparison_material(
@@ -100,7 +110,7 @@ def comparison_material(
     """Read what a report of a comparison shows.
 
     Args:
-        path: The comparison.
+        path: The comparison, or the pack of the candidate that holds it.
         decision: The decision on it; None for none.
         baseline: Pack of the baseline; None for the place that the comparison names, if it is still there.
         candidate: Pack of the candidate; the same.
@@ -110,6 +120,7 @@ def comparison_material(
             another run's than the comparison names.
         InvalidPack: A pack does not verify.
     """
+    path = comparison_file(path)
     material = read_report_material(path, decision=decision)
     comparison = material.comparison
     before, _, note_before = _side(

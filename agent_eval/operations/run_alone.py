@@ -113,12 +113,17 @@ def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial
         InvalidPack: The pack does not verify.
     """
     pack = open_run(run)
-    decided = _read_decision(decision, pack) if decision is not None else None
+    decided = decision_on(decision, pack) if decision is not None else None
     failing = islice((row for row in pack.results() if not row["passed"]), MOST_FAILING)
     return RunMaterial(view(pack).reference(), list(failing), decided)
 
 
-def _read_decision(path: Path, pack: Pack) -> GateDecision:
+def decision_on(path: Path, pack: Pack) -> GateDecision:
+    """Read a decision that was made on this run alone.
+
+    Raises:
+        InvalidInput: The file cannot be read, or the decision was made on a comparison or another run.
+    """
     decision = parse_decision(path)
     if decision.comparison_sha256 is not None or decision.candidate_manifest_sha256 != pack.manifest_sha256:
         raise InvalidInput(

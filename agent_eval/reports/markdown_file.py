@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.sentences import ICONS, decision_word
 from agent_eval.text.escape import code_span, plain, prose
@@ -42,7 +42,7 @@ def render_markdown(
     suite = SuiteReport(
         slug=title,
         suite_path="",
-        decision=decision or undecided(comparison.candidate, comparison.generated_at),
+        decision=decision or undecided(comparison.candidate),
         candidate=comparison.candidate,
         comparison=comparison,
     )
@@ -68,17 +68,6 @@ def render_markdown(
 
     regressed = case_lists.most_regressed([comparison])
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
-
-
-def undecided(run: RunReference, generated_at: str) -> GateDecision:
-    """Build a decision without rules, for a run on which none was made."""
-    return GateDecision(
-        generated_at=generated_at,
-        gate_status=GateStatus.NO_BASELINE,
-        passed=False,
-        thresholds=Thresholds(),
-        candidate_run_id=run.run_id,
-    )
 
 
 def _opening(suite: SuiteReport, title: str, detail: Detail) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts import CaseResultRow, GateDecision, RunReference
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import document
 from agent_eval.reports.counts import not_judged, passing
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.sentences import ICONS, broken_rules, capital, decision_word, rule_sentence
 from agent_eval.text.escape import plain, prose
 
@@ -33,7 +33,7 @@ def render_run(
     suite = SuiteReport(
         slug=title,
         suite_path="",
-        decision=decision or _undecided(run),
+        decision=decision or undecided(run),
         candidate=run,
         failing=failing,
     )
@@ -67,14 +67,3 @@ def _broken(decision: GateDecision, detail: Detail) -> list[str]:
         rule_sentence(rule, lambda text: prose(text, limit=detail.quote)) for rule in broken_rules(decision)
     ]
     return [capital(sentence).rstrip(".") + "." for sentence in sentences]
-
-
-def _undecided(run: RunReference) -> GateDecision:
-    """Build a decision without rules, for a run on which none was made."""
-    return GateDecision(
-        generated_at=run.started_at or "",
-        gate_status=GateStatus.NO_BASELINE,
-        passed=False,
-        thresholds=Thresholds(),
-        candidate_run_id=run.run_id,
-    )

@@ -14,6 +14,7 @@ from agent_eval.contracts import (
     GateStatus,
     Outcome,
     RunReference,
+    Thresholds,
 )
 from agent_eval.reports.causes import Cause, causes_of
 from agent_eval.reports.counts import case_counts
@@ -210,6 +211,17 @@ class EvaluationReport:
         if "\0" in case_id + suite.suite_path:
             return ""
         return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
+
+
+def undecided(run: RunReference) -> GateDecision:
+    """Build a decision without rules, for a run on which none was made."""
+    return GateDecision(
+        generated_at=run.started_at or "",
+        gate_status=GateStatus.NO_BASELINE,
+        passed=False,
+        thresholds=Thresholds(),
+        candidate_run_id=run.run_id,
+    )
 
 
 def nothing_shared(comparison: Comparison | None) -> bool:

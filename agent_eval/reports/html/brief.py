@@ -198,10 +198,10 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
     """Say what changes how the figures are read: the model, the suite, excuses, what was not judged."""
     comparison, decision = suite.comparison, suite.decision
     if comparison is not None:
-        told = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
+        stated = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
         yield from comparison.behaviour.notices
         for check in comparison.compatibility.failures:
-            if check.message.rstrip(".").casefold() not in told:
+            if check.message.rstrip(".").casefold() not in stated:
                 yield check.message
         yield from _case_set(comparison)
     if suite.baseline_note:

@@ -138,8 +138,8 @@ def case_view(
     earlier = None if alike and _same_verdicts(before, now) else evidence.earlier_case(line.case_id)
     if case is None and earlier is None:
         return _from_comparison(line, change, command, limits)
-    shown = case if case is not None else earlier
-    assert shown is not None
+    stated = case if case is not None else earlier
+    assert stated is not None
     notes = []
     if alike and earlier is None:
         notes.append(
@@ -153,8 +153,8 @@ def case_view(
         judges=judges,
         turns=turns,
         sides=sides,
-        input=_input(shown, limits),
-        expects=_expects(shown),
+        input=_input(stated, limits),
+        expects=_expects(stated),
         figures=list(_figures(evidence, line.case_id)),
         trials=(_letters(before), _letters(now)),
         notes=notes,
@@ -164,8 +164,8 @@ def case_view(
 
 
 def _linked(judges: Sequence[JudgeLine], turns: Sequence[StepTurn]) -> frozenset[int]:
-    shown = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
-    return frozenset(number for judge in judges for number in judge.at if number in shown)
+    numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
+    return frozenset(number for judge in judges for number in judge.at if number in numbers)
 
 
 def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:
@@ -247,8 +247,8 @@ def _input(case: Case, limits: CaseLimits) -> str:
     """Write what the agent was asked, unless a message of the user in the trace says it."""
     if any(event.role == USER and event.type == MESSAGE for event in case.trace):
         return ""
-    given = [value for value in case.inputs if not is_blank(value)]
-    return "\n\n".join(window(as_text(value), limit=limits.value).text for value in given)
+    inputs = [value for value in case.inputs if not is_blank(value)]
+    return "\n\n".join(window(as_text(value), limit=limits.value).text for value in inputs)
 
 
 def _expects(case: Case) -> str:
@@ -269,8 +269,8 @@ def _figures(evidence: SuiteEvidence, case_id: str) -> Iterable[tuple[str, str, 
     for name, words in AMOUNTS.items():
         values = [row.get(name) if row else None for row in (before, now)]
         if values != [None, None]:
-            shown = [amount(name, value) if isinstance(value, (int, float)) else "" for value in values]
-            yield words, shown[0], shown[1]
+            words_of = [amount(name, value) if isinstance(value, (int, float)) else "" for value in values]
+            yield words, words_of[0], words_of[1]
     models = [_models(row.get("models")) for row in (before, now)]
     if any(models):
         yield "models", models[0], models[1]

@@ -16,8 +16,8 @@ BLOCK_CHARACTERS = 200_000
 class CaseBlocks:
     """Blocks of cases, filled one case after the other up to a size.
 
-    A block is JSON, `[[anchor, markup], …]`, compressed with deflate, in base64: what stands in a page can
-    neither end the element that holds it nor be read as markup.
+    A block is JSON, `[[anchor, markup], …]`, compressed with deflate, in base64, which
+    can neither end the element that holds it nor be read as markup.
 
     Attributes:
         limit: Bytes that all blocks may take together.

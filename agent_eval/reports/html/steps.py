@@ -72,8 +72,8 @@ class StepCell:
 class StepRow:
     """A row of the aligned steps: an event of the baseline beside one of the candidate.
 
-    A row of kind `gap` has no events: it stands for `hidden` rows that are not shown. In a row of kind
-    `same` both sides show the same content.
+    A row of kind `gap` has no events: `hidden` is the number of rows that are not shown there. In a row
+    of kind `same` both sides show the same content.
 
     Example:
         >>> StepRow("gap", hidden=12).baseline is None
@@ -170,22 +170,22 @@ def _aligned(
     before: Sequence[Event], now: Sequence[Event], notes_before: Notes, notes_now: Notes, limit: int
 ) -> Iterable[StepRow]:
     for step in align([_key(event) for event in before], [_key(event) for event in now]).steps:
-        left = None if step.baseline is None else before[step.baseline]
-        right = None if step.candidate is None else now[step.candidate]
-        if left is not None and right is not None and step.kind == "arguments":
-            first, second = _alike_in_form(left, right)
+        earlier = None if step.baseline is None else before[step.baseline]
+        later = None if step.candidate is None else now[step.candidate]
+        if earlier is not None and later is not None and step.kind == "arguments":
+            first, second = _alike_in_form(earlier, later)
             views = windows(first, second, limit=limit)
             pieces = marked(views[0].text, views[1].text)
             yield StepRow(
                 step.kind,
-                _cell(left, notes_before, limit, views[0], pieces[0]),
-                _cell(right, notes_now, limit, views[1], pieces[1]),
+                _cell(earlier, notes_before, limit, views[0], pieces[0]),
+                _cell(later, notes_now, limit, views[1], pieces[1]),
             )
             continue
         yield StepRow(
             step.kind,
-            None if left is None else _cell(left, notes_before, limit),
-            None if right is None else _cell(right, notes_now, limit),
+            None if earlier is None else _cell(earlier, notes_before, limit),
+            None if later is None else _cell(later, notes_now, limit),
         )
 
 
@@ -286,12 +286,12 @@ def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
     if len(rows) <= most:
         return list(turns)
     ranked = sorted(range(len(rows)), key=lambda place: (_rank(rows[place]), place))
-    kept = set(ranked[:most])
+    chosen = set(ranked[:most])
     shortened, place = [], 0
     for turn in turns:
         places = range(place, place + len(turn.rows))
         shortened.append(
-            StepTurn(turn.number, list(_with_gaps(turn.rows, [each in kept for each in places])))
+            StepTurn(turn.number, list(_with_gaps(turn.rows, [each in chosen for each in places])))
         )
         place += len(turn.rows)
     return shortened
@@ -304,9 +304,9 @@ def _rank(row: StepRow) -> int:
     return 1 if row.kind not in ("same", "single") else 2
 
 
-def _with_gaps(rows: Sequence[StepRow], kept: Sequence[bool]) -> Iterable[StepRow]:
+def _with_gaps(rows: Sequence[StepRow], is_chosen: Sequence[bool]) -> Iterable[StepRow]:
     hidden = 0
-    for row, is_kept in zip(rows, kept, strict=True):
+    for row, is_kept in zip(rows, is_chosen, strict=True):
         if not is_kept:
             hidden += 1
             continue

@@ -70,7 +70,7 @@ def test_a_pack_of_another_run_is_refused(compared, capsys):
 
 @pytest.mark.parametrize("named", [[], ["--compare", COMPARISON, "--run", "runs/bad"]])
 def test_either_a_comparison_or_a_run_is_named(compared, capsys, named):
-    assert "either a comparison with --compare, or a pack with --run" in report(
+    assert "Give --compare for a comparison, or --run for a run alone" in report(
         capsys, *named, "--out", "report.html", code=2
     )
 

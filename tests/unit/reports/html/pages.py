@@ -16,8 +16,7 @@ from agent_eval.operations.packs import view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.packing import unpacked
 from agent_eval.reports.html.page import HtmlReport, render_html
-from agent_eval.reports.markdown_file import undecided
-from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from tests.factories import make_case, make_config, make_event, make_pack, make_result
 
 NOW = "2026-11-22T12:00:00+00:00"
@@ -147,7 +146,7 @@ def suite_of(before: Pack, now: Pack, *, decision: GateDecision | None = None, *
 def page_of_run(pack: Pack) -> str:
     """The page of one run."""
     reference = view(pack).reference()
-    suite = SuiteReport(slug="shop", suite_path="", decision=undecided(reference, NOW), candidate=reference)
+    suite = SuiteReport(slug="shop", suite_path="", decision=undecided(reference), candidate=reference)
     report = EvaluationReport(title="Agent evaluation", suites=[suite])
     evidence = SuiteEvidence(candidate=pack, place="out/shop")
     return render_html(HtmlReport(report=report, evidence={"shop": evidence}, is_decided=False))
