@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -68,11 +69,19 @@ def agent_forms() -> str:
 
 
 def kind_of(spec: str) -> AgentKind | None:
-    """Return the kind of the agent that `spec` names; None for an unknown kind."""
+    """Return the kind of the agent that `spec` names; None for an unknown kind.
+
+    What is no kind and has a space or a slash is a command line: `python agent.py`, `./agent`.
+    """
     prefix, _, rest = spec.partition(":")
+    if _COMMAND_LINE.search(prefix):
+        return AGENTS["command"]
     if rest.startswith("//"):
         return next((row for row in _ROWS if prefix in row.schemes), None)
     return AGENTS.get(prefix)
+
+
+_COMMAND_LINE = re.compile(r"\S[ /]")
 
 
 def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
@@ -96,13 +105,11 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
     if kind is None:
         near = get_close_matches(prefix, AGENTS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
-        if " " in prefix:
-            hint = f"A command is written with `command:` before it: {f'command:{spec}'!r}. "
         raise UsageError(
             f"{spec!r} names no agent: there is no kind {prefix!r}",
             remedy=f"{hint}Write it as one of: {agent_forms()}.",
         )
-    if rest.startswith("//") and prefix in kind.schemes:
+    if prefix not in AGENTS or (rest.startswith("//") and prefix in kind.schemes):
         rest = spec
     return kind.load().from_options(rest, options or AgentOptions())
 

@@ -82,6 +82,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
+    "completion": Entry("agent_eval.cli.completion:completion", "Print or install completion for a shell."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),
 }
 """Every command, in the order of `--help`. A new command needs a module and a line here."""

@@ -87,6 +87,9 @@ class Flag(click.Option):
             self.opts = names
 
 
+_FILES = frozenset({"FILE", "PACK", "DIRECTORY", "FILE|PACK"})
+
+
 class _OptionType(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
     """Parses an option by its row of the table; an invalid value is a usage error that names the flag."""
 
@@ -111,6 +114,18 @@ class _OptionType(click.ParamType):  # type: ignore[type-arg]  # generic only in
         except WrongValue as wrong:
             text = repr(value) if wrong.may_be_shown else "the value"
             self.fail(f"{text} is not {wrong.wanted}.", param, ctx)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - as click calls it
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Let the shell complete the names of files."""
+        from click.shell_completion import CompletionItem
+
+        names_file = metavar(self._option) in _FILES
+        return [CompletionItem(incomplete, type="file")] if names_file else []
 
 
 def _declaration(option: Option) -> dict[str, Any]:

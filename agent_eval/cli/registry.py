@@ -159,16 +159,27 @@ def approval_list(name: str | None, registry_path: Path, output_format: str) -> 
 
 @registry.command("waiver-add", cls=TableCommand, path="registry waiver-add")
 def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
-    """Accept a known regression. The waiver applies where every scope that it names matches."""
-    from agent_eval.registry.waivers import add_waiver
+    """Accept a known regression. The waiver applies where every scope that it names matches.
 
-    waiver = add_waiver(_store(registry_path), at=_now(), **fields)
-    _print_entry(
+    Where the registry knows the baseline's cases, one that is not among them is refused if its name resembles
+    one of theirs, and said otherwise.
+    """
+    from agent_eval.registry.waivers import add_waiver, check_case_id
+
+    store, case_id = _store(registry_path), fields["case_id"]
+    is_known = check_case_id(store, fields["baseline_name"], case_id) if case_id else True
+    waiver = add_waiver(store, at=_now(), **fields)
+    doubt = {
+        None: f"Not checked: whether {case_id!r} exists; no pack or suite of the baseline is here.",
+        False: f"The baseline has no case {case_id!r}: the waiver applies to nothing yet.",
+        True: "",
+    }[is_known]
+    emit(
         output_format,
-        registry_path,
-        "waiver",
-        waiver,
-        lambda: f"Added {waiver.waiver_id}, which ends {waiver.ends_at}",
+        {"waiver": waiver.to_json(), "note": doubt, "registry_path": str(registry_path)},
+        lambda _colour: _clean_lines(
+            f"Added {waiver.waiver_id}, which ends {waiver.ends_at}\n{doubt}".strip()
+        ),
     )
 
 
@@ -242,7 +253,11 @@ def _print_entry(
     output_format: str, registry_path: Path, name: str, entry: Contract, text: Callable[[], str]
 ) -> None:
     payload = {name: entry.to_json(), "registry_path": str(registry_path)}
-    emit(output_format, payload, lambda _colour: "\n".join(map(_clean, text().split("\n"))))
+    emit(output_format, payload, lambda _colour: _clean_lines(text()))
+
+
+def _clean_lines(text: str) -> str:
+    return "\n".join(map(_clean, text.split("\n")))
 
 
 def _lines(entry: Contract) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=TableCommand, path="run")
-@click.argument("suites", nargs=-1, metavar="[SUITE]...")
+@click.argument("suites", nargs=-1, metavar="[SUITE]...", type=click.Path())
 def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
@@ -134,7 +134,7 @@ def _check_executor(spec: RunSpec) -> None:
 
 
 @click.command("run-loop", cls=TableCommand, path="run-loop")
-@click.argument("suites", nargs=-1, metavar="[SUITE]...")
+@click.argument("suites", nargs=-1, metavar="[SUITE]...", type=click.Path())
 def run_loop(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Run an agent over each SUITE: propose, judge, and repair until it passes.
 

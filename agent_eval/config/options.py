@@ -86,6 +86,7 @@ Command = Literal[
     "pack verify",
     "pack expand",
     "pack compact",
+    "completion",
     "registry dataset-add",
     "registry dataset-list",
     "registry baseline-set",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from agent_eval.contracts import digest
 from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.registry import Registry, Waiver, default_end
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.registry.store import RegistryStore, checked
+from agent_eval.evidence.reader import open_pack
+from agent_eval.registry.store import RegistryStore, checked, path_from_registry
 
 
 def add_waiver(
@@ -71,6 +74,63 @@ def add_waiver(
 
     store.change(edit, at=at)
     return made[0]
+
+
+_MISSPELT = 0.85
+"""Likeness beyond which an id is a misspelling: two letters of ten are swapped."""
+
+
+def check_case_id(store: RegistryStore, baseline_name: str, case_id: str) -> bool | None:
+    """Check that a case which is to be waived exists, as far as the registry knows the cases.
+
+    They are those of the baseline's pack, and of a registered suite of the same dataset.
+
+    Args:
+        store: The registry.
+        baseline_name: Baseline against which the regression is accepted.
+        case_id: The case.
+
+    Returns:
+        Whether the case exists; None if neither the pack nor the suite is there to tell.
+
+    Raises:
+        InvalidInput: There is no such case, and one of nearly that name.
+    """
+    known = _known_cases(store, baseline_name)
+    if not known or case_id in known:
+        return True if known else None
+    # Another number is another case, not a misspelling.
+    alike = [name for name in known if _digits(name) == _digits(case_id)]
+    near = get_close_matches(case_id, alike, n=1, cutoff=_MISSPELT)
+    if not near:
+        return False
+    raise InvalidInput(
+        f"baseline {baseline_name!r} has no case {case_id[:200]!r}",
+        remedy=f"Did you mean {near[0]!r}? Of a new case, `registry dataset-add` registers the suite.",
+        file=str(store.path),
+        field="case_id",
+    )
+
+
+def _digits(case_id: str) -> str:
+    return "".join(filter(str.isdigit, case_id))
+
+
+def _known_cases(store: RegistryStore, baseline_name: str) -> frozenset[str]:
+    """Read the ids of the cases of a baseline, and of the registered suite that it is a run of."""
+    registry = store.read()
+    baseline = registry.baselines.get(baseline_name)
+    if baseline is None:
+        return frozenset()
+    pack = path_from_registry(baseline.run_path, store.path)
+    known = frozenset(open_pack(pack).case_ids()) if pack.exists() else frozenset()
+    dataset = registry.datasets.get(baseline.dataset_id)
+    suite = path_from_registry(dataset.suite_path, store.path) if dataset is not None else None
+    if suite is None or not suite.exists():
+        return known
+    from agent_eval.suites.reader import open_suite  # few waivers need it
+
+    return known | frozenset(case.case_id for _, case in open_suite(suite).cases())
 
 
 def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: str) -> Waiver:

@@ -42,8 +42,8 @@ AGENT: tuple[Option, ...] = (
     Option(
         "agent",
         "text",
-        "Run any kind of agent, written as its kind and what to run, such as `openai:MODEL` or "
-        "`command:PROGRAM`, or an address. The guide to live agents lists every kind.",
+        "Run any kind of agent, written as its kind and what to run, such as `openai:MODEL`, or a command "
+        "line, or an address. The guide to live agents lists every kind.",
         goes_to="agent.name",
         commands=_CONNECTS,
         loosens="compared",

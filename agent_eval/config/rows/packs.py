@@ -6,8 +6,8 @@ from typing import get_args
 
 from agent_eval.config.options import REGISTRY, Command, Option
 
-_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "schema show")
-"""Commands that always print prose; the last prints JSON."""
+_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "schema show", "completion")
+"""Commands that print one kind of text: prose, JSON, or a script."""
 
 PACKS: tuple[Option, ...] = (
     Option(
@@ -321,6 +321,14 @@ PACKS: tuple[Option, ...] = (
         "Overwrite files that are already there.",
         goes_to="force",
         commands=("init",),
+        default="false",
+    ),
+    Option(
+        "install",
+        "switch",
+        "Write the script where the shell finds it, in place of printing it.",
+        goes_to="install",
+        commands=("completion",),
         default="false",
     ),
     Option(

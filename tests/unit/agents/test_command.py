@@ -210,7 +210,7 @@ def test_command_that_cannot_be_read(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "hint"), [("comand:x", "Did you mean command?"), ("./agent", "command:PROGRAM")]
+    ("spec", "hint"), [("comand:x", "Did you mean command?"), ("agent.py", "command:PROGRAM")]
 )
 def test_unknown_kind_of_agent(spec: str, hint: str) -> None:
     with pytest.raises(UsageError, match="names no agent") as caught:
@@ -218,8 +218,9 @@ def test_unknown_kind_of_agent(spec: str, hint: str) -> None:
     assert hint in caught.value.remedy
 
 
-def test_a_command_without_its_kind_is_answered_with_the_whole_option() -> None:
-    with pytest.raises(UsageError) as raised:
-        open_agent("python examples/order_agent.py")
-    assert raised.value.remedy is not None
-    assert "'command:python examples/order_agent.py'" in raised.value.remedy
+@pytest.mark.parametrize(
+    "command",
+    ["python agent.py", "python agent.py --url=http://localhost:1 --mode a:b", "./agent", "/opt/agent/run"],
+)
+def test_a_command_line_needs_no_kind(command: str) -> None:
+    assert open_agent(command).describe() == open_agent(f"command:{command}").describe()

@@ -254,7 +254,9 @@ def test_a_usage_error_in_prose_shows_the_usage(monkeypatch: pytest.MonkeyPatch)
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     assert main(["gate"]) == 2
-    assert screen.getvalue().startswith("Usage: agent-eval gate [OPTIONS]\nError: Missing option '--compare'")
+    assert screen.getvalue().startswith(
+        "Usage: agent-eval gate [OPTIONS]\nError: Give --compare for a comparison"
+    )
 
 
 def test_without_a_command_a_person_sees_the_help(monkeypatch: pytest.MonkeyPatch) -> None:

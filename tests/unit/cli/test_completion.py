@@ -1,0 +1,76 @@
+"""`agent-eval completion`, and what a shell is offered with it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli.completion import SHELLS
+from agent_eval.cli.main import COMMANDS, COMPLETION_VARIABLE, main
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str) -> list[str]:
+    """What bash is offered for the last word of a line."""
+    monkeypatch.setenv(COMPLETION_VARIABLE, "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    return [line.partition(",")[2] if line.startswith("plain") else line for line in read(capsys)]
+
+
+def read(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("agent-eval ru", ["run", "run-loop"]),
+        ("agent-eval gate --pres", ["--preset"]),
+        ("agent-eval gate --preset ", ["pull-request", "release"]),
+        ("agent-eval gate --compare ru", ["file,ru"]),
+        ("agent-eval run --suite su", ["file,su"]),
+        ("agent-eval run su", ["file,su"]),
+        ("agent-eval run --run-id a", []),
+        ("agent-eval completion z", ["zsh"]),
+    ],
+)
+def test_a_shell_is_offered_commands_flags_choices_and_files(
+    words: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert offered(monkeypatch, capsys, words) == expected
+
+
+def test_every_command_is_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert offered(monkeypatch, capsys, "agent-eval ") == list(COMMANDS)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_printed_or_written_where_the_shell_looks(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert COMPLETION_VARIABLE in script
+    assert not list(tmp_path.iterdir())
+    assert main(["completion", shell, "--install"]) == 0
+    written, step = capsys.readouterr().out.splitlines()
+    path = Path(written.removeprefix("Wrote "))
+    assert path.is_relative_to(tmp_path)
+    assert path.read_text() == script
+    assert "Open a new shell." in step or f"fpath=({path.parent} $fpath)" in step
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "tcsh"]) == 2
+    assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
