@@ -32,6 +32,7 @@ from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
 from agent_eval.contracts import Case, ToolContract, canonical_json
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import Limits, parse, within_64_bits
+from agent_eval.storage.redaction import MARKERS, REDACTED
 
 CASSETTE, RESPONSES = "tool_response_cassette", "tool_responses"
 UNKNOWN_TOOL = "unknown_tool"
@@ -285,8 +286,14 @@ def canonical(arguments: Any) -> str:
 
 
 def call_key(tool: str, arguments: Any) -> CallKey:
-    """Identify a call: the same key for the same tool and equal arguments."""
-    return tool, canonical(arguments)
+    """Identify a call: the same key for the same tool and equal arguments.
+
+    The names of what was redacted do not count: an older version wrote none, and a variable may be renamed.
+    """
+    text = canonical(arguments)
+    if "[redacted:" in text:
+        text = MARKERS.sub(REDACTED.encode(), text.encode()).decode()
+    return tool, text
 
 
 def fingerprint(tool: str, arguments: Any) -> str:

@@ -20,6 +20,7 @@ from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 
 _LONGEST = 100_000
@@ -115,6 +116,7 @@ class Settings:
     limits: Limits
     identity: Identity
     thresholds: Thresholds = field(default_factory=Thresholds)
+    redaction: RedactionRules = NO_RULES
     policy: Path | None = None
     preset: Preset | None = None
     max_baseline_error_rate: float | None = None

@@ -99,7 +99,9 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
+        lambda settings: RedactingPlatform(
+            make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
+        ),
     )
     try:
         settings, platform, files, versions = _settle(sources)
@@ -128,7 +130,7 @@ def run_job(
                 settings=settings,
                 platform=platform,
                 environ=environ,
-                redactor=redactor,
+                redactor=redactor.with_rules(settings.redaction),
                 rules=judging_rules(settings, files, versions, now=clock.now(environ)),
                 clock=partial(clock.now, environ),
             )

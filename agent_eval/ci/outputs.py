@@ -196,6 +196,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
         baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),
+        execution=suite.candidate.config.execution_config,
     )
 
 

@@ -22,7 +22,7 @@ from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
     from agent_eval.config.spec import RunSpec
-    from agent_eval.contracts import CaseResultRow, RunSummary
+    from agent_eval.contracts import CaseResultRow, ExecutionConfig, RunSummary
     from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
     from agent_eval.suites.select import EmptyShard
@@ -94,14 +94,29 @@ def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseR
 
 
 def _print_recorded(result: RunResult, results: Results, most: int) -> None:
+    from agent_eval.operations.packs import sealed_execution
     from agent_eval.reports.terminal import run_text
 
-    def text(colour: bool) -> str:
-        failing = _failing(result.summary, result.pack, most)
-        return run_text(result.summary, str(result.pack), colour=colour, failing=failing)
+    execution = sealed_execution(result.pack)
 
-    payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
+    def text(colour: bool) -> str:
+        failing, pack = _failing(result.summary, result.pack, most), str(result.pack)
+        return run_text(result.summary, pack, colour=colour, failing=failing, execution=execution)
+
+    payload = {
+        "run_id": result.run_id,
+        "summary": result.summary.to_json(),
+        "pack": str(result.pack),
+        **_redactions(execution),
+    }
     results.add(payload, text)
+
+
+def _redactions(execution: ExecutionConfig) -> dict[str, int]:
+    """Say how much was redacted; nothing where nothing was."""
+    if not execution.redacted_cases:
+        return {}
+    return {"redacted_cases": execution.redacted_cases, "redactions": execution.redactions or 0}
 
 
 def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> int:
@@ -209,9 +224,10 @@ _INTERRUPTS = "agent_eval.interrupts"
 
 
 def _print(result: RunLoopResult, results: Results, most: int) -> None:
+    from agent_eval.operations.packs import sealed_execution
     from agent_eval.reports.terminal import agent_run_text, complete_text
 
-    progress = result.progress
+    progress, execution = result.progress, sealed_execution(result.pack)
     payload = {
         "run_id": result.run_id,
         "summary": result.summary.to_json(),
@@ -224,13 +240,16 @@ def _print(result: RunLoopResult, results: Results, most: int) -> None:
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,
+        **_redactions(execution),
     }
 
     def text(colour: bool) -> str:
         pack, failing = str(result.pack), _failing(result.summary, result.pack, most)
         if result.was_complete:
             return complete_text(result.summary, pack, colour=colour, failing=failing)
-        return agent_run_text(result.summary, pack, progress, colour=colour, failing=failing)
+        return agent_run_text(
+            result.summary, pack, progress, colour=colour, failing=failing, execution=execution
+        )
 
     results.add(payload, text)
 

@@ -16,6 +16,7 @@ from agent_eval.config.table import OPTIONS, options_of
 from agent_eval.config.values import texts_of
 from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
+from agent_eval.storage.redaction_rules import RedactionRules
 
 PARTS: dict[str, Callable[..., Any]] = {
     "limits.attempt": AttemptLimits,
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "judging": Judging,
     "identity": Identity,
     "output": Output,
+    "redaction": RedactionRules,
 }
 """The class of every part of a specification; a part of a part comes before it."""
 

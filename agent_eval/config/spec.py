@@ -23,6 +23,7 @@ from typing import Literal
 from agent_eval.config.options import REGISTRY
 from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
+from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 
 Layout = Literal["auto", "files", "compact"]
 CassetteMode = Literal["record", "replay", "update"]
@@ -246,6 +247,7 @@ class RunSpec:
         judging: How cases are judged.
         limits: What the agent may use.
         identity: What the pack says of the agent.
+        redaction: What is redacted beside secrets.
     """
 
     suite: Path
@@ -256,3 +258,4 @@ class RunSpec:
     judging: Judging = field(default_factory=Judging)
     limits: Limits = field(default_factory=Limits)
     identity: Identity = field(default_factory=Identity)
+    redaction: RedactionRules = NO_RULES

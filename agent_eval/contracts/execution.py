@@ -78,7 +78,8 @@ class ExecutionConfig(SparseContract):
         tool_server: Live tools, as `module:function` or an address.
         cassette: What was done with the recorded answers of live tools.
         rejudged_from: The pack whose trajectories were judged again.
-        redacted_cases: In how many cases a secret was replaced; absent for none.
+        redacted_cases: In how many cases something was replaced by `[redacted:NAME]`; absent for none.
+        redactions: How many replacements there are in them; absent for none, and in packs of 0.1.0.
         damaged_records: Records of finished trials that something damaged before the run was resumed; these
             trials were run again. Absent for none. The agent under test can have done that.
     """
@@ -98,16 +99,19 @@ class ExecutionConfig(SparseContract):
     cassette: Literal["record", "replay", "update"] | None = None
     rejudged_from: RejudgedFrom | None = None
     redacted_cases: StrictInt | None = Field(default=None, ge=0)
+    redactions: StrictInt | None = Field(default=None, ge=0)
     damaged_records: StrictInt | None = Field(default=None, ge=0)
 
-    def with_redacted_cases(self, count: int) -> ExecutionConfig:
-        """Copy with the number of cases in which a secret was replaced."""
-        return self.model_copy(update={"redacted_cases": count or None})
+    def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
+        """Copy with the number of cases in which something was replaced, and of the replacements."""
+        return self.model_copy(update={"redacted_cases": cases or None, "redactions": replacements or None})
 
-    def of_whole_suite(self, redacted_cases: int = 0, damaged_records: int = 0) -> ExecutionConfig:
+    def of_whole_suite(
+        self, redacted_cases: int = 0, redactions: int = 0, damaged_records: int = 0
+    ) -> ExecutionConfig:
         """Copy for the run of which this is a shard, with the counts of all shards."""
-        counts = {"redacted_cases": redacted_cases or None, "damaged_records": damaged_records or None}
-        return self.model_copy(update={"shard": None, **counts})
+        whole = self.with_redactions(redacted_cases, redactions)
+        return whole.model_copy(update={"shard": None, "damaged_records": damaged_records or None})
 
     def rejudged(
         self, origin: RejudgedFrom, case_policy: str | None, judge_code: dict[str, str]

@@ -94,15 +94,15 @@ def score_suite(
             with closing(_outcomes(job, judges, workers, cluster)) as outcomes:
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
-            stated = _with_redactions(config, merged.redacted_cases)
+            stated = _with_redactions(config, merged)
             sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
     return summary
 
 
-def _with_redactions(config: RunConfig, count: int) -> RunConfig:
-    if not count:
+def _with_redactions(config: RunConfig, merged: _MergedShards) -> RunConfig:
+    if not merged.redacted_cases:
         return config
-    stated = config.execution_config.with_redacted_cases(count)
+    stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
     return config.model_copy(update={"execution_config": stated})
 
 
@@ -144,6 +144,7 @@ class _MergedShards:
 
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
+    redactions: int = 0
     ids: array[int] = field(default_factory=lambda: array("Q"))
     shards: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -165,6 +166,7 @@ class _MergedShards:
         self.ids.extend(outcome.ids)
         self.tally.merge(outcome.tally)
         self.redacted_cases += outcome.redacted_cases
+        self.redactions += outcome.redactions
         sealer.append(outcome.written)
 
 

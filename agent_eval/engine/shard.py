@@ -33,7 +33,7 @@ from agent_eval.judges.base import Judge, clipped
 from agent_eval.judges.catalog import judge_case, validate_case
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor
+from agent_eval.storage.redaction import Redactor, count_markers
 from agent_eval.suites.document import Place, RawCase, Shard
 
 
@@ -45,7 +45,8 @@ class ShardOutcome:
         index: Index of the shard in the suite.
         ids: `id_hash` of every case in suite order, up to the one that failed.
         tally: Counts over the shard.
-        redacted_cases: Number of cases in which a secret was replaced.
+        redacted_cases: Number of cases in which something was replaced.
+        redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
         error: The error that ended the shard; None if it was scored.
 
@@ -59,6 +60,7 @@ class ShardOutcome:
     ids: array[int] = field(default_factory=lambda: array("Q"))
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
+    redactions: int = 0
     written: WrittenShard | None = None
     error: AgentEvalError | None = None
 
@@ -117,8 +119,9 @@ def _score_case(
     job: ScoringJob,
 ) -> None:
     trace = case.recorded
+    redactor = job.redactor.for_case(raw_case.raw)
     # Before the judges run: a plug-in judge may change the case, and the evidence has the case as read.
-    written = written_case(raw_case, case, job.redactor)
+    written = written_case(raw_case, case, redactor)
     rows = [index_row(written.raw, written.case, written.case.recorded if written.changed else trace)]
     for number in range(1, written.case.trial_count):
         case_of_trial = written.case.of_trial(number)
@@ -126,11 +129,15 @@ def _score_case(
     judged, judged_line = _encodable(
         raw_case.result or judge_trials(judges, case, trace, job.plan.case_policy)
     )
-    result = written_result(judged, judged_line, job.redactor)
+    result = written_result(judged, judged_line, redactor)
     result_line = judged_line if result is judged else dumps(result_row(result))
-    outcome.redacted_cases += written.changed or result is not judged
+    is_marked = written.changed or result is not judged or job.suite.document.is_evidence
+    markers = count_markers(written.line) + count_markers(result_line) if is_marked else 0
+    outcome.redactions += markers
+    outcome.redacted_cases += markers > 0
     outcome.tally.add(result)
-    row, artifacts = rows[judged.trial], raw_case.artifacts or {}
+    row = rows[judged.trial]
+    artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
     writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row, artifacts))
 
 
@@ -185,10 +192,12 @@ def _encodable_verdict(verdict: Verdict) -> Verdict:
 
 
 _IDENTIFIERS = frozenset({"judge_id", "case_id", "outcome", "failure"})
-_OF_THE_RUN = frozenset({"schema_version", "run_id", "dataset_id", "judges"})
+_OF_THE_RUN = frozenset(
+    {"schema_version", "run_id", "dataset_id", "judges", "started_at", "suite_digest", "pinned_env"}
+)
 _REMEDY = (
-    "Remove the value; if it is an ordinary word, unset the variable or give it a name "
-    "that does not look secret."
+    "Remove the value; if it is an ordinary word, unset the variable, give it a name that does not look "
+    "secret, or write a narrower rule."
 )
 
 
@@ -220,11 +229,13 @@ def written_case(raw_case: RawCase, case: Case, redactor: Redactor) -> WrittenCa
         InvalidInput: A secret is part of the case's id, or of a field that cannot have other text.
     """
     line = raw_case.encoded()
-    if not redactor.finds(line):
+    if not redactor.may_find_in_json(line):
         return WrittenCase(raw_case.raw, line, case)
     if redactor.finds(case.case_id.encode()):
         raise _cannot_be_replaced("the case_id", raw_case.place)
     raw = redactor.redact_value(raw_case.raw)
+    if raw == raw_case.raw:
+        return WrittenCase(raw_case.raw, line, case)
     try:
         return WrittenCase(raw, dumps(raw), Case.model_validate(raw, context=EARLIER), changed=True)
     except ValidationError as error:
@@ -240,7 +251,7 @@ def written_result(result: CaseResult, line: bytes, redactor: Redactor) -> CaseR
         line: The encoded `result`.
         redactor: Replaces the secrets.
     """
-    if not redactor.finds(line):
+    if not redactor.may_find_in_json(line):
         return result
     verdicts = [_verdict(verdict, redactor) for verdict in result.verdicts]
     trials = [
@@ -254,7 +265,7 @@ def _verdict(verdict: Verdict, redactor: Redactor) -> Verdict:
     fields = {**verdict.__dict__, **(verdict.model_extra or {})}
     identifiers = {name: value for name, value in fields.items() if name in _IDENTIFIERS}
     rest = {name: value for name, value in fields.items() if name not in _IDENTIFIERS}
-    return Verdict.model_validate({**redactor.redact_value(rest, numbers=False), **identifiers})
+    return Verdict.model_validate({**redactor.redact_value(rest, numbers=False, fields=False), **identifiers})
 
 
 def written_config(config: RunConfig, redactor: Redactor) -> RunConfig:
@@ -264,21 +275,24 @@ def written_config(config: RunConfig, redactor: Redactor) -> RunConfig:
         InvalidInput: A secret is part of the id of the run or of the dataset.
     """
     fields = config.to_json()
-    if not redactor.finds(dumps(fields)):
+    if not redactor.may_find_in_json(dumps(fields)):
         return config
     for name in ("run_id", "dataset_id"):
         if redactor.finds(fields[name].encode()):
             raise _cannot_be_replaced(f"the {name}")
     identifiers = {name: value for name, value in fields.items() if name in _OF_THE_RUN}
     rest = {name: value for name, value in fields.items() if name not in _OF_THE_RUN}
-    return RunConfig.model_validate({**redactor.redact_value(rest, numbers=False), **identifiers})
+    redacted = redactor.redact_value(rest, numbers=False, fields=False)
+    metadata = redactor.redact_value(config.dataset_metadata)
+    return RunConfig.model_validate({**redacted, "dataset_metadata": metadata, **identifiers})
 
 
 def _cannot_be_replaced(what: str, place: Place | None = None) -> InvalidInput:
     details: dict[str, Any] = {} if place is None else {"line": place.line, "position": place.position}
     where = "" if place is None else f" (cases[{place.position}])"
     return InvalidInput(
-        f"{what}{where} contains the value of an environment variable whose name says that it is secret",
+        f"{what}{where} contains a secret: the value of an environment variable whose name says that it is "
+        "secret, text with the shape of a token, or what a rule for redaction names",
         remedy=_REMEDY,
         **details,
     )

@@ -65,6 +65,7 @@ def record_trial(
         AgentEvalError: No attempt at any case can succeed.
         MemoryError: There is no memory left, which is no fault of this trial.
     """
+    redactor = redactor.for_case(raw)
     try:
         with _prepared(raw, plan, lost) as (prepared, lost_attempt):
             outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)

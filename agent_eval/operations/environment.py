@@ -14,6 +14,7 @@ from agent_eval.contracts import Contract, GateStatus, Outcome
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import JUDGES, VERSIONS
 from agent_eval.storage.redaction import Redactor
+from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 
 JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referencing")
 """Packages whose version can change a verdict or its bytes."""
@@ -102,14 +103,18 @@ def _read(path: Path) -> str:
         return file.read(_MAX_BYTES).decode()
 
 
-def redactor_for(environ: Mapping[str, str], *more: str) -> Redactor:
+def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules = NO_RULES) -> Redactor:
     """Make the redactor for everything that a command writes.
 
     Args:
         environ: The environment variables.
         more: Further secrets, such as a token passed as a flag.
+        rules: What the user asks to be redacted besides.
+
+    Raises:
+        UsageError: A rule is not valid.
     """
-    return Redactor.from_environment(environ, *more, vocabulary=_vocabulary())
+    return Redactor.from_environment(environ, *more, vocabulary=_vocabulary(), rules=rules)
 
 
 def _vocabulary() -> Iterator[str]:

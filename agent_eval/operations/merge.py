@@ -184,6 +184,7 @@ def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
     executions = [part.pack.config.execution_config for part in parts]
     execution = first.execution_config.of_whole_suite(
         redacted_cases=sum(execution.redacted_cases or 0 for execution in executions),
+        redactions=sum(execution.redactions or 0 for execution in executions),
         damaged_records=sum(execution.damaged_records or 0 for execution in executions),
     )
     started = min(part.pack.config.started_at for part in parts)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import ValidationError
 
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import Comparison, Contract, GateDecision
+from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import layout
 from agent_eval.evidence.agreement import check_agreement
@@ -19,7 +19,7 @@ from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.verify import Admit
 from agent_eval.storage.files import read_bytes, sha256_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, parse
+from agent_eval.storage.json import DEFAULT_LIMITS, parse, read_json
 
 
 def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
@@ -115,6 +115,11 @@ def pack_facts(path: Path) -> PackFacts:
     pack = open_run(path)
     check_agreement(pack)
     return PackFacts(path, pack)
+
+
+def sealed_execution(pack: Path) -> ExecutionConfig:
+    """Read how a run was made, and how much was redacted, from a pack that this process has just sealed."""
+    return RunConfig.model_validate(read_json(pack / layout.CONFIG)).execution_config
 
 
 def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) -> PackFacts:

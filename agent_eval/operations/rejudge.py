@@ -24,6 +24,7 @@ from agent_eval.operations.packs import open_run
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
 from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.document import Document, Place, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
 
@@ -37,6 +38,7 @@ class RejudgeRequest:
         output: Path and layout of the new pack.
         judging: The judges and their configuration, which never come from the pack.
         identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
+        redaction: What is redacted beside secrets.
 
     Example:
         >>> from agent_eval.config.spec import Judging, Output
@@ -53,6 +55,7 @@ class RejudgeRequest:
     output: Output
     judging: Judging
     identity: Identity = field(default_factory=Identity)
+    redaction: RedactionRules = NO_RULES
 
 
 class PackDocument(Document):
@@ -140,6 +143,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
             file=str(request.output.pack),
         )
     refuse_to_lose(request.output)
+    redactor = redactor_for(environ, *request.judging.llm.secrets, rules=request.redaction)
     pack = open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
@@ -154,7 +158,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
         output.pack,
         layout=output.layout,
         workers=judging.workers,
-        redactor=redactor_for(environ, *request.judging.llm.secrets),
+        redactor=redactor,
     )
     if output.summary_json is not None:
         write_output(output.summary_json, dumps(summary.to_json(), indent=True))

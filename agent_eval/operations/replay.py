@@ -37,7 +37,7 @@ from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import REDACTED
+from agent_eval.storage.redaction import MARKERS
 from agent_eval.suites.reader import SuiteSource
 
 REPORT = Path("compare") / "replay_exec_report.json"
@@ -265,7 +265,7 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
         UsageError: The agent cannot be run from its description.
     """
     try:
-        if REDACTED in dumps(dict(described)).decode():
+        if MARKERS.search(dumps(dict(described))):
             raise ValueError("a secret in it was not written")
         return agent_from_description(described, options)
     except (KeyError, TypeError, ValueError) as problem:

@@ -115,9 +115,8 @@ def _other_settings(first: RunConfig, config: RunConfig, run_id: str | None) -> 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
     """Leave out what only a finished run knows."""
-    execution = {
-        name: value for name, value in config["execution_config"].items() if name != "redacted_cases"
-    }
+    counts = ("redacted_cases", "redactions")
+    execution = {name: value for name, value in config["execution_config"].items() if name not in counts}
     return {**config, "execution_config": execution}
 
 

@@ -90,6 +90,7 @@ def run_suite(
         StorageError: The pack could not be written; a pack that was there before is unchanged.
     """
     refuse_to_lose(spec.output)
+    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
     execution = ExecutionConfig(
@@ -104,7 +105,7 @@ def run_suite(
             spec.output.pack,
             layout=spec.output.layout,
             workers=spec.judging.workers,
-            redactor=redactor or redactor_for(environ, *spec.judging.llm.secrets),
+            redactor=redactor,
             on_progress=on_progress,
             cluster=cluster,
         )

@@ -138,7 +138,7 @@ def run_agent(
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
-    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets)
+    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
     options = options or agent_options(agent_spec, environ)
     chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging))
@@ -378,7 +378,7 @@ def _redaction(redactor: Redactor) -> Callable[[Any], Any]:
     """Return the function that replaces secrets in the arguments of a call, as in files that are written."""
 
     def redacted(arguments: Any) -> Any:
-        has_secret = redactor.finds(canonical(arguments).encode())
+        has_secret = redactor.may_find_in_json(canonical(arguments).encode())
         return redactor.redact_value(arguments) if has_secret else arguments
 
     return redacted

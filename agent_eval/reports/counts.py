@@ -9,7 +9,7 @@ from agent_eval.contracts import Outcome
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
-    from agent_eval.contracts import Comparison, RunSummary, TrialChange, TrialCount
+    from agent_eval.contracts import Comparison, ExecutionConfig, RunSummary, TrialChange, TrialCount
 
 
 def case_counts(summary: RunSummary) -> dict[Outcome, int]:
@@ -21,6 +21,24 @@ def case_counts(summary: RunSummary) -> dict[Outcome, int]:
         Outcome.SKIPPED: summary.skipped_cases,
     }
     return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
+
+
+def redacted(execution: ExecutionConfig) -> str:
+    """Say how much was redacted in a run, and never what; empty for nothing.
+
+    Example:
+        >>> from agent_eval.contracts import ExecutionConfig
+        >>> redacted(ExecutionConfig(redacted_cases=2, redactions=5))
+        '5 secrets or personal details in 2 cases were redacted.'
+    """
+    cases = execution.redacted_cases
+    if not cases:
+        return ""
+    number = execution.redactions
+    if number is None:
+        return f"Secrets in {count(cases, 'case')} were redacted."
+    parts = f"{number:,} {'secret or personal detail' if number == 1 else 'secrets or personal details'}"
+    return f"{parts} in {count(cases, 'case')} {verb(number, 'was', 'were')} redacted."
 
 
 def passing(summary: RunSummary) -> str:

@@ -10,6 +10,7 @@ from agent_eval.contracts import (
     CaseRegression,
     CaseResultRow,
     Comparison,
+    ExecutionConfig,
     GateDecision,
     GateStatus,
     Outcome,
@@ -73,6 +74,7 @@ class SuiteReport:
         baseline_note: Why there is no baseline, or which runs were skipped; may be empty.
         failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
             where there is no comparison, and to tell failing new and changed cases from passing ones.
+        execution: How the run was made, and how much was redacted in it; None where that is not known.
     """
 
     slug: str
@@ -83,6 +85,7 @@ class SuiteReport:
     baseline: BaselineInfo | None = None
     baseline_note: str = ""
     failing: Sequence[CaseResultRow] = ()
+    execution: ExecutionConfig | None = None
 
     @property
     def status(self) -> GateStatus:

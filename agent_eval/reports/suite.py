@@ -27,7 +27,7 @@ from agent_eval.reports.blocks import (
     whole_and_limit,
 )
 from agent_eval.reports.case_lists import improved
-from agent_eval.reports.counts import passing
+from agent_eval.reports.counts import passing, redacted
 from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
@@ -224,6 +224,8 @@ def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = ""
         )
         rows = [("Suite", code_span(suite.suite_path, limit=detail.name))] if suite.suite_path else []
         rows += _provenance(suite.candidate, comparison, decision, detail)
+        hidden = redacted(suite.execution) if suite.execution is not None else ""
+        rows += [("Redaction", hidden)] if hidden else []
         rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
         blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
     return blocks

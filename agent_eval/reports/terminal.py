@@ -10,12 +10,12 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.reports.counts import not_judged, passing
+from agent_eval.reports.counts import not_judged, passing, redacted
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
-    from agent_eval.contracts import CaseResultRow, RunSummary
+    from agent_eval.contracts import CaseResultRow, ExecutionConfig, RunSummary
     from agent_eval.contracts.trials import PassCurve, StabilityReport
     from agent_eval.engine.progress import RunProgress
 
@@ -31,7 +31,14 @@ Failing = Sequence[tuple["CaseResultRow", str]]
 """Results of cases that did not pass, each with the path of its trajectory."""
 
 
-def run_text(summary: RunSummary, pack: str, *, colour: bool = False, failing: Failing = ()) -> str:
+def run_text(
+    summary: RunSummary,
+    pack: str,
+    *,
+    colour: bool = False,
+    failing: Failing = (),
+    execution: ExecutionConfig | None = None,
+) -> str:
     """Render the result of `run`: the cases that fail and why, the totals, where the evidence is."""
     lines = [line for row, path in failing for line in _failing_case(row, path, colour)]
     more = summary.total_cases - summary.passed_cases - len(failing)
@@ -51,6 +58,7 @@ def run_text(summary: RunSummary, pack: str, *, colour: bool = False, failing: F
     if summary.flaky_cases is not None:
         lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
     lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
+    lines += filter(None, [redacted(execution) if execution is not None else ""])
     lines.append(f"Evidence: {shown_name(pack, 1000)}")
     return joined(lines)
 
@@ -139,10 +147,17 @@ def complete_text(summary: RunSummary, pack: str, *, colour: bool = False, faili
 
 
 def agent_run_text(
-    summary: RunSummary, pack: str, progress: RunProgress, *, colour: bool = False, failing: Failing = ()
+    summary: RunSummary,
+    pack: str,
+    progress: RunProgress,
+    *,
+    colour: bool = False,
+    failing: Failing = (),
+    execution: ExecutionConfig | None = None,
 ) -> str:
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
-    *lines, evidence = run_text(summary, pack, colour=colour, failing=failing).splitlines()
+    text = run_text(summary, pack, colour=colour, failing=failing, execution=execution)
+    *lines, evidence = text.splitlines()
     sentences = [*_kinds(summary), *_missing_variable(failing), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *_unanswered(progress)])

@@ -1,79 +1,158 @@
-"""Redact secrets from everything that is written: exact values, and the forms that encodings give them."""
+"""Redact secrets from everything that is written: known values in every encoding, and shapes of tokens."""
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import orjson
 
+from agent_eval.errors import UsageError
+from agent_eval.storage.redaction_rules import (
+    CARD_NUMBER,
+    NO_RULES,
+    PERSON,
+    PERSONAL_SHAPES,
+    TOKEN_SHAPES,
+    RedactionRules,
+    is_card_number,
+    marker,
+)
+from agent_eval.storage.secret_forms import forms_of, json_forms
 from agent_eval.storage.secret_names import SHORTEST, is_secret_name
 
 REDACTED = "[redacted]"
-"""Text that replaces a secret."""
+"""Text that replaces a secret without a name."""
 
-_SHORTEST_LINE = 16
-_OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
+MARKERS = re.compile(rb"\[redacted(?::[A-Za-z0-9_.-]+)?\]")
+"""Every text that can replace something."""
+
+_NAMED_MARKER = b"[redacted:"
+_CONTRACT_KEY = re.compile(r"[a-z][a-z_]*")
+_SHORTEST_OF_FIELD = 4
+_SHORTEST_NAME = 3
 
 
 class Redactor:
-    """Replaces known secrets in bytes by `[redacted]`.
+    """Replaces secrets in bytes, text and JSON by `[redacted:NAME]`.
 
     It recognizes a secret as it is, in base64 (standard and URL alphabet, at any of the three offsets
     within a longer text), percent-encoded, escaped for JSON, escaped for HTML, in hexadecimal, and the long
     lines of a secret with several lines (a private key). A redactor can be pickled.
 
     Args:
-        secrets: The values. Values shorter than 8 characters are ignored, because they are too likely to
-            be ordinary words.
+        secrets: The values, by value with the name that replaces it, or without names. Values shorter than 8
+            characters are ignored, because they are too likely to be ordinary words.
         vocabulary: Words of agent-eval's own formats. A value that is part of one of them is not treated
             as a secret, because replacing it would corrupt the output.
+        tokens: Whether text with the shape of a vendor's token is a secret too.
+        rules: What the user asks for besides.
+
+    Raises:
+        UsageError: A rule is not valid.
 
     Example:
-        >>> redactor = Redactor(["s3cret-value"])
+        >>> redactor = Redactor({"s3cret-value": "DEPLOY_KEY"})
         >>> redactor.redact(b"key=s3cret-value base64=czNjcmV0LXZhbHVl")
-        b'key=[redacted] base64=[redacted]'
+        b'key=[redacted:DEPLOY_KEY] base64=[redacted:DEPLOY_KEY]'
     """
 
-    def __init__(self, secrets: Iterable[str], *, vocabulary: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        secrets: Iterable[str] | Mapping[str, str] = (),
+        *,
+        vocabulary: Iterable[str] = (),
+        tokens: bool = False,
+        rules: RedactionRules = NO_RULES,
+    ) -> None:
         words = "\n".join(vocabulary)
-        self._secrets = sorted(
-            {secret for secret in secrets if len(secret.strip()) >= SHORTEST and secret.strip() not in words}
-        )
+        named = secrets if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
+        self._secrets = {
+            secret: named[secret]
+            for secret in sorted(named)
+            if len(secret.strip()) >= SHORTEST and secret.strip() not in words
+        }
+        self._of_fields: dict[str, str] = {}
+        self._tokens = tokens
+        self._rules = rules
+        self._fields = rules.field_paths()
+        if rules:
+            _ = self._patterns  # a wrong one is said now
 
     @classmethod
     def from_environment(
-        cls, environ: Mapping[str, str], *more: str, vocabulary: Iterable[str] = ()
+        cls,
+        environ: Mapping[str, str],
+        *more: str,
+        vocabulary: Iterable[str] = (),
+        rules: RedactionRules = NO_RULES,
     ) -> Redactor:
-        """Build a redactor for the variables whose names say that they are secret, and for `more` values."""
-        secrets = [value for name, value in environ.items() if is_secret_name(name)]
-        return cls([*secrets, *more], vocabulary=vocabulary)
+        """Build a redactor for the variables whose names say that they are secret, and for shapes of tokens.
+
+        Args:
+            environ: The environment variables.
+            more: Further secrets.
+            vocabulary: As for the class.
+            rules: As for the class.
+        """
+        secrets = dict.fromkeys(more, "")
+        for name in sorted(environ, reverse=True):
+            if is_secret_name(name):
+                secrets[environ[name]] = name
+        return cls(secrets, vocabulary=vocabulary, tokens=True, rules=rules)
+
+    def with_rules(self, rules: RedactionRules) -> Redactor:
+        """Copy with rules of the user."""
+        copy = Redactor((), tokens=self._tokens, rules=rules)
+        copy._secrets, copy._of_fields = self._secrets, self._of_fields
+        return copy
+
+    def for_case(self, raw: Any) -> Redactor:
+        """Copy that also knows the values of the fields to redact of one case, wherever they are repeated.
+
+        Args:
+            raw: The case as plain JSON data.
+        """
+        if not self._fields:
+            return self
+        values = dict(_values_below(raw, self._field_name))
+        if not values:
+            return self
+        copy = Redactor()
+        vars(copy).update(vars(self))
+        vars(copy).pop("_patterns", None)
+        copy._of_fields = {**self._of_fields, **values}
+        return copy
 
     def __bool__(self) -> bool:
-        """Whether there are any secrets to replace."""
-        return bool(self._secrets)
+        """Whether there is anything that could be replaced."""
+        return bool(self._secrets or self._tokens or self._rules)
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._secrets)} secrets)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_secrets": self._secrets}  # the compiled pattern stays with the process
+        # The compiled patterns stay with the process.
+        return {name: value for name, value in vars(self).items() if name not in _COMPILED}
 
     def finds(self, data: bytes) -> bool:
-        """Whether `data` contains a secret."""
-        return bool(self._secrets) and self._pattern.search(data) is not None
+        """Whether `data` contains anything to replace. For a whole JSON document use `may_find_in_json`."""
+        return (self._may_have_secret(data) or self._has_rules) and self.redact(data) != data
+
+    def may_find_in_json(self, line: bytes) -> bool:
+        """Whether a JSON document may contain anything to replace; rules of the user apply to its strings."""
+        return self._has_rules or self.finds(line)
 
     def redact(self, data: bytes) -> bytes:
         """Replace every form of every secret in text; for JSON use `redact_json`."""
-        if not self.finds(data):
-            return data
-        redacted: bytes = self._pattern.sub(REDACTED.encode(), data)
-        return redacted
+        if self._may_have_secret(data):
+            for replace in self._replacements:
+                data = _between_markers(replace, data)
+        for replace in self._patterns if self._has_rules else ():
+            data = _between_markers(replace, data)
+        return data
 
     def redact_json(self, data: bytes) -> bytes:
         """Replace secrets in one JSON value, so that it stays JSON.
@@ -82,7 +161,7 @@ class Redactor:
         and numbers. Bytes without a secret are returned unchanged, others compact and with sorted keys. A
         key that becomes equal to another one gets a number.
         """
-        if not self.finds(data):
+        if not self.may_find_in_json(data):
             return data
         return orjson.dumps(self.redact_value(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
 
@@ -90,79 +169,224 @@ class Redactor:
         """Replace every form of every secret in a text."""
         return self.redact(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
-    def redact_value(self, value: Any, *, numbers: bool = True) -> Any:
+    def redact_value(self, value: Any, *, numbers: bool = True, fields: bool = True) -> Any:
         """Copy plain JSON data without the secrets in its strings, keys and numbers.
 
         Args:
             value: The data.
             numbers: False for data whose numbers are agent-eval's own figures and cannot be secret.
+            fields: False for data whose fields are agent-eval's own, so that rules for fields do not apply.
         """
+        return self._redacted(value, numbers, () if fields and self._fields else None)
+
+    def _redacted(self, value: Any, numbers: bool, path: tuple[str, ...] | None) -> Any:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, (list, tuple)):
-            return [self.redact_value(item, numbers=numbers) for item in value]
+            return [self._redacted(item, numbers, path) for item in value]
         if isinstance(value, dict):
-            result: dict[str, Any] = {}
-            for key, item in value.items():
-                redacted_key = self.redact_value(key)
-                unique_key, count = redacted_key, 2
-                while unique_key in result:
-                    unique_key, count = f"{redacted_key} {count}", count + 1
-                result[unique_key] = self.redact_value(item, numbers=numbers)
-            return result
+            return self._redacted_object(value, numbers, path)
         if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             digits = orjson.dumps(value)
-            return value if self.redact(digits) == digits else REDACTED
+            redacted = self.redact(digits)
+            return value if redacted == digits else _first_marker(redacted)
         return value
 
-    @cached_property
-    def _pattern(self) -> Any:
-        # RE2 matches hundreds of literals in one pass; `re` would try each at every byte.
-        import re2
+    def _redacted_object(
+        self, value: Mapping[str, Any], numbers: bool, path: tuple[str, ...] | None
+    ) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            redacted_key = self._redacted_key(key)
+            unique_key, count = redacted_key, 2
+            while unique_key in result:
+                unique_key, count = f"{redacted_key} {count}", count + 1
+            inner = None if path is None else (*path, str(key).casefold())
+            name = self._field_name(inner) if inner else ""
+            hidden = name and item is not None and item != ""
+            result[unique_key] = marker(name) if hidden else self._redacted(item, numbers, inner)
+        return result
 
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        options.max_mem = 256 << 20
-        forms = sorted({form for secret in self._secrets for form in _forms(secret)}, key=len, reverse=True)
-        return re2.compile(b"|".join(_literal(form) for form in forms), options)
+    def _redacted_key(self, key: Any) -> Any:
+        # A pattern of the user's must not rename what agent-eval reads.
+        is_ours = self._has_rules and isinstance(key, str) and _CONTRACT_KEY.fullmatch(key)
+        if is_ours and not self._may_have_secret(key.encode()):
+            return key
+        return self._redacted(key, True, None)
+
+    @property
+    def _has_rules(self) -> bool:
+        return bool(self._rules or self._of_fields)
+
+    def _may_have_secret(self, data: bytes) -> bool:
+        return bool(self._secrets or self._tokens) and self._quick.search(data) is not None
+
+    def _field_name(self, path: tuple[str, ...]) -> str:
+        """Return the name of the rule for a field; empty if there is none."""
+        for rule in self._fields:
+            if path[-len(rule) :] == rule:
+                return PERSON if self._is_name_of_person(rule) else ".".join(rule)
+        return ""
+
+    def _is_name_of_person(self, rule: tuple[str, ...]) -> bool:
+        return ".".join(rule) not in {name.casefold() for name in self._rules.fields}
+
+    @cached_property
+    def _quick(self) -> Any:
+        """One pattern that finds all secrets and shapes, and some more: one pass, whatever their number."""
+        literals = [_literal(form) for form in self._forms]
+        # Bounds of words cost a tenth of the speed, and `_replacements` look at them.
+        shapes = [shape.removeprefix(r"\b").encode() for _, shape in TOKEN_SHAPES] if self._tokens else []
+        return _compiled(b"|".join([*literals, *shapes]))
+
+    @cached_property
+    def _forms(self) -> dict[bytes, str]:
+        """Names by form, the longest form first."""
+        names = {form: name for secret, name in self._secrets.items() for form in forms_of(secret)}
+        return dict(sorted(names.items(), key=lambda item: (-len(item[0]), item[0])))
+
+    @cached_property
+    def _replacements(self) -> list[Callable[[bytes], bytes]]:
+        """What replaces secrets, and then shapes: a shape must not cut a secret in two."""
+        replacements: list[Callable[[bytes], bytes]] = []
+        if self._secrets:
+            replacements.append(_literals(self._forms))
+        if self._tokens:
+            replacements += [_shape(name, shape.encode()) for name, shape in TOKEN_SHAPES]
+        return replacements
+
+    @cached_property
+    def _patterns(self) -> list[Callable[[bytes], bytes]]:
+        """What replaces what the user asked for."""
+        replacements = [_pattern(name, regex) for name, regex in self._rules.named_patterns()]
+        if self._rules.personal:
+            replacements += [_shape(name, shape.encode()) for name, shape in PERSONAL_SHAPES]
+        if self._of_fields:
+            replacements.append(_words(self._of_fields))
+        return replacements
+
+
+_COMPILED = frozenset({"_quick", "_forms", "_replacements", "_patterns"})
+
+
+def _first_marker(data: bytes) -> str:
+    found_marker = MARKERS.search(data)
+    return found_marker.group().decode() if found_marker else REDACTED
+
+
+def count_markers(data: bytes) -> int:
+    """Count what was replaced in data that has been redacted."""
+    return data.count(_NAMED_MARKER)
+
+
+def _compiled(pattern: bytes, *, utf8: bool = False) -> Any:
+    # RE2 matches hundreds of literals in one pass; `re` would try each at every byte.
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.UTF8 if utf8 else re2.Options.Encoding.LATIN1
+    options.max_mem = 256 << 20
+    options.log_errors = False
+    return re2.compile(pattern, options)
 
 
 def _literal(form: bytes) -> bytes:
     return b"".join(b"\\x%02x" % byte for byte in form)
 
 
-def _forms(secret: str) -> Iterable[bytes]:
-    import html  # its table of names is made on import; most runs have no secrets
-
-    texts = {secret, secret.strip()}
-    texts |= {line for line in map(str.strip, secret.splitlines()) if _OPAQUE_LINE.fullmatch(line)}
-    for text in texts:
-        raw = text.encode("utf-8", "surrogatepass")
-        yield raw
-        yield raw.hex().encode()
-        yield from _base64_forms(raw)
-        yield quote(raw, safe="").encode()
-        yield quote_plus(raw).encode()
-        yield html.escape(text).encode("utf-8", "surrogatepass")
-        yield from _json_forms(text)
+def _between_markers(replace: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """Replace in everything but the markers of earlier replacements."""
+    if REDACTED[:-1].encode() not in data:
+        return replace(data)
+    pieces, start = [], 0
+    for found_marker in MARKERS.finditer(data):
+        pieces += [replace(data[start : found_marker.start()]), found_marker.group()]
+        start = found_marker.end()
+    return b"".join([*pieces, replace(data[start:])])
 
 
-def _json_forms(text: str) -> Iterable[bytes]:
-    for ascii_only in (False, True):
-        escaped_once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-        # Escaped twice for JSON within a JSON string, as tool arguments often are.
-        for escaped in (escaped_once, json.dumps(escaped_once, ensure_ascii=ascii_only)[1:-1]):
-            yield escaped.encode("utf-8", "surrogatepass")
-            yield escaped.replace("/", "\\/").encode("utf-8", "surrogatepass")
+def _literals(names: Mapping[bytes, str]) -> Callable[[bytes], bytes]:
+    pattern = _compiled(b"|".join(map(_literal, names)))
+
+    def replace(data: bytes) -> bytes:
+        replaced: bytes = pattern.sub(lambda match: marker(names[match.group()]).encode(), data)
+        return replaced
+
+    return replace
 
 
-def _base64_forms(raw: bytes) -> Iterable[bytes]:
-    """Yield the characters of base64 that depend on `raw` only, at each offset within the encoded data."""
-    for offset in range(3):
-        encoded = base64.b64encode(b"\0" * offset + raw).rstrip(b"=")
-        # The first characters mix with the bytes before, the last one with those after.
-        start = (0, 2, 3)[offset]
-        end = len(encoded) if (offset + len(raw)) % 3 == 0 else len(encoded) - 1
-        core = encoded[start:end]
-        yield core
-        yield core.translate(bytes.maketrans(b"+/", b"-_"))
+def _shape(name: str, shape: bytes) -> Callable[[bytes], bytes]:
+    pattern, replacement = _compiled(shape), marker(name).encode()
+    checked = name == CARD_NUMBER
+
+    def marked(match: Any) -> bytes:
+        text: bytes = match.group()
+        return text if checked and not is_card_number(text.decode()) else replacement
+
+    def replace(data: bytes) -> bytes:
+        replaced: bytes = pattern.sub(marked, data)
+        return replaced
+
+    return replace
+
+
+def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
+    import re2
+
+    try:
+        pattern = _compiled(regex.encode("utf-8", "surrogatepass"), utf8=True)
+    except re2.error as error:
+        raise UsageError(
+            f"redact-pattern {name}: RE2 cannot read it: {str(error)[:200]}",
+            remedy="Correct the regular expression; RE2 has no look-around and no back-references.",
+            field="redact-pattern",
+        ) from None
+    if pattern.search(b"") is not None:
+        raise UsageError(
+            f"redact-pattern {name}: it matches the empty text, so it would replace everything",
+            remedy="Write + in place of *, or name what must be there.",
+            field="redact-pattern",
+        )
+    replacement = marker(name).encode()
+
+    def replace(data: bytes) -> bytes:
+        replaced: bytes = pattern.sub(lambda _: replacement, data)
+        return replaced
+
+    return replace
+
+
+def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
+    """Replace values of fields where they stand as words of their own."""
+    names = {form: name for value, name in values.items() for form in json_forms(value)}
+    ordered = sorted(names, key=lambda form: (-len(form), form))
+    pattern = _compiled(b"|".join(_bounded(form) for form in ordered))
+
+    def replace(data: bytes) -> bytes:
+        replaced: bytes = pattern.sub(lambda match: marker(names[match.group()]).encode(), data)
+        return replaced
+
+    return replace
+
+
+def _bounded(form: bytes) -> bytes:
+    before = rb"\b" if form[:1].isalnum() else b""
+    after = rb"\b" if form[-1:].isalnum() else b""
+    return before + _literal(form) + after
+
+
+def _values_below(
+    value: Any, name_of: Callable[[tuple[str, ...]], str], path: tuple[str, ...] = (), name: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield the values of the fields that a rule names, each with the name of the rule."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            inner = (*path, str(key).casefold())
+            yield from _values_below(item, name_of, inner, name or name_of(inner))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _values_below(item, name_of, path, name)
+    elif name and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        text = str(value).strip()
+        if len(text) >= (_SHORTEST_NAME if name == PERSON else _SHORTEST_OF_FIELD):
+            yield text, name

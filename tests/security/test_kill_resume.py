@@ -323,7 +323,7 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
     assert json.loads(out)["resumed_cases"] == 3
     rows = json.loads((place / "tools.json").read_text())["calls"]
     assert [(row["case_id"], row["response"]["case"]) for row in rows] == [(str(n), str(n)) for n in range(6)]
-    assert {row["response"]["token"] for row in rows} == {"[redacted]"}
+    assert {row["response"]["token"] for row in rows} == {"[redacted:SOME_TOKEN]"}
     assert Counter((place / "calls").read_text().split()) == {**dict.fromkeys("01245", 1), "3": 2}
     recorded, calls = (place / "tools.json").read_bytes(), (place / "calls").read_bytes()
     again = begin("--resume")

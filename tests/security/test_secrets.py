@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval, tree
+from tests.e2e.program import Ended, agent_eval, start, tree
 from tests.extent import crossed
 from tests.factories import make_case, make_suite
 
@@ -71,9 +72,17 @@ def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Pa
     (tmp_path / "suite.json").unlink()
     assert leaks(tmp_path, text) == []
     assert leaks(tmp_path, SECRET) == []
-    assert "[redacted]" in "".join(path.read_text() for path in (tmp_path / "pack" / "cases").rglob("traj*"))
+    assert "[redacted:MY_API_TOKEN]" in "".join(
+        path.read_text() for path in (tmp_path / "pack" / "cases").rglob("traj*")
+    )
     config = json.loads((tmp_path / "pack" / "run" / "config.json").read_bytes())
-    assert config["execution_config"] == {"redacted_cases": 1}
+    counts = config["execution_config"]
+    assert counts.keys() == {"redacted_cases", "redactions"}
+    assert counts["redacted_cases"] == 1
+    written = [
+        path.read_bytes() for name in ("traj*", "verd*") for path in (tmp_path / "pack/cases").rglob(name)
+    ]
+    assert counts["redactions"] == sum(data.count(b"[redacted:") for data in written)
     assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
     other = "expand" if layout == "compact" else "compact"
     assert agent_eval("pack", other, "--run", "pack", "--out", "other", cwd=tmp_path).code == 0
@@ -90,7 +99,9 @@ def test_verdicts_are_those_on_what_the_agent_said(tmp_path: Path) -> None:
 def test_a_run_without_secrets_in_its_traces_is_the_same_run(tmp_path: Path) -> None:
     run(tmp_path, make_case("a", "lookup_order"), secret=SECRET, out="with")
     case = make_case("a", "lookup_order")
-    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case, metadata={"owner": "[redacted]"})))
+    (tmp_path / "suite.json").write_text(
+        json.dumps(make_suite(case, metadata={"owner": "[redacted:MY_API_TOKEN]"}))
+    )
     suite = hashlib.sha256((tmp_path / "suite.json").read_bytes()).hexdigest()
     agent_eval("run", "--suite", "suite.json", "--out", "without", "--run-id", "r", cwd=tmp_path)
     with_, without = tree(tmp_path / "with"), tree(tmp_path / "without")
@@ -106,7 +117,7 @@ def test_workers_write_the_same_bytes(tmp_path: Path) -> None:
     assert tree(tmp_path / "by-1") == tree(tmp_path / "by-2")
     assert leaks(tmp_path / "by-2", SECRET) == []
     config = json.loads((tmp_path / "by-2" / "run" / "config.json").read_bytes())
-    assert config["execution_config"] == {"redacted_cases": 400}
+    assert config["execution_config"]["redacted_cases"] == 400
 
 
 @pytest.mark.parametrize("word", ["case_id", "tool_contract", "verdicts", "trajectory_step", "tool_call"])
@@ -138,3 +149,84 @@ def test_a_secret_that_cannot_be_replaced_is_refused_unsaid(
     assert said in ended.error["message"]
     assert secret not in json.dumps(ended.error, ensure_ascii=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["suite.json"]
+
+
+TOKEN = "ghp_" + "a1B2" * 9
+PERSONAL = {
+    "ssn": "12-34",
+    "badge": "B-123456",
+    "customer.name": "Ann Lee",
+    "e-mail": "ann@mail.example",
+    "card": "4111 1111 1111 1111",
+    "token": TOKEN,
+}
+RULES = ("--redact-field", "ssn", "--redact-pattern", "badge=B-[0-9]{6}", "--redact-personal")
+
+
+def personal_case(number: int = 0) -> dict[str, Any]:
+    """A case with personal details in its input, of which its agent repeats all."""
+    text = "; ".join(PERSONAL.values())
+    case = make_case(f"case-{number}", "lookup_order", policy={"forbidden_tools": ["lookup_order"]})
+    case["input"] = {"ssn": PERSONAL["ssn"], "customer": {"name": PERSONAL["customer.name"]}}
+    case["expected_output"] = text
+    case["regex_patterns"] = ["no such words"]
+    case["trace"].append({"idx": 99, "actor": "agent", "type": "message", "output": text})
+    return case
+
+
+@pytest.mark.parametrize("command", ["run", "run-loop"])
+def test_what_the_rules_name_is_in_no_file(command: str, tmp_path: Path) -> None:
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(*map(personal_case, range(3)))))
+    (tmp_path / "agent.py").write_text(
+        f"import json\nprint(json.dumps({{'assistant_output': {'; '.join(PERSONAL.values())!r}}}))"
+    )
+    agent = ("--agent-command", f"{sys.executable} -S -E agent.py") if command == "run-loop" else ()
+    ended = agent_eval(command, "--suite", "suite.json", "--out", "p", *agent, *RULES, cwd=tmp_path)
+    answer = ended.json()
+    assert (answer["redacted_cases"], answer["redactions"] > 12) == (3, True)
+    for name in ("suite.json", "agent.py"):
+        (tmp_path / name).unlink()
+    for text in PERSONAL.values():
+        assert leaks(tmp_path, text) == []
+        assert text not in ended.out
+    config = json.loads((tmp_path / "p" / "run" / "config.json").read_bytes())
+    assert config["execution_config"]["redactions"] == answer["redactions"]
+    assert agent_eval("verify", "p", cwd=tmp_path).code == 0
+    shown = agent_eval("rejudge", "--run", "p", "--judge", "policy", "--out", "q", cwd=tmp_path)
+    assert shown.json()["redacted_cases"] == 3
+
+
+def test_the_journal_of_a_killed_run_holds_nothing_that_the_rules_name(tmp_path: Path) -> None:
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(*map(personal_case, range(2)))))
+    answer = json.dumps({"assistant_output": "; ".join(PERSONAL.values())})
+    (tmp_path / "agent.py").write_text(
+        "import json, os, signal, sys\n"
+        "if json.load(sys.stdin)['case_id'] == 'case-1': os.kill(int(open('pid').read()), signal.SIGKILL)\n"
+        f"print({answer!r})"
+    )
+    words = ("--suite", "suite.json", "--out", "p", "--agent-command", f"{sys.executable} -S -E agent.py")
+    process = start("run-loop", *words, "--parallel", "1", *RULES, cwd=tmp_path, measured=False)
+    (tmp_path / "pid").write_text(str(process.pid))
+    process.communicate(timeout=60)
+    journal = (tmp_path / "p.journal").read_bytes()
+    assert b"case-0" in journal
+    assert [name for name, text in PERSONAL.items() if text.encode() in journal] == []
+
+
+def test_artifacts_of_a_pack_are_redacted_when_it_is_judged_again(tmp_path: Path) -> None:
+    case = make_case("a", "lookup_order")
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
+    (tmp_path / "agent.py").write_text(f"import sys\nprint({SECRET!r}, file=sys.stderr)\nsys.exit(3)")
+    words = ("--suite", "suite.json", "--out", "p", "--agent-command", f"{sys.executable} -S -E agent.py")
+    agent_eval("run-loop", *words, cwd=tmp_path)
+    assert leaks(tmp_path / "p", SECRET)
+    again = ("rejudge", "--run", "p", "--judge", "policy", "--out", "q")
+    assert agent_eval(*again, cwd=tmp_path, environ={"MY_API_TOKEN": SECRET}).code == 4  # the agent failed
+    assert (tmp_path / "q" / "manifest.json").exists()
+    assert leaks(tmp_path / "q", SECRET) == []
+
+
+def test_a_wrong_rule_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    ended = agent_eval("run", "--suite", "none.json", "--out", "p", "--redact-pattern", "x=(", cwd=tmp_path)
+    assert ended.code == 2
+    assert "RE2 cannot read it" in ended.error["message"]

@@ -101,6 +101,35 @@ RUN: tuple[Option, ...] = (
         metavar="POLICY",
     ),
     Option(
+        "redact-pattern",
+        "lines",
+        "Text to replace by [redacted:NAME] in everything that is written: NAME=REGEX, an expression of RE2. "
+        "Repeat it for several.",
+        goes_to="redaction.patterns",
+        commands=("run", "run-loop", "rejudge", "ci"),
+        loosens="nothing",
+        metavar="NAME=REGEX",
+    ),
+    Option(
+        "redact-field",
+        "list",
+        "Field of cases, events and answers whose value is replaced, also where a text repeats it: a name at "
+        "any depth, as ssn, or with those above, as customer.ssn.",
+        goes_to="redaction.fields",
+        commands=("run", "run-loop", "rejudge", "ci"),
+        loosens="nothing",
+        metavar="NAME",
+    ),
+    Option(
+        "redact-personal",
+        "switch",
+        "Replace e-mail addresses, card numbers, and the values of fields that hold the name of a person.",
+        goes_to="redaction.personal",
+        commands=("run", "run-loop", "rejudge", "ci"),
+        default="false",
+        loosens="nothing",
+    ),
+    Option(
         "workers",
         "integer",
         "Processes that judge, and call a Python function; as many as help when not given.",

@@ -189,7 +189,7 @@ def test_an_error_does_not_tell_secrets(
     for value in ('pass"wörd', "db.example.org"):
         assert main(["schema", "validate", "--input", f"x/{value}.json", "--format", form]) == 2
     told = capsys.readouterr().err
-    assert "[redacted]" in told
+    assert "[redacted:DATABASE_PASSWORD]" in told
     assert "wörd" not in told
     assert "w\\u00f6rd" not in told
     assert "db.example.org" in told
@@ -210,8 +210,8 @@ def test_a_traceback_does_not_tell_secrets(
     assert "Traceback" in told
     assert "sk-of-mine" not in told
     assert json.loads(told.splitlines()[-1])["error"]["details"] == {
-        "seen": [{"[redacted]": ["[redacted]", 1, None]}],
-        "path": "[redacted]",
+        "seen": [{"[redacted:MY_API_KEY]": ["[redacted:MY_API_KEY]", 1, None]}],
+        "path": "[redacted:MY_API_KEY]",
     }
 
 

@@ -107,7 +107,7 @@ def test_a_run_of_a_whole_suite_names_no_shard_and_sums_what_was_redacted() -> N
         "damaged_records": 2,
     }
     assert part.of_whole_suite().to_json() == {"case_policy": "any"}
-    assert part.with_redacted_cases(0).to_json() == {"case_policy": "any", "shard": SHARD}
+    assert part.with_redactions(0, 0).to_json() == {"case_policy": "any", "shard": SHARD}
 
 
 def test_a_pack_that_is_judged_again_names_its_origin_and_the_policy_and_judge_code_of_now() -> None:

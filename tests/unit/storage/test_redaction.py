@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.errors import UsageError
 from agent_eval.storage.json import parse
-from agent_eval.storage.redaction import Redactor
+from agent_eval.storage.redaction import Redactor, count_markers
+from agent_eval.storage.redaction_rules import TOKEN_SHAPES, RedactionRules
 from agent_eval.storage.secret_names import is_secret_name
 
 SECRET = 'pä"ss/wörd+<1>\\x'
@@ -118,7 +120,7 @@ def test_the_environment_gives_its_secrets() -> None:
     )
     assert (
         redactor.redact(b"ghs_0123456789 sk-proj-abcdef /home/somebody ok")
-        == b"[redacted] [redacted] /home/somebody ok"
+        == b"[redacted:GITHUB_TOKEN] [redacted:OPENAI_API_KEY] /home/somebody ok"
     )
     assert "ghs" not in repr(redactor)
 
@@ -152,3 +154,182 @@ def test_it_can_be_sent_to_another_process_and_does_not_show_what_it_knows() -> 
     sent = pickle.loads(pickle.dumps(redactor))
     assert sent.redact(b"it is hunter2hunter2") == b"it is [redacted]"
     assert (bool(sent), bool(Redactor([]))) == (True, False)
+
+
+def test_a_replacement_says_the_name_of_the_variable_and_no_more() -> None:
+    environ = {
+        "B_TOKEN": "same-value",
+        "A_TOKEN": "same-value",
+        "ODD]\n|_KEY": "another-value",
+        "HOME": "/root-of-all",
+    }
+    redactor = Redactor.from_environment(environ, "given-as-a-flag")
+    data = b"same-value another-value given-as-a-flag /root-of-all"
+    assert redactor.redact(data) == b"[redacted:A_TOKEN] [redacted:ODD-_KEY] [redacted] /root-of-all"
+    assert redactor.redact(redactor.redact(data)) == redactor.redact(data)
+
+
+TOKENS = {
+    "github-token": "ghp_" + "a1B2" * 9,
+    "gitlab-token": "glpat-" + "x_-4" * 5,
+    "anthropic-key": "sk-ant-api03-" + "Ab_-" * 8,
+    "openai-key": "sk-proj-" + "Ab_-" * 8,
+    "aws-key-id": "AKIA" + "ABCD1234" * 2,
+    "google-key": "AIza" + "Ab_-9" * 7,
+    "google-token": "ya29." + "Ab_-9" * 7,
+    "slack-token": "xoxb-" + "123456789012-abcdef",
+    "slack-webhook": "hooks.slack.com/services/T00000000/B00000000/" + "X" * 24,
+    "stripe-key": "sk_live_" + "a1B2" * 6,
+    "huggingface-token": "hf_" + "a1B2" * 9,
+    "npm-token": "npm_" + "a1B2" * 9,
+    "pypi-token": "pypi-AgEIcHlwaS5vcmc" + "a1B2" * 20,
+    "sendgrid-key": "SG." + "a1B2" * 5 + "." + "a1B2" * 10,
+    "digitalocean-token": "dop_v1_" + "a1b2" * 16,
+    "shopify-token": "shpat_" + "a1b2" * 8,
+    "databricks-token": "dapi" + "a1b2" * 8,
+    "vault-token": "hvs." + "a1B2" * 8,
+    "groq-key": "gsk_" + "a1B2" * 13,
+    "json-web-token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9",
+    "private-key": "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE+/=\n-----END EC PRIVATE KEY-----",
+}
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_text_with_the_shape_of_a_token_is_replaced(name: str) -> None:
+    redactor = Redactor(tokens=True)
+    for text in (TOKENS[name], f"Bearer {TOKENS[name]}, and"):
+        redacted = redactor.redact(text.encode())
+        assert redacted == text.replace(TOKENS[name], f"[redacted:{name}]").encode()
+    inside = json.dumps({"said": json.dumps({"key": TOKENS[name]})}).encode()
+    cleaned = redactor.redact_json(inside)
+    assert f"[redacted:{name}]".encode() in cleaned
+    assert TOKENS[name][10:30].encode() not in cleaned
+
+
+def test_every_shape_is_tried() -> None:
+    assert {name for name, _ in TOKEN_SHAPES} == set(TOKENS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-" + "a" * 40,
+        "ask-ant-man",
+        "sk-short",
+        "AKIA",
+        "xAKIA" + "ABCD1234" * 2,
+        "the risk-free desk-bound",
+    ],
+)
+def test_ordinary_words_are_no_tokens(text: str) -> None:
+    redactor = Redactor(tokens=True)
+    assert redactor.redact(text.encode()) == text.encode()
+    assert not redactor.finds(text.encode())
+
+
+def test_a_secret_is_replaced_whole_also_within_the_shape_of_a_token() -> None:
+    secret = "part-of_it/and-more"
+    redactor = Redactor({secret: "MINE"}, tokens=True)
+    assert b"and-more" not in redactor.redact(f"glpat-{'x' * 20}{secret}".encode())
+
+
+RULES = RedactionRules(
+    patterns=("badge=^B-[0-9]{6}$", "town=Köln"), fields=("ssn", "Customer.Street"), personal=True
+)
+
+
+def test_what_the_user_asks_for_is_replaced_by_its_name() -> None:
+    redactor = Redactor(rules=RULES)
+    case = {
+        "badge": "B-123456",
+        "note": "B-123456 in Köln, write to ann.lee+x@mail.example.co.uk",
+        "customer": {"street": "Long Lane 7", "town": "Bonn", "name": "Ann Lee"},
+        "records": [{"SSN": 123456789, "first_name": "Ann", "ssn_kind": "us"}],
+        "cards": [
+            "4111 1111 1111 1111",
+            "4111-1111-1111-1112",
+            "378282246310005",
+            "1700000000000",
+            4111111111111111,
+        ],
+    }
+    assert redactor.for_case(case).redact_value(case) == {
+        "badge": "[redacted:badge]",
+        "note": "B-123456 in [redacted:town], write to [redacted:e-mail]",
+        "customer": {"street": "[redacted:customer.street]", "town": "Bonn", "name": "[redacted:name]"},
+        "records": [{"SSN": "[redacted:ssn]", "first_name": "[redacted:name]", "ssn_kind": "us"}],
+        "cards": [
+            *("[redacted:card-number]", "4111-1111-1111-1112", "[redacted:card-number]", "1700000000000"),
+            "[redacted:card-number]",
+        ],
+    }
+
+
+def test_the_value_of_a_field_is_replaced_wherever_the_case_repeats_it() -> None:
+    case = {
+        "input": {"ssn": "12-34", "x": 1},
+        "trace": [{"output": 'It is 12-34, not 12-345; {"a": "12-34"}'}],
+    }
+    redactor = Redactor(rules=RedactionRules(fields=("ssn",))).for_case(case)
+    assert redactor.redact_value(case)["trace"] == [
+        {"output": 'It is [redacted:ssn], not 12-345; {"a": "[redacted:ssn]"}'}
+    ]
+    assert redactor.redact_text("the judge read 12-34") == "the judge read [redacted:ssn]"
+    other = {"input": {"x": 1}}
+    assert Redactor(rules=RedactionRules(fields=("ssn",))).for_case(other).redact_text("12-34") == "12-34"
+
+
+def test_empty_fields_stay_as_they_are() -> None:
+    case = {"ssn": None, "a": {"ssn": ""}, "b": {"ssn": False}}
+    redacted = Redactor(rules=RedactionRules(fields=("ssn",))).redact_value(case)
+    assert redacted == {"ssn": None, "a": {"ssn": ""}, "b": {"ssn": "[redacted:ssn]"}}
+
+
+def test_a_pattern_renames_none_of_our_fields_and_no_replacement() -> None:
+    redactor = Redactor(
+        {"hunter2-hunter2": "PASSWORD"}, rules=RedactionRules(patterns=("word=[a-zA-Z]{4,}",))
+    )
+    once = redactor.redact_value({"trace": [{"output": "hunter2-hunter2 done"}], "Their Key": 1})
+    assert once == {"trace": [{"output": "[redacted:PASSWORD] [redacted:word]"}], "[redacted:word] Key": 1}
+    assert redactor.redact_value(once) == once
+
+
+@pytest.mark.parametrize(
+    ("rules", "problem"),
+    [
+        (RedactionRules(patterns=("[0-9]+",)), "no name"),
+        (RedactionRules(patterns=("x=(",)), "RE2 cannot read it"),
+        (RedactionRules(patterns=("x=a*",)), "matches the empty text"),
+        (RedactionRules(patterns=("x=(?!a)",)), "RE2 cannot read it"),
+        (RedactionRules(fields=("a b",)), "no name of a field"),
+        (RedactionRules(fields=("a..b",)), "no name of a field"),
+    ],
+)
+def test_a_rule_that_cannot_hold_is_refused(rules: RedactionRules, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Redactor(rules=rules)
+
+
+def test_rules_travel_to_other_processes() -> None:
+    case = {"ssn": "12-34"}
+    redactor = Redactor({"hunter2-hunter2": "PASSWORD"}, tokens=True, rules=RULES).for_case(case)
+    redactor.redact(b"compiled")
+    sent = pickle.loads(pickle.dumps(redactor))
+    text = f"12-34 hunter2-hunter2 {TOKENS['npm-token']} a@b.example"
+    assert sent.redact_text(text) == redactor.redact_text(text)
+    assert (
+        sent.redact_text(text) == "[redacted:ssn] [redacted:PASSWORD] [redacted:npm-token] [redacted:e-mail]"
+    )
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_redacting_twice_changes_nothing_more(before: str, after: str) -> None:
+    redactor = Redactor({"hunter2-hunter2": "PASSWORD"}, tokens=True, rules=RULES)
+    text = f"{before}hunter2-hunter2{after} 4111111111111111 {TOKENS['npm-token']}{after}"
+    once = redactor.redact(text.encode("utf-8", "surrogatepass"))
+    assert redactor.redact(once) == once
+    assert b"hunter2" not in once
+
+
+def test_what_was_replaced_is_counted() -> None:
+    assert count_markers(b"a [redacted:X] b [redacted:Y] [redacted]") == 2

@@ -1,0 +1,52 @@
+"""The forms in which encodings show a secret: base64, percent-encoding, JSON, HTML, hexadecimal."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, quote_plus
+
+_SHORTEST_LINE = 16
+_OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
+
+
+def forms_of(secret: str) -> Iterable[bytes]:
+    """Yield every form in which a secret is recognized; the same form may come more than once."""
+    import html  # its table of names is made on import; most runs have no secrets
+
+    texts = {secret, secret.strip()}
+    texts |= {line for line in map(str.strip, secret.splitlines()) if _OPAQUE_LINE.fullmatch(line)}
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        yield raw
+        yield raw.hex().encode()
+        yield raw.hex().upper().encode()
+        yield from _base64_forms(raw)
+        yield quote(raw, safe="").encode()
+        yield quote_plus(raw).encode()
+        yield html.escape(text).encode("utf-8", "surrogatepass")
+        yield from json_forms(text)
+
+
+def json_forms(text: str) -> Iterable[bytes]:
+    """Yield a text as JSON writes it within a string, and within a string within a string."""
+    for ascii_only in (False, True):
+        escaped_once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        # Escaped twice for JSON within a JSON string, as tool arguments often are.
+        for escaped in (escaped_once, json.dumps(escaped_once, ensure_ascii=ascii_only)[1:-1]):
+            yield escaped.encode("utf-8", "surrogatepass")
+            yield escaped.replace("/", "\\/").encode("utf-8", "surrogatepass")
+
+
+def _base64_forms(raw: bytes) -> Iterable[bytes]:
+    """Yield the characters of base64 that depend on `raw` only, at each offset within the encoded data."""
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + raw).rstrip(b"=")
+        # The first characters mix with the bytes before, the last one with those after.
+        start = (0, 2, 3)[offset]
+        end = len(encoded) if (offset + len(raw)) % 3 == 0 else len(encoded) - 1
+        core = encoded[start:end]
+        yield core
+        yield core.translate(bytes.maketrans(b"+/", b"-_"))
