@@ -34,20 +34,15 @@ from agent_eval.ci.outputs import (
 )
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.build import platform_for, reporter_for
-from agent_eval.ci.platforms.local.job import LocalDirectory
-from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import TrustedFiles, Versions, judging_rules, refuse_fork_with_secrets
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
-from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import GateStatus
-from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.run import run_suite
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.redaction import Redactor
@@ -253,53 +248,3 @@ def _report_wrong_settings(error: AgentEvalError, reporter: Reporter, redactor: 
 
 def _in_one_line(error: AgentEvalError) -> str:
     return f"{full_stop(error.message)} {error.remedy}".strip()
-
-
-class _Demonstration(LocalDirectory):
-    """The local platform of the demonstration, where a gate that says no is no failure."""
-
-    def fail(self, text: str) -> None:
-        """Print the decision."""
-        self.say(f"Decision: {text}")
-
-
-def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> ExitCode:
-    """Make the baseline, run the job, and print where everything is.
-
-    Args:
-        out: Where suites, evidence and report are written.
-        environ: The environment variables; only those that pin the clock are used, so that the demonstration
-            looks the same everywhere.
-        stream: The log.
-
-    Returns:
-        OK when the job ran, whatever its gate decided; else the exit code of the job.
-
-    Raises:
-        AgentEvalError: The baseline could not be made.
-    """
-    pinned = {name: environ[name] for name in clock.CLOCK_VARIABLES if name in environ}
-    before, after = write_suites(out)
-    baseline, evidence = before.parent / "evidence", out / "evidence"
-    run_suite(
-        RunSpec(suite=before, output=Output(pack=baseline), identity=Identity(run_id=BASELINE_RUN)),
-        environ=pinned,
-    )
-    code = run_job(
-        {**INPUTS, "suite": str(after), "baseline": str(baseline), "out": str(evidence)},
-        {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN},
-        stream,
-        config_file=None,
-        make_platform=_Demonstration,
-    )
-    if code not in (ExitCode.OK, ExitCode.NO):
-        return code
-    change = LOCAL.words.change
-    decided = f"blocks this {change}" if code is ExitCode.NO else f"lets this {change} pass"
-    closing = (
-        f"\nThe gate {decided} (exit code {int(code)} in CI). That is what this demonstration shows.\n"
-        f"Evidence and report: {evidence}\n"
-        f"Suites: {before} and {after}"
-    )
-    print(clean(closing, multiline=True), file=stream, flush=True)
-    return ExitCode.OK

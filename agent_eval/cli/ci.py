@@ -64,14 +64,14 @@ def ci(**values: Any) -> int:
 def demo(out: Path) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
-    Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints the
-    comment as it would be posted, the decision, and the path of the evidence. Exits 0 although the example's
+    Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints one
+    screen: the decision, the cases that regressed, and the files to look at. Exits 0 although the example's
     gate fails: the demonstration worked.
     """
     import os
     import sys
 
-    from agent_eval.ci.job import run_demonstration
+    from agent_eval.ci.demonstration import run_demonstration
 
     return int(run_demonstration(out, os.environ, sys.stdout))
 

@@ -73,4 +73,4 @@ def test_no_module_imports_a_platform_but_itself_and_the_demonstration() -> None
         for folder in imports.findall((PACKAGE / name).read_text(encoding="utf-8"))
         if folder not in SHARED and folder != platform_of(name)
     }
-    assert found == {("ci/job.py", "local")}  # the demonstration runs outside CI
+    assert found == {("ci/demonstration.py", "local")}  # it runs outside CI

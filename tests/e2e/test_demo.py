@@ -23,15 +23,37 @@ def shown(place: Path) -> Ended:
     return agent_eval("demo", cwd=place)
 
 
+@pytest.fixture(scope="module")
+def comment(shown: Ended, place: Path) -> str:
+    return (place / "runs/demo/evidence/comment.md").read_text()
+
+
 def test_it_works_and_says_what_would_happen_in_ci(shown: Ended) -> None:
     assert (shown.code, shown.err) == (0, "")
-    closing = shown.out.split("Decision: ")[1]
-    assert "The gate blocks this change (exit code 1 in CI)." in closing
-    assert "runs/demo/evidence" in closing
+    assert "the gate blocks the change (exit code 1 in CI)" in shown.out
+    assert "3 of 12 cases regressed, none allowed" in shown.out
+    for case_id in REGRESSED:
+        assert f"  {case_id}: " in shown.out
 
 
-def test_it_shows_the_comment_with_every_kind_of_change(shown: Ended) -> None:
-    comment = shown.out.split("The comment, as it would be posted:\n")[1]
+def test_it_fits_one_screen(shown: Ended) -> None:
+    lines = shown.out.splitlines()
+    assert len(lines) <= 22, "the shell's own lines come on top"
+    assert max(map(len, lines)) < 80
+
+
+def test_every_file_and_command_that_it_names_works(shown: Ended, place: Path) -> None:
+    named = re.findall(r"^  (runs/\S+)", shown.out, re.MULTILINE)
+    assert len(named) == 4
+    assert all((place / name).is_file() for name in named)
+    (command,) = re.findall(r"^  agent-eval (show .*)$", shown.out, re.MULTILINE)
+    assert agent_eval(*shlex.split(command), "--format", "text", cwd=place).out.startswith(
+        "refund-damaged-item: failed"
+    )
+    assert "The comment, as it would be posted:" in (place / "runs/demo/job.log").read_text()
+
+
+def test_its_comment_has_every_kind_of_change(comment: str) -> None:
     for case_id in REGRESSED:
         assert f"#### `{case_id}`" in comment
     assert "`lookup_order → refund` became `lookup_order → refund → escalate`" in comment
@@ -42,8 +64,8 @@ def test_it_shows_the_comment_with_every_kind_of_change(shown: Ended) -> None:
     assert "Latency fell by" in comment
 
 
-def test_every_command_in_the_comment_runs(shown: Ended, place: Path) -> None:
-    commands = re.findall(r"^agent-eval (run .*)$", shown.out, re.MULTILINE)
+def test_every_command_in_the_comment_runs(comment: str, place: Path) -> None:
+    commands = re.findall(r"^agent-eval (run .*)$", comment, re.MULTILINE)
     assert len(commands) == len(REGRESSED)
     for command in commands:
         summary = agent_eval(*shlex.split(command), cwd=place).json()["summary"]
@@ -104,5 +126,5 @@ def test_what_lies_where_the_evidence_should_go_is_not_replaced(tmp_path: Path) 
     ended = agent_eval("demo", cwd=tmp_path)
     assert ended.code == 2
     assert "is not an evidence pack" in ended.out
-    assert "That is what this demonstration shows" not in ended.out
+    assert "Where to look" not in ended.out
     assert mine.read_text() == "years of work"
