@@ -105,7 +105,7 @@ class Assembly:
         group = stored[0][1]
         for conversation in reader.read(parts, self._diagnostics):
             conversation.records = conversation.records or [part.place for part in parts]
-            if not conversation.events:
+            if not conversation.events and not conversation.turns:
                 place = conversation.records[0]
                 self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
                 continue
@@ -153,6 +153,7 @@ class _Links:
         self._roots = array("Q")
         self._times = array("d")
         self._lengths = array("I")
+        self._ranks = array("B")
         self._ids = KeyIndex()
         self._states = KeyIndex()
         self._followers = Spool()
@@ -164,6 +165,7 @@ class _Links:
         self._roots.append(number)
         self._times.append(math.nan if link.time is None else link.time)
         self._lengths.append(link.length)
+        self._ranks.append(link.rank)
         for shared in link.ids:
             key = key_of(shared)
             first = self._ids.first(key)
@@ -195,6 +197,7 @@ class _Links:
             key=lambda number: (
                 self._times[number] if timed else 0,
                 0 if by_id else self._lengths[number],
+                self._ranks[number],
                 number,
             ),
         )

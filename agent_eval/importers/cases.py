@@ -57,7 +57,8 @@ class CaseMaker:
             source: Name of its format.
             provider: `gen_ai.provider.name`, if the format has one.
         """
-        content = hashlib.sha256(dumps([conversation.id, conversation.events]))
+        stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
+        content = hashlib.sha256(dumps(stated))
         trace_id = conversation.trace_id or content.hexdigest()[:32]
         for events in (conversation.events, *conversation.trials):
             _resolve_tools(events)

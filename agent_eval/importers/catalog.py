@@ -27,7 +27,12 @@ class Entry(NamedTuple):
     target: str
 
 
-FORMATS: tuple[Entry, ...] = (Entry("provider", "openai", "agent_eval.importers.openai:OpenAI"),)
+FORMATS: tuple[Entry, ...] = (
+    Entry("provider", "openai", "agent_eval.importers.openai:OpenAI"),
+    Entry("provider", "anthropic", "agent_eval.importers.anthropic:Anthropic"),
+    Entry("provider", "vertex", "agent_eval.importers.vertex:Vertex"),
+    Entry("provider", "foundry", "agent_eval.importers.foundry:Foundry"),
+)
 
 COMMANDS: dict[Family, str] = {
     "provider": "import-trace --provider",

@@ -1,4 +1,8 @@
-"""Put together a dialogue whose records repeat what came before: each message is in the trace once."""
+"""Put together a dialogue whose records repeat what came before: each message is in the trace once.
+
+Messages are compared event by event, because a history may divide an answer otherwise than the answer does:
+Responses repeats a message, its calls and its reasoning as items of a list.
+"""
 
 from __future__ import annotations
 
@@ -12,55 +16,75 @@ from agent_eval.importers.events import EventFields
 from agent_eval.storage.json import dumps
 
 _IDENTIFYING = ("actor", "type", "tool", "input", "output", "parts", "error")
+_NOT_REPEATED = frozenset({"reasoning", "error"})
+_CONTENT = frozenset({"input", "output", "parts", "error"})
 
 
 @dataclass(slots=True)
 class Message:
-    """One message as its events; `key` is equal for messages that say the same.
+    """One message as its events, with a key for each that is equal for events that say the same.
 
-    The key leaves out ids, usage, reasoning and errors, which a history repeats differently or not at all. It
-    is empty for a message that says nothing.
+    A key leaves out ids, usage and stop reasons, which a history does not repeat, or not as they were. It is
+    empty for reasoning, for errors, and for an event without content.
 
     Attributes:
         events: The events, made by `events.py`.
-        key: Digest of what is said.
+        keys: The keys of the events.
         id: The source's id of the message: messages with one id are parts of one message, or repeat it.
 
     Example:
         >>> from agent_eval.importers.events import agent_message
         >>> first = message_of([agent_message("Hello", stop_reason="stop")])
         >>> again = message_of([agent_message("Hello")])
-        >>> first.key == again.key
+        >>> first.keys == again.keys
         True
     """
 
     events: list[EventFields]
-    key: str
+    keys: list[str]
     id: str | None = None
 
     @property
-    def is_system(self) -> bool:
-        """Whether this is an instruction, which a record may repeat or change."""
-        return all(fields["actor"] == "system" for fields in self.events)
+    def spoken_keys(self) -> list[str]:
+        """Keys of what a history would repeat: without instructions, reasoning, errors and empty events."""
+        return [
+            key
+            for fields, key in zip(self.events, self.keys, strict=True)
+            if key and fields["actor"] != "system"
+        ]
 
 
 def message_of(events: list[EventFields], message_id: str | None = None) -> Message:
     """Make a message of its events."""
-    return Message(events, key_of_events(events), message_id)
+    return Message(events, [key_of_event(fields) for fields in events], message_id)
 
 
-def key_of_events(events: Iterable[EventFields]) -> str:
-    """Return the digest of what events say; the empty text if they say nothing."""
-    content = [
-        [fields.get(name) for name in _IDENTIFYING]
-        for fields in events
-        if fields["type"] not in _NOT_REPEATED and not _IS_SAID.isdisjoint(fields)
-    ]
-    return hashlib.blake2b(dumps(content), digest_size=12).hexdigest() if content else ""
+def key_of_event(fields: EventFields) -> str:
+    """Return the digest of what an event says; the empty text if a history would not repeat it."""
+    if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields):
+        return ""
+    content = [_without_nulls(fields.get(name)) for name in _IDENTIFYING]
+    return hashlib.blake2b(dumps(content), digest_size=12).hexdigest()
 
 
-_NOT_REPEATED = frozenset({"reasoning", "error"})
-_IS_SAID = frozenset({"input", "output", "parts", "error"})
+def _without_nulls(value: Any) -> Any:
+    """Leave out null fields: clients add them, and leave them out, when they repeat a history."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(slots=True)
+class _Unit:
+    """One event of the dialogue."""
+
+    fields: EventFields
+    key: str
+    message_id: str | None
+
+    @property
+    def is_spoken(self) -> bool:
+        return bool(self.key) and self.fields["actor"] != "system"
 
 
 class Dialogue:
@@ -78,63 +102,121 @@ class Dialogue:
     """
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self._units: list[_Unit] = []
         self._system: set[str] = set()
-        self._by_id: dict[str, Message] = {}
+        self._by_id: dict[str, list[_Unit]] = {}
+        self._call_ids: dict[str, str] = {}
 
     @property
     def events(self) -> list[EventFields]:
         """Events of all messages, in order."""
-        return [fields for message in self.messages for fields in message.events]
+        return [unit.fields for unit in self._units]
 
     def add(self, message: Message) -> None:
-        """Add a message that is new, unless one with its id is there: then the fuller one remains."""
-        same = self._by_id.get(message.id) if message.id else None
-        if same is None:
-            self.messages.append(message)
-            if message.id:
-                self._by_id[message.id] = message
-        elif _fullness(message) >= _fullness(same):
-            same.events, same.key = message.events, message.key
+        """Add a message that is new; of one whose id is known, what is new of it.
+
+        Of several parts of a message, only the last one that states usage keeps it.
+        """
+        if message.id is None:
+            for unit in _units(message):
+                self._append(unit)
+            return
+        known = self._by_id.setdefault(message.id, [])
+        repeated = Counter(_identity(unit) for unit in known)
+        for unit in _units(message):
+            _move_usage(known, unit)
+            if repeated[_identity(unit)] > 0:
+                repeated[_identity(unit)] -= 1
+                _complete(next(old for old in known if _identity(old) == _identity(unit)), unit)
+                continue
+            self._append(unit)
+            known.append(unit)
 
     def add_history(self, messages: Sequence[Message]) -> None:
         """Add what is new in a history that a record repeats.
 
-        The history may repeat the dialogue from its start, from a later point, or not at all.
+        The history may repeat the dialogue from its start, from a later point, or not at all. Reasoning in it
+        is new if it directly precedes what is new.
         """
-        history: list[Message] = []
-        for message in messages:
-            if message.is_system:
-                self._add_system(message)
-            elif message.key:
-                history.append(message)
+        history = [unit for message in messages for unit in _units(message)]
+        spoken = [unit for unit in history if unit.is_spoken]
+        known = [unit for unit in self._units if unit.is_spoken]
+        start, count = _overlap([unit.key for unit in known], [unit.key for unit in spoken])
+        for older, again in zip(known[start : start + count], spoken[:count], strict=True):
+            self._take_over_ids(older.fields, again.fields)
+        rest = Counter(unit.key for unit in known[start + count :]) if count else Counter()
+        repeated = {id(unit) for unit in spoken[:count]}
+        waiting: list[_Unit] = []
+        for unit in history:
+            if not unit.is_spoken:
+                self._hold_or_add(unit, waiting)
+            elif id(unit) in repeated:
+                waiting.clear()
+            elif rest[unit.key] > 0:
+                rest[unit.key] -= 1
+                waiting.clear()
             else:
-                self._add_empty(message)
-        known = [message for message in self.messages if message.key and not message.is_system]
-        repeated = _overlap([message.key for message in known], [message.key for message in history])
-        start, count = repeated
-        for older, again in zip(known[start : start + count], history[:count], strict=True):
-            _adopt_ids(older, again)
-        rest = Counter(message.key for message in known[start + count :]) if count else Counter()
-        for message in history[count:]:
-            if rest[message.key] > 0:
-                rest[message.key] -= 1
-            else:
-                self.add(message)
+                for held in waiting:
+                    self._append(held)
+                waiting.clear()
+                self._append(unit)
+        for held in waiting if not count else ():
+            self._append(held)
 
-    def _add_system(self, message: Message) -> None:
-        if message.key and message.key not in self._system:
-            self._system.add(message.key)
-            self.messages.append(message)
+    def _hold_or_add(self, unit: _Unit, waiting: list[_Unit]) -> None:
+        if unit.fields["actor"] != "system":
+            waiting.append(unit)
+        elif unit.key and unit.key not in self._system:
+            self._system.add(unit.key)
+            self._append(unit)
 
-    def _add_empty(self, message: Message) -> None:
-        """Add a message that says nothing only to a dialogue that has none such: histories repeat it."""
-        if message.events and not any(not known.key for known in self.messages):
-            self.messages.append(message)
+    def _append(self, unit: _Unit) -> None:
+        call_id = unit.fields.get("call_id")
+        if call_id in self._call_ids:
+            unit.fields["call_id"] = self._call_ids[call_id]
+        if unit.fields["actor"] == "system":
+            self._system.add(unit.key)
+        self._units.append(unit)
+
+    def _take_over_ids(self, older: EventFields, again: EventFields) -> None:
+        """Give a call without an id the one that the repetition has; remember ids that it changed."""
+        again_id = again.get("call_id")
+        if again_id is None or again_id == older.get("call_id"):
+            return
+        if "call_id" in older:
+            self._call_ids[again_id] = older["call_id"]
+        else:
+            older["call_id"] = again_id
+
+
+def _units(message: Message) -> Iterable[_Unit]:
+    return [_Unit(fields, key, message.id) for fields, key in zip(message.events, message.keys, strict=True)]
+
+
+def _identity(unit: _Unit) -> str:
+    return (
+        unit.key
+        or hashlib.blake2b(
+            dumps([unit.fields.get(name) for name in _IDENTIFYING]), digest_size=12
+        ).hexdigest()
+    )
+
+
+def _move_usage(known: list[_Unit], unit: _Unit) -> None:
+    """Take the usage off the earlier parts of a message whose next part states it again."""
+    if "usage" in unit.fields:
+        for older in known:
+            older.fields.pop("usage", None)
+
+
+def _complete(older: _Unit, again: _Unit) -> None:
+    """Add what a repetition says beyond the first: its usage, its stop reason."""
+    for name, value in again.fields.items():
+        older.fields.setdefault(name, value)
 
 
 def _overlap(known: list[str], history: list[str]) -> tuple[int, int]:
-    """Return where in `known` the history begins, and how many of its messages are there already."""
+    """Return where in `known` the history begins, and how many of its events are there already."""
     if not known or not history:
         return 0, 0
     if known[0] == history[0]:
@@ -146,34 +228,18 @@ def _overlap(known: list[str], history: list[str]) -> tuple[int, int]:
 
 
 def _common(first: list[str], second: list[str]) -> int:
-    for position, (one_key, other_key) in enumerate(zip(first, second, strict=False)):
-        if one_key != other_key:
+    for position, (first_key, second_key) in enumerate(zip(first, second, strict=False)):
+        if first_key != second_key:
             return position
     return min(len(first), len(second))
 
 
-def _fullness(message: Message) -> tuple[bool, int]:
-    return bool(message.key), sum(len(fields) for fields in message.events)
-
-
-def _adopt_ids(older: Message, again: Message) -> None:
-    """Give calls and results without an id the one that the repetition has."""
-    pairs = zip(_with_tools(older), _with_tools(again), strict=False)
-    for event, repeated in pairs:
-        if "call_id" not in event and "call_id" in repeated and event["type"] == repeated["type"]:
-            event["call_id"] = repeated["call_id"]
-
-
-def _with_tools(message: Message) -> list[EventFields]:
-    return [fields for fields in message.events if fields["type"] in ("tool_call", "tool_result")]
-
-
 def message_to_json(message: Message) -> list[Any]:
     """Return a message as JSON, to be read back by `message_from_json`."""
-    return [message.events, message.key, message.id]
+    return [message.events, message.keys, message.id]
 
 
 def message_from_json(value: Sequence[Any]) -> Message:
     """Read back what `message_to_json` wrote."""
-    events, key, message_id = value
-    return Message(events, key, message_id)
+    events, keys, message_id = value
+    return Message(events, keys, message_id)

@@ -30,6 +30,7 @@ class Turn:
         id: The source's id of the conversation.
         aliases: Further ids by which `--expect` may find the case.
         time: Seconds since the epoch.
+        rank: 1 for an answer whose request is another record with an id in common.
         metadata: What else the record says of the conversation.
 
     Example:
@@ -45,6 +46,7 @@ class Turn:
     id: str | None = None
     aliases: tuple[str, ...] = ()
     time: float | None = None
+    rank: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
     expected_output: Any = None
 
@@ -103,18 +105,16 @@ def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -
 def link_of(turn: Turn) -> Link:
     """Link a turn by its ids and, where its history repeats the dialogue, by the dialogue's states."""
     if not turn.repeats:
-        return Link(ids=turn.ids, time=turn.time)
-    state, follows, length = "", [], 0
+        return Link(ids=turn.ids, time=turn.time, rank=turn.rank)
+    state, follows = "", []
     for message in turn.history:
-        if message.is_system or not message.key:
-            continue
-        state = _next_state(state, message.key)
-        length += 1
-        follows.append(state)
+        for key in message.spoken_keys:
+            state = _next_state(state, key)
+            follows.append(state)
     after = state
-    if turn.answer is not None and turn.answer.key:
-        after = _next_state(state, turn.answer.key)
-    return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, length)
+    for key in turn.answer.spoken_keys if turn.answer is not None else ():
+        after = _next_state(after, key)
+    return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, len(follows), turn.rank)
 
 
 def _next_state(state: str, key: str) -> str:

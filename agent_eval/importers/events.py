@@ -49,7 +49,8 @@ def user_message(content: Any, **fields: Any) -> EventFields:
         {'actor': 'user', 'type': 'message', 'input': 'Hello'}
     """
     read = content_of(content)
-    return event("user", "message", input=read.value, parts=read.parts, **fields)
+    value = "" if read == (None, None) and content is not None else read.value
+    return event("user", "message", input=value, parts=read.parts, **fields)
 
 
 def system_message(content: Any, **fields: Any) -> EventFields:

@@ -44,8 +44,10 @@ class Link:
         follows: The states that this record may continue, the longest first. Of several records that
             continue the same state, only the first is joined to it.
         time: Seconds since the epoch, if the record says when it was made. Records of a conversation are
-            ordered by time if all have one, then by `length`, then as they come.
+            ordered by time if all have one, then by `length`, `rank`, and as they come.
         length: How much of the dialogue the record repeats.
+        rank: Order of records that neither time nor length orders: 1 for an answer whose request is another
+            record, so that it comes after that, wherever it is.
 
     Example:
         >>> Link(ids=("session:7",), time=1748902365.0).state is None
@@ -57,6 +59,7 @@ class Link:
     follows: tuple[str, ...] = ()
     time: float | None = None
     length: int = 0
+    rank: int = 0
 
 
 ALONE = Link()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers.diagnostics import Diagnostics
@@ -11,6 +12,7 @@ from agent_eval.importers.events import (
     EventFields,
     agent_message,
     error_event,
+    event,
     items,
     mapping,
     reasoning,
@@ -24,7 +26,16 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.exchange import Exchange, error_of
-from agent_eval.importers.records import Record
+
+CHAT_FIELDS = frozenset(
+    {
+        *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"),
+        *("error", "metadata", "prompt_filter_results", "provider", "moderation", "input_user", "request_id"),
+        *("temperature", "top_p", "seed", "tools", "tool_choice", "response_format", "presence_penalty"),
+        *("frequency_penalty", "messages", "timings", "stats", "x_groq", "citations", "search_results"),
+    }
+)
+"""Fields of an answer, also of servers that speak the protocol, whose content is read or is no content."""
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
@@ -42,58 +53,56 @@ def is_chat_messages(value: Any) -> bool:
     )
 
 
-def chat_turn(exchange: Exchange, record: Record, diagnostics: Diagnostics) -> Turn:
+def chat_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Turn:
     """Read a request with its answer."""
     request, body = mapping(exchange.request), mapping(exchange.response)
     history = [
-        chat_message(message, record.place, f"messages[{number}]", diagnostics)
+        chat_message(message, place, f"messages[{number}]", diagnostics)
         for number, message in enumerate(items(request.get("messages")))
     ]
-    turn = Turn(history, time=seconds_of(body.get("created")))
+    turn = Turn(history, time=seconds_of(body.get("created")), rank=int(not history))
     error = error_of(exchange.response, exchange.status)
     if error is not None:
         turn.answer = message_of([error_event(error, model=text(request.get("model")))])
         return turn
-    choices = [_choice(choice, body, record.place, diagnostics) for choice in items(body.get("choices"))]
+    choices = [_choice(choice, body, place, diagnostics) for choice in items(body.get("choices"))]
     if choices:
         turn.answer, turn.alternatives = choices[0], choices[1:]
-        _add_usage(choices[0], body.get("usage"))
+        usage = _usage(body.get("usage"))
+        if usage is not None:
+            choices[0].events[-1]["usage"] = usage
     return turn
 
 
 def _choice(choice: Any, body: Any, place: str, diagnostics: Diagnostics) -> Message:
     choice = mapping(choice)
-    message = chat_message(choice.get("message"), place, "choices.message", diagnostics)
-    answer = _answer_event(message)
-    attributes = {"gen_ai.response.id": body["id"]} if text(body.get("id")) else {}
-    for name, value in (
-        ("model", text(body.get("model"))),
-        ("stop_reason", text(choice.get("finish_reason"))),
-        ("ts", timestamp_of(body.get("created"))),
-        ("attributes", attributes or None),
-    ):
-        if value is not None:
-            answer.setdefault(name, value)
-    return message
+    events = chat_message(choice.get("message"), place, "choices.message", diagnostics).events
+    if not events:
+        events = [agent_message(None)]
+    moment, response_id = timestamp_of(body.get("created")), text(body.get("id"))
+    for fields in events:
+        if moment is not None:
+            fields["ts"] = moment
+        if response_id is not None:
+            fields.setdefault("attributes", {})["gen_ai.response.id"] = response_id
+    model, reason = text(body.get("model")), text(choice.get("finish_reason"))
+    if model is not None:
+        events[-1]["model"] = model
+    if reason is not None:
+        events[-1].setdefault("stop_reason", reason)
+    if reason == "content_filter" and mapping(choice.get("content_filter_results")):
+        events[-1].setdefault("attributes", {})["content_filter_results"] = choice["content_filter_results"]
+    return message_of(events)
 
 
-def _answer_event(message: Message) -> EventFields:
-    """Return the event that carries the answer's model and usage: the last one; a new one if it has none."""
-    if not message.events:
-        message.events.append(agent_message(None))
-    return message.events[-1]
-
-
-def _add_usage(message: Message, usage: Any) -> None:
+def _usage(usage: Any) -> dict[str, Any] | None:
     usage = mapping(usage)
-    tokens = usage_of(
+    return usage_of(
         input_tokens=usage.get("prompt_tokens"),
         output_tokens=usage.get("completion_tokens"),
         cached=mapping(usage.get("prompt_tokens_details")).get("cached_tokens"),
         reasoning=mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"),
     )
-    if tokens:
-        message.events[-1]["usage"] = tokens
 
 
 def chat_message(message: Any, place: str, field: str, diagnostics: Diagnostics) -> Message:
@@ -129,15 +138,27 @@ def _assistant(message: Any) -> list[EventFields]:
         events.append(reasoning(thought))
     content = message.get("content")
     if content not in (None, "", []):
-        events.append(agent_message(content))
+        notes = items(message.get("annotations"))
+        events.append(agent_message(content, attributes={"openai.annotations": notes} if notes else None))
+    audio = mapping(message.get("audio"))
+    if audio:
+        part = {"type": "audio", "data": audio.get("data"), "name": audio.get("id")}
+        events.append(agent_message([{"type": "text", "text": audio.get("transcript") or ""}, part]))
     refusal = text(message.get("refusal"))
     if refusal is not None:
         events.append(agent_message(refusal, stop_reason="refusal"))
-    for call in map(mapping, items(message.get("tool_calls"))):
-        function = mapping(call.get("function")) or mapping(call.get("custom"))
-        arguments = function.get("arguments", function.get("input"))
-        events.append(tool_call(text(function.get("name")), arguments, call.get("id")))
+    events += map(_call, map(mapping, items(message.get("tool_calls"))))
     legacy = mapping(message.get("function_call"))
     if legacy:
         events.append(tool_call(text(legacy.get("name")), legacy.get("arguments")))
     return events
+
+
+def _call(call: Mapping[str, Any]) -> EventFields:
+    custom = mapping(call.get("custom"))
+    if custom:
+        # The input of a custom tool is free text, not JSON.
+        call_id, tool = text(call.get("id")), text(custom.get("name"))
+        return event("agent", "tool_call", tool=tool, input=custom.get("input"), call_id=call_id)
+    function = mapping(call.get("function"))
+    return tool_call(text(function.get("name")), function.get("arguments"), call.get("id"))

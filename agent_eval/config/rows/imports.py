@@ -15,7 +15,7 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="provider",
         commands=("import-trace",),
         default="auto",
-        choices=("auto", "openai"),
+        choices=("auto", "openai", "anthropic", "vertex", "foundry"),
     ),
     Option(
         "input",

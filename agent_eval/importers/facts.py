@@ -1,0 +1,69 @@
+"""Facts of a record beside its messages: ids of its conversation, settings of the request, unknown fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import items, mapping, text, text_or_none
+
+CONVERSATION_NAMES = ("conversation_id", "session_id", "thread_id", "chat_id")
+"""Fields, of a record or of its metadata, whose value is the id of a conversation."""
+
+RECORD_NAMES = ("case_id", "custom_id", "id", "run_id", "trace_id", "request_id")
+"""Fields whose value is the id of the record alone."""
+
+_SETTINGS = (
+    *("model", "temperature", "top_p", "top_k", "seed", "n", "stop", "max_tokens", "max_completion_tokens"),
+    *("max_output_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort", "tool_choice"),
+    *("parallel_tool_calls", "stop_sequences"),
+)
+
+
+def conversation_of(*places: Any) -> str | None:
+    """Return the id of the conversation that one of several objects, or its `metadata`, states.
+
+    Example:
+        >>> conversation_of({"id": "r1", "metadata": {"session_id": "s7"}})
+        's7'
+    """
+    for place in places:
+        for fields in (mapping(place), mapping(mapping(place).get("metadata"))):
+            for name in CONVERSATION_NAMES:
+                stated = text_or_none(fields.get(name))
+                if stated is not None:
+                    return stated
+    return None
+
+
+def record_ids(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids that a record has beside that of its conversation."""
+    stated = (text_or_none(fields.get(name)) for name in RECORD_NAMES)
+    return tuple(dict.fromkeys(id_text for id_text in stated if id_text is not None))
+
+
+def settings_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a request and the names of the tools that it offers."""
+    settings = {name: request[name] for name in _SETTINGS if request.get(name) is not None}
+    tools = [name for tool in items(request.get("tools")) if (name := tool_name(tool)) is not None]
+    return settings | ({"tools": tools} if tools else {})
+
+
+def tool_name(tool: Any) -> str | None:
+    """Return the name of a tool that a request declares; a hosted one has its type as name."""
+    fields = mapping(tool)
+    return (
+        text(fields.get("name"))
+        or text(mapping(fields.get("function")).get("name"))
+        or text(fields.get("type"))
+    )
+
+
+def report_unknown(
+    fields: Mapping[str, Any], known: Iterable[str], place: str, prefix: str, diagnostics: Diagnostics
+) -> None:
+    """Report the fields of an object that its format does not define, unless they are null."""
+    for name in fields.keys() - set(known):
+        if fields[name] is not None:
+            diagnostics.unknown(place, f"{prefix}{name}")

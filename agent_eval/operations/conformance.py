@@ -1,0 +1,182 @@
+"""Check that every importer reads the fixtures of its format whole (`adapter-conformance`)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts.suite import Case
+from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
+from agent_eval.importers.catalog import FORMATS, Family
+from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.storage.json import read_json
+from agent_eval.suites.reader import load_suite
+from agent_eval.suites.validate import validate_suite
+
+EXPECTED = ".expected.json"
+"""End of the name of the file beside a fixture that says what it holds: `chat.expected.json`."""
+
+WITH_FIXTURES: tuple[Family, ...] = ("provider", "framework")
+"""Families of which each format must have fixtures."""
+
+
+@dataclass(frozen=True)
+class FixtureCheck:
+    """What is wrong with the import of one fixture; nothing if `problems` is empty.
+
+    Example:
+        >>> FixtureCheck("openai", Path("openai/chat.json"), ("has no call",)).passed
+        False
+    """
+
+    format: str
+    path: Path
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the import holds what the fixture does."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the check as the command prints it."""
+        return {
+            "format": self.format,
+            "fixture": str(self.path),
+            "passed": self.passed,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The checks of all fixtures, and what is missing.
+
+    Example:
+        >>> Conformance((), ("openai has 0 fixtures, of at least 2",)).passed
+        False
+    """
+
+    checks: tuple[FixtureCheck, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every format has its fixtures, and every fixture is imported whole."""
+        return not self.missing and all(check.passed for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as the command prints it."""
+        return {
+            "passed": self.passed,
+            "fixtures": [check.to_json() for check in self.checks],
+            "missing": list(self.missing),
+        }
+
+
+def check_adapters(fixtures: Path, minimum: int) -> Conformance:
+    """Import each fixture in its strictest form and compare the result with what the fixture says it holds.
+
+    Args:
+        fixtures: A directory with one of each format's name; each holds exports, and beside them
+            `NAME.expected.json` with the numbers of cases, events, calls, results, errors and tokens.
+        minimum: Fixtures that each provider and framework must have.
+
+    Raises:
+        InvalidInput: There is no such directory, or it has a directory that no format is called.
+        NothingMeasured: There is no fixture.
+    """
+    if not fixtures.is_dir():
+        raise InvalidInput(f"{fixtures}: no such directory", remedy="Check the path.", file=str(fixtures))
+    families: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
+    checks: list[FixtureCheck] = []
+    for directory in sorted(path for path in fixtures.iterdir() if path.is_dir()):
+        if directory.name not in families:
+            raise InvalidInput(
+                f"{directory}: no format is called {directory.name}",
+                remedy=f"Formats are {', '.join(sorted(families))}.",
+                file=str(directory),
+            )
+        checks += _checks(directory, families[directory.name])
+    if not checks:
+        raise NothingMeasured(f"{fixtures}: no fixture", remedy="Name the directory that has them.")
+    return Conformance(tuple(checks), tuple(_missing(checks, minimum)))
+
+
+def _missing(checks: list[FixtureCheck], minimum: int) -> Iterator[str]:
+    for entry in FORMATS:
+        number = sum(check.format == entry.name for check in checks)
+        if entry.family in WITH_FIXTURES and number < minimum:
+            yield f"{entry.name} has {number} fixtures, of at least {minimum}"
+
+
+def _checks(directory: Path, family: Family) -> Iterator[FixtureCheck]:
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and not path.name.endswith(EXPECTED):
+            yield FixtureCheck(directory.name, path, tuple(_problems(path, family)))
+
+
+def _problems(path: Path, family: Family) -> Iterator[str]:
+    """Yield what is wrong with the import of a fixture."""
+    with tempfile.TemporaryDirectory() as home:
+        out, again = Path(home, "suite.json"), Path(home, "again.json")
+        try:
+            imported = import_traces(ImportRequest((path,), out, family, strict=True))
+            import_traces(ImportRequest((path,), again, family, strict=True))
+        except AgentEvalError as error:
+            yield error.message
+            return
+        yield from _problems_of_format(imported, path)
+        if out.read_bytes() != again.read_bytes():
+            yield "gives other bytes when it is imported again"
+        validation = validate_suite(out, strict=True)
+        if not validation.passed:
+            yield f"is not a valid suite: {validation.errors[0].message}"
+            return
+        yield from _problems_of_cases(load_suite(out).cases, path)
+
+
+def _problems_of_format(imported: Imported, path: Path) -> Iterator[str]:
+    names = sorted({recognised.format for recognised in imported.recognised})
+    if names != [path.parent.name]:
+        yield f"is recognised as {', '.join(names)}"
+
+
+def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
+    orphans = [call for case in cases for call in case.recorded.calls if call.call is None]
+    if orphans:
+        yield f"has a result of {orphans[0].tool or 'a tool'} without its call"
+    for case in cases:
+        spans = [event.span_id for event in case.trace]
+        if None in spans or len(set(spans)) < len(spans):
+            yield f"case {case.case_id}: events without a span id of their own"
+    expected = path.with_name(path.name.partition(".")[0] + EXPECTED)
+    if not expected.exists():
+        yield f"has no {expected.name}, which says what it holds"
+        return
+    yield from _differences(read_json(expected), numbers_of(cases))
+
+
+def _differences(expected: Mapping[str, Any], actual: Mapping[str, int]) -> Iterator[str]:
+    for name, number in actual.items():
+        if expected.get(name) != number:
+            yield f"has {number} {name.replace('_', ' ')}, not {expected.get(name)}"
+
+
+def numbers_of(cases: list[Case]) -> dict[str, int]:
+    """Count what cases hold: events, calls, results, errors, tokens."""
+    traces = [case.of_trial(number).trace for case in cases for number in range(case.trial_count)]
+    events = [event for trace in traces for event in trace]
+    usage = [event.usage for event in events if event.usage is not None]
+    return {
+        "cases": len(cases),
+        "events": len(events),
+        "tool_calls": sum(event.type == "tool_call" for event in events),
+        "tool_results": sum(event.type == "tool_result" for event in events),
+        "errors": sum(event.error is not None for event in events),
+        "input_tokens": sum(int(tokens.input_tokens or 0) for tokens in usage),
+        "output_tokens": sum(int(tokens.output_tokens or 0) for tokens in usage),
+    }
