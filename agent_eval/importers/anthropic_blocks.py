@@ -90,10 +90,10 @@ def block_events(
     if part_of(fields) is None:
         diagnostics.lost(place, field, f"is of the type {kind!r}, which this format does not define")
         return []
-    return _said([fields], role)
+    return _spoken([fields], role)
 
 
-def _said(blocks: list[Any], role: str) -> list[EventFields]:
+def _spoken(blocks: list[Any], role: str) -> list[EventFields]:
     if role == "user":
         return [user_message(blocks)]
     if role == "system":

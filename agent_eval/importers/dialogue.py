@@ -149,21 +149,21 @@ class Dialogue:
         waiting: list[_Unit] = []
         for unit in history:
             if not unit.is_spoken:
-                self._hold_or_add(unit, waiting)
+                self._keep_or_add(unit, waiting)
             elif id(unit) in repeated:
                 waiting.clear()
             elif rest[unit.key] > 0:
                 rest[unit.key] -= 1
                 waiting.clear()
             else:
-                for held in waiting:
-                    self._append(held)
+                for pending in waiting:
+                    self._append(pending)
                 waiting.clear()
                 self._append(unit)
-        for held in waiting if not count else ():
-            self._append(held)
+        for pending in waiting if not count else ():
+            self._append(pending)
 
-    def _hold_or_add(self, unit: _Unit, waiting: list[_Unit]) -> None:
+    def _keep_or_add(self, unit: _Unit, waiting: list[_Unit]) -> None:
         if unit.fields["actor"] != "system":
             waiting.append(unit)
         elif unit.key and unit.key not in self._system:
