@@ -133,6 +133,7 @@ class Settings:
     report_title: str
     comment: str
     comment_id: str
+    html_report: bool
     fail_on: str
     signing_key: str | None = field(default=None, repr=False)
     attest: bool = False

@@ -69,6 +69,7 @@ class SuiteEvaluation:
         decision: Of the gate.
         note: Why nothing was compared although there is a baseline; usually empty.
         unjudged: Why none of its cases could be judged, and what to do; usually empty.
+        evidence: The open pack, which the HTML report reads trajectories from.
     """
 
     target: Target
@@ -79,6 +80,7 @@ class SuiteEvaluation:
     decision: GateDecision
     note: str = ""
     unjudged: str = ""
+    evidence: Pack | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +257,7 @@ def _decide(
         decision=decision,
         note=note,
         unjudged=_why_unjudged(job, target, candidate),
+        evidence=pack,
     )
 
 

@@ -76,5 +76,10 @@ OUTPUTS: tuple[Output, ...] = (
     Output("evidence-pack", "Directories of the evidence packs, one a line, in the order of the suites."),
     Output("evidence-archive", "One deterministic zip of all evidence packs: the file to upload."),
     Output("report", "The full report as a markdown file."),
+    Output(
+        "html-report",
+        "The report as one HTML file, which loads nothing: upload it as a file of its own. Empty where it "
+        "was not wanted.",
+    ),
     Output("comment-url", "Address of the comment; empty when none was written."),
 )

@@ -20,6 +20,7 @@ from agent_eval.ci.config import (
 )
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, evaluate
+from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.outputs import (
     error_report,
@@ -189,11 +190,12 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
-    platform.say("\n".join(log_lines(evaluation, outcome)))
+    html_report = write_html(evaluation, report, job)
+    platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
     platform.write_summary(summary)
-    platform.write_outputs(outputs_of(evaluation, settings))
+    platform.write_outputs(outputs_of(evaluation, settings, html_report))
     platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))

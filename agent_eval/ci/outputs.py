@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.ci.baseline import Baseline, age_in_words
@@ -92,8 +93,14 @@ def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
     return ExitCode.INCONCLUSIVE if blocked else ExitCode.OK
 
 
-def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
-    """Set every output but the comment's address, which is known last."""
+def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | None = None) -> dict[str, str]:
+    """Set every output but the comment's address, which is known last.
+
+    Args:
+        evaluation: The evaluation.
+        settings: The job's settings.
+        html_report: The HTML report; None where there is none.
+    """
     summaries = [suite.candidate.summary for suite in evaluation.suites]
     total = sum(summary.total_cases for summary in summaries)
     compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
@@ -114,6 +121,7 @@ def outputs_of(evaluation: Evaluation, settings: Settings) -> dict[str, str]:
             "evidence-pack": "\n".join(str(suite.pack) for suite in evaluation.suites),
             "evidence-archive": str(evaluation.archive),
             "report": str(settings.out / REPORT_NAME),
+            "html-report": str(html_report) if html_report is not None else "",
         }
     )
 
@@ -165,7 +173,7 @@ def full_stop(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
-def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
+def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = None) -> list[str]:
     """Write the result as a few lines of prose for the job's log."""
     lines = [f"Outcome: {outcome}. {evaluation.problem}" if evaluation.problem else f"Outcome: {outcome}"]
     for suite in evaluation.suites:
@@ -181,6 +189,7 @@ def log_lines(evaluation: Evaluation, outcome: str) -> list[str]:
             lines.append(f"    baseline: {place}")
     lines += [f"  {note}" for note in evaluation.search.notes]
     # Each by itself, so that no name of a file can begin another line.
+    lines += [f"HTML report: {html_report}"] if html_report is not None else []
     return [clean(line) for line in [*lines, f"Evidence: {evaluation.archive}"]]
 
 

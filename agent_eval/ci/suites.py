@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,25 @@ ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
 COMMENT_NAME = "comment.md"
 _OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME)
+_HTML = re.compile(r"agent-eval-.*\.html")
 
 HELD_BYTES = 8 << 20
 """Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
+
+
+def html_name(name: str) -> str:
+    """Name the file of the HTML report: an artifact that is one file takes the file's name.
+
+    Example:
+        >>> html_name("shop")
+        'agent-eval-shop.html'
+    """
+    return f"agent-eval-{name}.html"
+
+
+def is_html_name(name: str) -> bool:
+    """Whether a file could be the job's HTML report."""
+    return _HTML.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +73,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
-        if slug in seen or slug in _OF_THE_JOB:
+        if slug in seen or slug in _OF_THE_JOB or is_html_name(slug):
             other = seen.get(slug, "the job's own files")
             raise InvalidInput(
                 f"{path} has the same dataset_id as {other}.",

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_eval.ci.suites import ARCHIVE_NAME, REPORT_NAME
+from agent_eval.ci.suites import ARCHIVE_NAME, REPORT_NAME, is_html_name
 from agent_eval.errors import UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,13 +44,16 @@ def refuse_to_overwrite(out: Path) -> None:
     Raises:
         UsageError: The report would be overwritten.
     """
-    if (out / REPORT_NAME).exists() and not (out / ARCHIVE_NAME).exists():
-        raise UsageError(
-            f"{out / REPORT_NAME} is there and would be overwritten.",
-            remedy="Move it elsewhere, or set `out` to another directory.",
-            file=str(out / REPORT_NAME),
-            field="out",
-        )
+    if (out / ARCHIVE_NAME).exists() or not out.is_dir():
+        return
+    for name in sorted(os.listdir(out)):
+        if name == REPORT_NAME or is_html_name(name):
+            raise UsageError(
+                f"{out / name} is there and would be overwritten.",
+                remedy="Move it elsewhere, or set `out` to another directory.",
+                file=str(out / name),
+                field="out",
+            )
 
 
 def give_to_owner(written: Path, workspace: Path) -> None:

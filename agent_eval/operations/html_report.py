@@ -54,17 +54,7 @@ class HtmlMaterial:
     @property
     def file_name(self) -> str:
         """Name of the report's file: artifacts that are uploaded as one file take its name."""
-        return html_name(self.candidate.dataset_id)
-
-
-def html_name(name: str) -> str:
-    """Name the file of an HTML report on a suite.
-
-    Example:
-        >>> html_name("shop")
-        'agent-eval-shop.html'
-    """
-    return f"agent-eval-{safe_name(name)}.html"
+        return f"agent-eval-{safe_name(self.candidate.dataset_id)}.html"
 
 
 def material_of(source: Path) -> HtmlMaterial:

@@ -73,6 +73,16 @@ JOB: tuple[Option, ...] = (
         default="Agent evaluation",
     ),
     Option(
+        "html-report",
+        "switch",
+        "Also write the report as one HTML file, to upload and open in a browser: both runs side by side, "
+        "step by step.",
+        goes_to="html_report",
+        commands=("ci",),
+        loosens="nothing",
+        default="true",
+    ),
+    Option(
         "comment",
         "choice",
         "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",

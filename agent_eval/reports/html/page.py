@@ -209,7 +209,7 @@ def _case_markup(
     change = suite.changes.get(line.case_id)
     view = case_view(line, suite.evidence, change, command, limits)
     markup = _template("case.html").render(case=view, markdown=request.render_markdown, at_first=at_first)
-    return Markup(markup)  # noqa: S704
+    return Markup(suite.evidence.redactor.redact_text(markup))  # noqa: S704
 
 
 def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -> SuitePart:
