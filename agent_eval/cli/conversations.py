@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,17 +20,62 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=TableCommand, path="validate")
-@click.argument("suite", type=click.Path(path_type=pathlib.Path))
-def validate(suite: Path, strict: bool, key_variables: tuple[str, ...], output_format: str) -> int:
+@click.argument("suite")
+def validate(suite: str, strict: bool, key_variables: tuple[str, ...], output_format: str) -> int:
     """Check a suite of cases or of conversations: exit 0 when it is valid, 1 when not, 2 when unreadable.
 
     All faults are listed at once, each with its place.
     """
     from agent_eval.suites.validate import validate_suite
 
-    validation = validate_suite(suite, strict=strict, key_variables=allowed_keys(key_variables))
+    validation = validate_suite(_file_of(suite), strict=strict, key_variables=allowed_keys(key_variables))
     emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
+
+
+@click.command(cls=TableCommand, path="plan")
+@click.argument("suite")
+def plan(suite: str, output_format: str, **how: Any) -> None:
+    """Show what a run of a suite of conversations would do, and about what it would cost. Runs nothing."""
+    from agent_eval.operations.conversation_plan import plan_suite
+    from agent_eval.reports.conversation_plan import plan_text
+
+    how["key_variables"] = allowed_keys(how["key_variables"])
+    planned = plan_suite(_file_of(suite), **how)
+    emit(output_format, planned.to_json(), lambda _colour: plan_text(planned))
+
+
+@click.command("list-suites", cls=TableCommand, path="list-suites")
+def list_suites(output_format: str) -> None:
+    """List the bundled suites of conversations, by the names that `run` and `plan` take."""
+    from agent_eval.suites.bundled import bundled_suites
+    from agent_eval.suites.reader import open_suite
+
+    suites = [
+        {"name": name, "title": suite.header.dataset_id, "tests": suite.case_count, "file": str(path)}
+        for name, path in bundled_suites().items()
+        for suite in [open_suite(path)]
+    ]
+    width = max(len(str(row["name"])) for row in suites)
+    emit(
+        output_format,
+        {"suites": suites},
+        lambda _colour: [
+            *(
+                f"{row['name']:<{width}}  {count(int(str(row['tests'])), 'test'):>8}  {row['title']}"
+                for row in suites
+            ),
+            "",
+            "Run one with `agent-eval run NAME --llm-key KEY`; `agent-eval plan NAME` shows what that does.",
+        ],
+    )
+
+
+def _file_of(suite: str) -> Path:
+    """Return the file of a suite that is named by its path, or as a bundled one."""
+    from agent_eval.suites.bundled import bundled_suite, is_bundled_name
+
+    return bundled_suite(suite) if is_bundled_name(suite) else pathlib.Path(suite)
 
 
 def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:

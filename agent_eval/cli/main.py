@@ -80,6 +80,8 @@ COMMANDS: dict[str, Entry] = {
     "import-trace": Entry(
         "agent_eval.cli.import_trace:import_trace", "Import a provider's exports as a suite with traces."
     ),
+    "plan": Entry("agent_eval.cli.conversations:plan", "Show what a run of conversations would do and cost."),
+    "list-suites": Entry("agent_eval.cli.conversations:list_suites", "List the bundled conversations."),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "completion": Entry("agent_eval.cli.completion:completion", "Print or install completion for a shell."),

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 """The directory of packs for which `--out` names no place."""
+RESULTS = "results"
+"""The directory of packs and reports of suites of conversations for which `--out` names no place."""
+PACK = "pack"
+"""Name of a pack beside which the reports on its conversations are written."""
 OUT = "agent_eval.out"
 """Key of the context's `meta`: what `--out` says, or the place that was chosen instead."""
 
@@ -46,7 +50,7 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
         UsageError: No suite is named, or several with an option that is about one.
     """
     from agent_eval.config.spec import RunSpec
-    from agent_eval.suites.paths import suite_paths
+    from agent_eval.suites.paths import is_of_conversations, suite_paths
 
     named = (*values["suite"], *suites)
     if not named:
@@ -57,11 +61,22 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
         _refuse_what_is_about_one(options)
     out = values["output__pack"] or _chosen_out(paths, resume=bool(options.get("agent__resume")))
     click.get_current_context().meta[OUT] = out
-    packs = [out] if len(paths) == 1 else [out / name for name in _names(paths)]
+    packs = [out] if len(paths) == 1 else [_pack_of(path, out / name) for path, name in _names(paths).items()]
     return [
-        RunSpec(**specified({**options, "suite": path, "output__pack": pack}))
+        RunSpec(
+            **specified(
+                {**options, "suite": path, "output__pack": pack}, agent_is_known=is_of_conversations(path)
+            )
+        )
         for path, pack in zip(paths, packs, strict=True)
     ]
+
+
+def _pack_of(path: Path, place: Path) -> Path:
+    """Return where the pack of one of several suites goes; beside that of conversations are its reports."""
+    from agent_eval.suites.paths import is_of_conversations
+
+    return place / PACK if is_of_conversations(path) else place
 
 
 def _refuse_what_is_about_one(options: Mapping[str, Any]) -> None:
@@ -76,13 +91,27 @@ def _chosen_out(paths: Sequence[Path], *, resume: bool) -> Path:
     from pathlib import Path
 
     from agent_eval.operations import clock
+    from agent_eval.suites.paths import is_of_conversations
 
     runs = Path(RUNS)
     if resume:
         return _unfinished(runs, paths)
     moment = f"{clock.now(os.environ).astimezone(UTC):%Y%m%d-%H%M%S}"
-    name = f"{paths[0].stem}-{moment}" if len(paths) == 1 else moment
-    return next(place for place in _numbered(runs / name) if not _is_used(place))
+    if is_of_conversations(paths[0]):
+        place = Path(RESULTS) / (_suite_name(paths[0]) if len(paths) == 1 else "") / moment
+        places = (folder / PACK if len(paths) == 1 else folder for folder in _numbered(place))
+    else:
+        name = f"{paths[0].stem}-{moment}" if len(paths) == 1 else moment
+        places = (place for place in _numbered(runs / name))
+    return next(place for place in places if not _is_used(place))
+
+
+def _suite_name(path: Path) -> str:
+    """Return the name of a suite of conversations, as the name of a directory."""
+    from agent_eval.storage.files import readable_name
+    from agent_eval.suites.reader import open_suite
+
+    return readable_name(open_suite(path).header.dataset_id)
 
 
 def _numbered(place: Path) -> Iterable[Path]:
@@ -102,22 +131,32 @@ def _unfinished(runs: Path, paths: Sequence[Path]) -> Path:
     Raises:
         UsageError: There is none.
     """
+    from pathlib import Path
+
+    from agent_eval.suites.paths import is_of_conversations
+
     is_one_suite = len(paths) == 1
-    pattern = f"{glob.escape(paths[0].stem)}-*.journal" if is_one_suite else "*/*.journal"
-    journals = sorted(runs.glob(pattern), key=lambda journal: (journal.stat().st_mtime, journal.name))
+    if is_of_conversations(paths[0]):
+        runs = Path(RESULTS, glob.escape(_suite_name(paths[0])) if is_one_suite else "")
+        pattern = f"*/{PACK}.journal" if is_one_suite else f"*/*/{PACK}.journal"
+    else:
+        pattern = f"{glob.escape(paths[0].stem)}-*.journal" if is_one_suite else "*/*.journal"
+    journals = sorted(Path().glob(str(runs / pattern)), key=lambda path: (path.stat().st_mtime, path.name))
     if not journals:
         raise click.UsageError(
-            f"--resume finds no unfinished run of {paths[0]} below {RUNS}/; name the pack with --out."
+            f"--resume finds no unfinished run of {paths[0]} below {runs}/; name the pack with --out."
         )
-    return journals[-1].with_suffix("") if is_one_suite else journals[-1].parent
+    if is_one_suite:
+        return journals[-1].with_suffix("")
+    return journals[-1].parents[1] if journals[-1].name == f"{PACK}.journal" else journals[-1].parent
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
     """Name the pack of each suite after its file; a second suite of that name gets a number."""
-    names: list[str] = []
+    names: dict[Path, str] = {}
     for path in paths:
         numbered = (path.stem, *(f"{path.stem}-{number}" for number in range(2, len(paths) + 1)))
-        names.append(next(name for name in numbered if name not in names))
+        names[path] = next(name for name in numbered if name not in names.values())
     return names
 
 

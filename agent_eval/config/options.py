@@ -75,6 +75,8 @@ Command = Literal[
     "ci",
     "demo",
     "validate",
+    "plan",
+    "list-suites",
     "schema show",
     "import-trace",
     "schema validate",

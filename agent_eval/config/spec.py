@@ -49,6 +49,8 @@ class AgentSpec:
         system_prompt: File with the system prompt of a hosted model.
         environment: Names of variables that the agent's program may see.
         headers: Name of each header, and the environment variable that has its value.
+        key_variables: Names of variables that a suite of conversations may take its key from; the default
+            one when empty.
         trials: How often each case is run.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
@@ -71,6 +73,7 @@ class AgentSpec:
     system_prompt: Path | None = None
     environment: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    key_variables: tuple[str, ...] = ()
     trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
@@ -221,6 +224,7 @@ class Output:
         summary_json: Where the summary is written as well, outside the pack.
         fresh: Whether the run starts over, and may replace the evidence of an earlier run of an agent.
         registry: The registry, whose baselines are not replaced.
+        debug: Whether reports on conversations show the agent's raw responses.
     """
 
     pack: Path
@@ -228,6 +232,7 @@ class Output:
     summary_json: Path | None = None
     fresh: bool = False
     registry: Path = Path(REGISTRY)
+    debug: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +247,8 @@ class RunSpec:
         suite: The suite.
         output: Where the evidence goes.
         cases: Ids of the only cases that are run; all when empty.
+        tests: Texts of which the ids of the only cases that are run have one; all when empty.
+        tags: Tags of which the only cases that are run have one; all when empty.
         shard: One of several parts of the suite, such as `3/8`; all of it when None.
         agent: The agent that is run; None where recorded traces are judged.
         judging: How cases are judged.
@@ -253,6 +260,8 @@ class RunSpec:
     suite: Path
     output: Output
     cases: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     shard: str | None = None
     agent: AgentSpec | None = None
     judging: Judging = field(default_factory=Judging)

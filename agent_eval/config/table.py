@@ -7,6 +7,7 @@ from functools import cache
 from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.attestations import ATTESTATIONS
+from agent_eval.config.rows.conversations import CONVERSATIONS
 from agent_eval.config.rows.exports import EXPORTS
 from agent_eval.config.rows.gate import GATE
 from agent_eval.config.rows.html import HTML
@@ -22,6 +23,7 @@ OPTIONS: tuple[Option, ...] = (
     *RUN,
     *AGENT,
     *LLM,
+    *CONVERSATIONS,
     *LIMITS,
     *GATE,
     *JOB,

@@ -22,6 +22,7 @@ from agent_eval.operations.environment import JUDGING_PACKAGES, git_commit, pinn
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose
 
@@ -91,7 +92,9 @@ def run_suite(
     """
     refuse_to_lose(spec.output)
     redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
-    chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
+    source = source or open_suite(spec.suite)
+    ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
+    chosen = choose(source, ids, spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
     execution = ExecutionConfig(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)

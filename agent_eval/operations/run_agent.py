@@ -45,6 +45,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_packs import LOOP_MODE
+from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -56,6 +57,7 @@ from agent_eval.storage.files import read_bytes
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import ChosenCases, choose
 
@@ -135,12 +137,16 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
+    source = source or open_suite(spec.suite)
+    spec = completed(spec, source)
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
     redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
-    options = options or agent_options(agent_spec, environ)
-    chosen = choose(source or open_suite(spec.suite), spec.cases, spec.shard)
+    redactor = redactor.with_secrets(*literal_secrets(source))
+    options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
+    ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
+    chosen = choose(source, ids, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging))
     with closing(open_agent(agent_spec.called(spec.identity.model), options)) as agent:
         execution = execution_config(spec, agent, chosen, plan.case_policy)

@@ -147,6 +147,21 @@ def safe_name(identifier: str) -> str:
     return f"{readable or 'id'}-{digest}"
 
 
+def readable_name(text: str) -> str:
+    """Turn a text into a readable name for a file or directory; different texts may get the same name.
+
+    At most 100 characters: letters and digits of any script, `.`, `_` and `-`, beginning with a letter or
+    digit.
+
+    Example:
+        >>> readable_name("HR Assistant"), readable_name("../a: b?"), readable_name("_summary")
+        ('HR-Assistant', 'a-b', 'summary')
+    """
+    plain = "".join(char if char.isalnum() or char in "._" else "-" for char in text)
+    name = re.sub("-+", "-", plain).strip("-._")[:100].rstrip("-._")
+    return f"{name}-" if _is_reserved(name.lower()) else name or "unnamed"
+
+
 def _is_reserved(name: str) -> bool:
     """Whether a plain name has another meaning: a device, or the hashed name of another identifier."""
     return name.endswith(".") or bool(_RESERVED.match(name)) or bool(_ENDS_LIKE_A_HASH.search(name))

@@ -67,7 +67,7 @@ class Redactor:
         tokens: bool = False,
         rules: RedactionRules = NO_RULES,
     ) -> None:
-        words = "\n".join(vocabulary)
+        self._words = words = "\n".join(vocabulary)
         named = secrets if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
         self._secrets = {
             secret: named[secret]
@@ -103,9 +103,21 @@ class Redactor:
                 secrets[environ[name]] = name
         return cls(secrets, vocabulary=vocabulary, tokens=True, rules=rules)
 
+    def with_secrets(self, *secrets: str) -> Redactor:
+        """Copy with further secrets, which have no names.
+
+        Example:
+            >>> Redactor(["s3cret-value"]).with_secrets("API_KEY_1").redact(b"s3cret-value API_KEY_1")
+            b'[redacted] [redacted]'
+        """
+        named = {**dict.fromkeys(secrets, ""), **self._secrets}
+        copy = Redactor(named, vocabulary=[self._words], tokens=self._tokens, rules=self._rules)
+        copy._of_fields = self._of_fields
+        return copy
+
     def with_rules(self, rules: RedactionRules) -> Redactor:
         """Copy with rules of the user."""
-        copy = Redactor((), tokens=self._tokens, rules=rules)
+        copy = Redactor((), vocabulary=[self._words], tokens=self._tokens, rules=rules)
         copy._secrets, copy._of_fields = self._secrets, self._of_fields
         return copy
 

@@ -70,9 +70,8 @@ class AuiDocument(WholeDocument):
     """A suite of conversations as cases.
 
     Attributes:
-        agent: The agent that the suite is for; None if the suite has faults. It stays in this process, since
-            it may have a key.
-        judge_model: The model that judges, where the suite names one.
+        suite: The suite as it is written; None if it has faults. It stays in this process, since it may have
+            a key.
         test_count: How many tests the file has, faulty ones included.
 
     Example:
@@ -88,17 +87,23 @@ class AuiDocument(WholeDocument):
         problems = faults(payload)
         suite = None if problems else AuiSuite.model_validate(payload)
         super().__init__(path, digest, _as_suite(suite), size)
-        self.problems = problems
+        self.problems, self.suite = problems, suite
         tests = payload.get("tests")
         self.test_count = len(tests) if isinstance(tests, list) else 0
         self._key: Any = payload.get("apiKey")
-        self.agent: SuiteAgent | None = None
-        self.judge_model: str | None = None
         self.format, self.default_judges = "aui", JUDGES
-        if suite is not None:
-            self.agent = SuiteAgent(suite.agentId, suite.apiKey, suite.model or None)
-            self.judge_model = suite.judgeModel or None
-            self.warnings = list(warnings(payload))
+        self.warnings = [] if suite is None else list(warnings(payload))
+
+    @property
+    def agent(self) -> SuiteAgent | None:
+        """The agent that the suite is for; None if the suite has faults."""
+        suite = self.suite
+        return None if suite is None else SuiteAgent(suite.agentId, suite.apiKey, suite.model or None)
+
+    @property
+    def judge_model(self) -> str | None:
+        """The model that judges, where the suite names one."""
+        return (self.suite.judgeModel or None) if self.suite is not None else None
 
     def key_problems(self, allowed: Collection[str]) -> list[Problem]:
         """List what is wrong with the name of a variable in `apiKey`.
@@ -110,7 +115,7 @@ class AuiDocument(WholeDocument):
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers only read cases, and need no key.
-        return {**self.__dict__, "agent": None, "_key": None}
+        return {**self.__dict__, "suite": None, "_key": None}
 
 
 def _as_suite(suite: AuiSuite | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Find the files that a user names as suites: paths, and globs that no shell has expanded."""
+"""Find the files that a user names as suites: paths, globs that no shell has expanded, bundled suites."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_eval.errors import UsageError
+from agent_eval.storage.files import open_regular
+from agent_eval.suites.bundled import bundled_suite, is_bundled_name
 
 MAX_SUITES = 500
 """Suites of one command."""
 
 _WILD = frozenset("*?[")
+_HEAD = 4 << 20
 
 
 def suite_paths(patterns: Sequence[str]) -> list[Path]:
     """List the files that the patterns name, each once, in their order, globs sorted.
 
     Args:
-        patterns: Paths or globs, relative to the working directory. `**` crosses directories.
+        patterns: Paths or globs, relative to the working directory. `**` crosses directories. `demo:NAME` and
+            `quack:GROUP/NAME` are bundled suites.
 
     Raises:
-        UsageError: A glob matches nothing, or there are more than `MAX_SUITES` files.
+        UsageError: A glob matches nothing, there is no such bundled suite, or there are more than
+            `MAX_SUITES` files.
 
     Example:
         >>> for name in ("b.json", "a.json"):
@@ -40,6 +45,8 @@ def suite_paths(patterns: Sequence[str]) -> list[Path]:
 
 
 def _matches(pattern: str) -> list[Path]:
+    if is_bundled_name(pattern):
+        return [bundled_suite(pattern)]
     # A pattern that is also the name of a file is that file.
     if not _WILD.intersection(pattern) or Path(pattern).exists():
         return [Path(pattern)]
@@ -51,3 +58,18 @@ def _matches(pattern: str) -> list[Path]:
             field="suite",
         )
     return [Path(path) for path in paths]
+
+
+def is_of_conversations(path: Path) -> bool:
+    """Tell from a file's text whether it may be a suite of conversations; `open_document` knows for certain.
+
+    Example:
+        >>> _ = Path("orders.jsonl").write_text('{"dataset_id": "orders"}')
+        >>> is_of_conversations(Path("orders.jsonl"))
+        False
+    """
+    if path.suffix.lower() not in (".json", ".yaml", ".yml") or not path.is_file():
+        return False
+    with open_regular(path) as file:
+        head = file.read(_HEAD)
+    return b"agentId" in head and b"dataset_id" not in head

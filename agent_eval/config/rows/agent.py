@@ -154,6 +154,7 @@ AGENT: tuple[Option, ...] = (
         default="1",
         bounds=(1, 1000),
         metavar="N",
+        aliases=("loops",),
         recorded="trials",
     ),
     Option(

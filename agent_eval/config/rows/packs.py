@@ -363,7 +363,7 @@ PACKS: tuple[Option, ...] = (
         "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
         "Default: `AUI_API_KEY`.",
         goes_to="key_variables",
-        commands=("validate", "schema validate"),
+        commands=("validate", "plan", "schema validate"),
         metavar="NAME",
     ),
     Option(

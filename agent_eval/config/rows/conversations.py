@@ -1,0 +1,70 @@
+"""Rows of suites of conversations: which tests are run, and what of them is shown."""
+
+from __future__ import annotations
+
+from agent_eval.config.options import RUNS_AN_AGENT, Option
+
+CONVERSATIONS: tuple[Option, ...] = (
+    Option(
+        "test",
+        "list",
+        "Only tests, or cases, whose name has one of these texts, in any letter case. Separated by commas.",
+        goes_to="tests",
+        commands=("run", "run-loop", "plan"),
+        metavar="TEXT",
+    ),
+    Option(
+        "tag",
+        "list",
+        "Only tests, or cases, with one of these tags. Separated by commas.",
+        goes_to="tags",
+        commands=("run", "run-loop", "plan"),
+        metavar="TAG",
+    ),
+    Option(
+        "debug",
+        "switch",
+        "Show the agent's raw responses in the reports on conversations.",
+        goes_to="output.debug",
+        commands=("run", "run-loop"),
+        default="false",
+    ),
+    Option(
+        "suite-key-env",
+        "variables",
+        "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
+        "Default: `AUI_API_KEY`.",
+        goes_to="agent.key_variables",
+        commands=RUNS_AN_AGENT,
+        loosens="nothing",
+        metavar="NAME",
+        in_file=False,
+    ),
+    Option(
+        "loops",
+        "integer",
+        "How often each test would be run.",
+        goes_to="loops",
+        commands=("plan",),
+        default="1",
+        bounds=(1, 1000),
+        metavar="N",
+    ),
+    Option(
+        "provider",
+        "choice",
+        "Provider of the model that would judge and play users.",
+        goes_to="provider",
+        commands=("plan",),
+        default="openai",
+        choices=("openai", "anthropic", "claude-code", "scripted"),
+    ),
+    Option(
+        "llm-model",
+        "text",
+        "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
+        goes_to="llm_model",
+        commands=("plan",),
+        metavar="NAME",
+    ),
+)
