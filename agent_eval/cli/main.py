@@ -80,6 +80,9 @@ COMMANDS: dict[str, Entry] = {
     "import-trace": Entry(
         "agent_eval.cli.import_trace:import_trace", "Import a provider's exports as a suite with traces."
     ),
+    "import-transcript": Entry(
+        "agent_eval.cli.import_transcript:import_transcript", "Import telemetry, sessions, benchmark logs."
+    ),
     "plan": Entry("agent_eval.cli.conversations:plan", "Show what a run of conversations would do and cost."),
     "list-suites": Entry("agent_eval.cli.conversations:list_suites", "List the bundled conversations."),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),

@@ -79,6 +79,7 @@ Command = Literal[
     "list-suites",
     "schema show",
     "import-trace",
+    "import-transcript",
     "schema validate",
     "schema migrate",
     "keygen",

@@ -26,8 +26,10 @@ from agent_eval.contracts.trace import Event, Trace
 NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
 """Fields of a case that record what an agent did, not what was asked of it."""
 
-RECORDED_METADATA = frozenset({"attempt_history", "selected_attempt", "max_repairs", "loop_passed"})
-"""Keys of a case's metadata that do the same: written by a run of the agent, not by the suite's author."""
+RECORDED_METADATA = frozenset(
+    {"attempt_history", "selected_attempt", "max_repairs", "loop_passed", "imported", "recorded_verdicts"}
+)
+"""Keys of a case's metadata that do the same: written by a run or an import, not by the suite's author."""
 
 
 METADATA_KEYS = frozenset(
@@ -39,6 +41,7 @@ METADATA_KEYS = frozenset(
         "injections",
         "lean_payload",
         "llm",
+        "recorded_verdicts",
         "share_expected_output",
         "strict",
         "token_usage",

@@ -72,8 +72,8 @@ class CaseMaker:
         case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
         if conversation.trials:
             case["trials"] = [
-                {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id)}
-                for number, events in enumerate(conversation.trials, start=1)
+                {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id), **more}
+                for number, (events, more) in enumerate(_trials(conversation), start=1)
             ]
         metadata = {**case["metadata"], **conversation.case.get("metadata", {})}
         return {**case, **conversation.case, "metadata": metadata}
@@ -93,6 +93,13 @@ class CaseMaker:
 
     def __exit__(self, *_: object) -> None:
         self._ids.__exit__(None, None, None)
+
+
+def _trials(conversation: Conversation) -> Iterator[tuple[list[EventFields], dict[str, Any]]]:
+    """Yield the events of each further trial, with its metadata where it has any."""
+    of_trials = conversation.trial_metadata or [{} for _ in conversation.trials]
+    for events, metadata in zip(conversation.trials, of_trials, strict=True):
+        yield events, {"metadata": metadata} if metadata else {}
 
 
 def _asked(conversation: Conversation) -> dict[str, Any]:

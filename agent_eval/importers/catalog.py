@@ -32,6 +32,12 @@ FORMATS: tuple[Entry, ...] = (
     Entry("provider", "anthropic", "agent_eval.importers.anthropic:Anthropic"),
     Entry("provider", "vertex", "agent_eval.importers.vertex:Vertex"),
     Entry("provider", "foundry", "agent_eval.importers.foundry:Foundry"),
+    Entry("transcript", "claude_code", "agent_eval.importers.claude_code:ClaudeCode"),
+    Entry("transcript", "codex", "agent_eval.importers.codex:Codex"),
+    Entry("transcript", "swe_agent", "agent_eval.importers.swe_agent:SweAgent"),
+    Entry("transcript", "inspect", "agent_eval.importers.inspect_logs:Inspect"),
+    Entry("transcript", "tau_bench", "agent_eval.importers.tau_bench:TauBench"),
+    Entry("transcript", "agentdojo", "agent_eval.importers.agentdojo:AgentDojo"),
 )
 
 COMMANDS: dict[Family, str] = {

@@ -93,6 +93,7 @@ class Conversation:
         metadata: What else the source says of the conversation; kept under `metadata.imported`.
         case: Further fields of the case, as JSON (`policy`, `final_output_tool`, ...); they win.
         trials: Further trials, as fields of `RecordedTrial`; their events are made by `events.py`, too.
+        trial_metadata: What belongs to each further trial; keys of a case's metadata, such as verdicts.
         trace_id: The source's own trace id, 32 hexadecimal digits; None to derive one.
         records: Places of the records that it is made of.
 
@@ -111,6 +112,7 @@ class Conversation:
     metadata: dict[str, Any] = field(default_factory=dict)
     case: dict[str, Any] = field(default_factory=dict)
     trials: list[list[EventFields]] = field(default_factory=list)
+    trial_metadata: list[dict[str, Any]] = field(default_factory=list)
     trace_id: str | None = None
     records: list[str] = field(default_factory=list)
 

@@ -38,6 +38,7 @@ JUDGES: dict[str, str] = {
     "loop_guard": "agent_eval.judges.builtin.loops:LoopGuardJudge",
     "policy": "agent_eval.judges.builtin.policy:PolicyJudge",
     "prompt_injection": "agent_eval.judges.builtin.prompt_injection:PromptInjectionJudge",
+    "recorded": "agent_eval.judges.builtin.recorded:RecordedJudge",
     "regex": "agent_eval.judges.builtin.regex:RegexJudge",
     "repair_path": "agent_eval.judges.builtin.execution:RepairPathJudge",
     REPLAY_CONTRACT: "agent_eval.judges.builtin.replay_contract:ReplayContractJudge",

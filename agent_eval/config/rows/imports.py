@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_eval.config.options import Command, Option
 
-IMPORTING: tuple[Command, ...] = ("import-trace",)
+IMPORTING: tuple[Command, ...] = ("import-trace", "import-transcript")
 """Commands that import: all have the rows of this file but the first."""
 
 IMPORTS: tuple[Option, ...] = (
@@ -16,6 +16,15 @@ IMPORTS: tuple[Option, ...] = (
         commands=("import-trace",),
         default="auto",
         choices=("auto", "openai", "anthropic", "vertex", "foundry"),
+    ),
+    Option(
+        "source",
+        "choice",
+        "Which program's format the input has. auto recognises that of each record by its structure.",
+        goes_to="source",
+        commands=("import-transcript",),
+        default="auto",
+        choices=("auto", "claude_code", "codex", "swe_agent", "inspect", "tau_bench", "agentdojo"),
     ),
     Option(
         "input",

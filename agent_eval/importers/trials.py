@@ -1,0 +1,75 @@
+"""Runs of one task become trials of one case, each with what was recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import EventFields
+from agent_eval.importers.format import Conversation
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """One run of a task.
+
+    Attributes:
+        task_id: The task; None if the source does not say it: then the run is a case of its own.
+        number: Number of the trial, if the source has it.
+        events: The events, made by `events.py`.
+        place: Where the run is recorded, for diagnostics.
+        metadata: What belongs to this trial, such as its verdicts; a key of a case's metadata.
+        about: What belongs to the task, or explains the run; kept under `metadata.imported`.
+        expected_output: What the source says is the right answer.
+        input: What the task is, where no message says it.
+
+    Example:
+        >>> RecordedRun("7", 0, [], "results.json").metadata
+        {}
+    """
+
+    task_id: str | None
+    number: Any
+    events: list[EventFields]
+    place: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+    expected_output: Any = None
+    input: Any = None
+
+
+def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> list[Conversation]:
+    """Make a conversation of each task, whose runs are its trials, in the order of their numbers.
+
+    Args:
+        runs: The runs, in any order.
+        diagnostics: Gets the runs that have the number of another.
+    """
+    by_task: dict[str | int, list[RecordedRun]] = {}
+    for position, run in enumerate(runs):
+        by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
+    return [_conversation(sorted(same, key=_order), diagnostics) for same in by_task.values()]
+
+
+def _order(run: RecordedRun) -> int:
+    return run.number if isinstance(run.number, int) else 0
+
+
+def _conversation(runs: list[RecordedRun], diagnostics: Diagnostics) -> Conversation:
+    first = runs[0]
+    numbers = [run.number for run in runs if run.number is not None]
+    if len(set(map(str, numbers))) < len(numbers):
+        diagnostics.note(first.place, "", f"task {first.task_id} has trials of the same number; all are kept")
+    return Conversation(
+        first.events,
+        id=first.task_id,
+        input=first.input,
+        expected_output=first.expected_output,
+        metadata={name: value for name, value in first.about.items() if value is not None},
+        case={"metadata": first.metadata} if first.metadata else {},
+        trials=[run.events for run in runs[1:]],
+        trial_metadata=[run.metadata for run in runs[1:]],
+        records=[run.place for run in runs],
+    )

@@ -1,0 +1,102 @@
+"""Import in a test: the cases and the diagnostics, without the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.importers.catalog import Family
+from agent_eval.operations.import_traces import ImportRequest, import_traces
+
+TRANSCRIPT, FRAMEWORK, PROVIDER = "transcript", "framework", "provider"
+
+
+@dataclass
+class Result:
+    """What an import made."""
+
+    cases: list[dict[str, Any]]
+    diagnostics: list[dict[str, Any]]
+    formats: set[str]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events of every trial of every case."""
+        return [event for trace in self.traces for event in trace]
+
+    @property
+    def traces(self) -> list[list[dict[str, Any]]]:
+        """Every trial's events."""
+        return [
+            trace
+            for case in self.cases
+            for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", [])))
+        ]
+
+    def of(self, kind: str, actor: str | None = None) -> list[dict[str, Any]]:
+        """The events of a type, and of an actor."""
+        return [event for event in self.events if event["type"] == kind and actor in (None, event["actor"])]
+
+    def tokens(self, name: str) -> int:
+        """The sum of a kind of tokens."""
+        return sum(event.get("usage", {}).get(name, 0) for event in self.events)
+
+
+def imported(family: Family, path: Path, out: Path, *, name: str = "auto", **options: Any) -> Result:
+    """Import a file or a directory; `out` is a directory for what is written."""
+    out.mkdir(parents=True, exist_ok=True)
+    found = import_traces(ImportRequest((path,), out / "suite.jsonl", family, name, **options))
+    lines = (out / "suite.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    diagnostics = [entry.to_json() for entry in found.diagnostics.entries]
+    formats = {recognised.format for recognised in found.recognised}
+    return Result([json.loads(line) for line in lines], diagnostics, formats)
+
+
+def of_value(family: Family, value: Any, out: Path, **options: Any) -> Result:
+    """Import one JSON document."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "input.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return imported(family, path, out, **options)
+
+
+def of_lines(family: Family, values: list[Any], out: Path, **options: Any) -> Result:
+    """Import JSON Lines."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "input.jsonl"
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    return imported(family, path, out, **options)
+
+
+def silent_losses(
+    family: Family, path: Path, out: Path, *, cuts: int, whole: Callable[[Result], Any]
+) -> list[int]:
+    """Cut a file at random bytes; return where something is lost without an error or a diagnostic.
+
+    Args:
+        whole: What of the result must be there if nothing is reported. Lines that are missing altogether
+            cannot be noticed, so JSON Lines are cut within lines only.
+    """
+    data = path.read_bytes()
+    full = whole(imported(family, path, out / "whole"))
+    random = Random(12)
+    found = []
+    for _ in range(cuts):
+        place = random.randrange(1, len(data))
+        if path.suffix == ".jsonl" and (data[place - 1 : place] == b"\n" or data[place : place + 1] == b"\n"):
+            continue
+        cut = out / path.name
+        cut.write_bytes(data[:place])
+        try:
+            result = imported(family, cut, out / "cut")
+        except (InvalidInput, NothingMeasured):
+            continue
+        lossy = [entry for entry in result.diagnostics if entry["severity"] in ("lost", "unknown")]
+        if not lossy and whole(result) != full:
+            found.append(place)
+    return found
