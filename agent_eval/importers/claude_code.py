@@ -155,8 +155,8 @@ class _SessionReader:
     def _add_answer(self, line: Any, common: EventFields, place: str) -> None:
         message = mapping(line.get("message"))
         if message.get("model") == _SYNTHETIC or line.get("isApiErrorMessage"):
-            said = content_of(message.get("content")).value
-            self._events.append(error_event(said or "an answer of the API failed", **common))
+            spoken = content_of(message.get("content")).value
+            self._events.append(error_event(spoken or "an answer of the API failed", **common))
             return
         made = self._blocks(message.get("content"), common, place)
         self._events += made
@@ -207,17 +207,17 @@ class _SessionReader:
     def _add_user(self, line: Any, common: EventFields) -> None:
         content = mapping(line.get("message")).get("content")
         blocks = items(content) if isinstance(content, list) else [{"type": "text", "text": content}]
-        said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
+        spoken = [block for block in blocks if mapping(block).get("type") != "tool_result"]
         for block in blocks:
             if mapping(block).get("type") == "tool_result":
                 self._events.append(_result(mapping(block), common))
-        if not said or (read := content_of(said)) == (None, None):
+        if not spoken or (read := content_of(spoken)) == (None, None):
             return
         # What hooks and the program put into the user's place, and what an agent asks of a sub-agent.
         if line.get("isMeta") or "agent_name" in common or line.get("isCompactSummary"):
             self._events.append(event("system", "message", output=read.value, parts=read.parts, **common))
         else:
-            self._events.append(user_message(said, **common))
+            self._events.append(user_message(spoken, **common))
 
     def _add_system(self, line: Any, common: EventFields) -> None:
         if text(line.get("model")):
@@ -234,8 +234,8 @@ class _SessionReader:
         if line.get("is_error"):
             self._events.append(error_event(line.get("result") or line.get("subtype") or "failed"))
         else:
-            said = [fields["output"] for fields in self._events if _is_said(fields)]
-            if text(line.get("result")) and line["result"] not in said[-1:]:
+            spoken = [fields["output"] for fields in self._events if _is_said(fields)]
+            if text(line.get("result")) and line["result"] not in spoken[-1:]:
                 self._events.append(agent_message(line["result"]))
         cost = line.get("total_cost_usd")
         if isinstance(cost, int | float) and not any("cost_usd" in fields for fields in self._events):

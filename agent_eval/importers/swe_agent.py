@@ -107,11 +107,11 @@ class _HistoryReader:
     def _add_action(self, message: Any) -> None:
         calls = [mapping(call) for call in items(message.get("tool_calls"))]
         action, thought = text(message.get("action")), text(message.get("thought"))
-        said = message.get("content")
+        spoken = message.get("content")
         if not calls and action is not None and thought is not None:
-            said = thought  # the content repeats both
-        if said not in (None, "", []):
-            self.events.append(agent_message(said))
+            spoken = thought  # the content repeats both
+        if spoken not in (None, "", []):
+            self.events.append(agent_message(spoken))
         for call in calls:
             function = mapping(call.get("function"))
             self.events.append(
@@ -125,8 +125,8 @@ class _HistoryReader:
     def _time_of(self, action: str | None) -> None:
         """Find how long the action took: the steps repeat the actions in their order."""
         self._latency = None
-        for position, (taken, seconds) in enumerate(self._seconds):
-            if taken is not None and action is not None and taken.strip() == action.strip():
+        for position, (executed, seconds) in enumerate(self._seconds):
+            if executed is not None and action is not None and executed.strip() == action.strip():
                 del self._seconds[: position + 1]
                 if isinstance(seconds, int | float) and not isinstance(seconds, bool):
                     self._latency = seconds * 1000
@@ -146,8 +146,8 @@ class _HistoryReader:
 
 def _of_step(step: Any) -> list[EventFields]:
     """Read a step where there is no history; `response` repeats thought and action."""
-    said = text(step.get("thought")) or text(step.get("response"))
-    events = [agent_message(said)] if said else []
+    spoken = text(step.get("thought")) or text(step.get("response"))
+    events = [agent_message(spoken)] if spoken else []
     action = text(step.get("action"))
     if action is not None and action.strip():
         seconds = step.get("execution_time")

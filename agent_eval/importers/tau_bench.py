@@ -137,11 +137,9 @@ def _tau2_message(message: Any, place: str, field: str, diagnostics: Diagnostics
     if role == "tool":
         error = content if message.get("error") else None
         output = None if error is not None else content
-        results = items(message.get("tool_messages"))
-        if results:
-            return [
-                made for one in results for made in _tau2_message(mapping(one), place, field, diagnostics)
-            ]
+        several = [{"role": "tool", **mapping(result)} for result in items(message.get("tool_messages"))]
+        if several:
+            return [made for inner in several for made in _tau2_message(inner, place, field, diagnostics)]
         return [tool_result(output, message.get("id"), error=error, **common)]
     if role not in ("assistant", "user", "system"):
         diagnostics.lost(place, field, f"has the role {role!r}, which is none of this format")

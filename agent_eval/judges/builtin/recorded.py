@@ -86,8 +86,8 @@ class RecordedJudge(BaseJudge[RecordedConfig]):
 
 def _clipped(verdict: Mapping[str, Any]) -> dict[str, Any]:
     explanation = verdict.get("explanation")
-    shown = {name: verdict[name] for name in ("passed", "score") if name in verdict}
-    return shown | ({"explanation": clipped(explanation, 1000)} if isinstance(explanation, str) else {})
+    facts = {name: verdict[name] for name in ("passed", "score") if name in verdict}
+    return facts | ({"explanation": clipped(explanation, 1000)} if isinstance(explanation, str) else {})
 
 
 def _verdicts(case: Case) -> Mapping[str, Mapping[str, Any]]:
