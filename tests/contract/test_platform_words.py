@@ -9,7 +9,17 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "agent_eval"
 PLATFORMS = "ci/platforms/"
-SHARED = {"base", "build", "catalog", "redacting", "rest", "settings", "spec"}
+SHARED = {
+    "base",
+    "build",
+    "catalog",
+    "checkout",
+    "plain_log",
+    "redacting",
+    "rest",
+    "settings",
+    "spec",
+}
 """Modules of the folder of platforms that belong to none of them."""
 
 NAMES = re.compile(

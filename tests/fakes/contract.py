@@ -31,7 +31,8 @@ class Contract:
     """
 
     def __init__(self, platform: str) -> None:
-        self._spec = {**_without_security(description(platform)), "servers": [{"url": HOST}]}
+        self._documented = description(platform)
+        self._spec = {**_without_security(self._documented), "servers": [{"url": HOST}]}
         self._api = OpenAPI.from_dict(self._spec)
 
     def request_problems(
@@ -42,7 +43,10 @@ class Contract:
         operation = self._operation(method, path)
         if operation is None:
             return [f"{place}: no such operation"]
-        request = MockRequest(HOST, method, path, args=dict(query), data=body or None)
+        values: dict[str, list[str]] = {}
+        for name, value in query:
+            values.setdefault(name, []).append(value)
+        request = MockRequest(HOST, method, path, args=values, data=body or None)
         found = _caught(lambda: self._api.validate_request(request), place)
         return found + self._query_problems(operation, query, place)
 
@@ -62,10 +66,15 @@ class Contract:
         response = MockResponse(answer, status, headers)
         return _caught(lambda: self._api.validate_response(request, response), f"{place} answer")
 
-    def _operation(self, method: str, path: str) -> dict[str, Any] | None:
+    def accepts(self, method: str, path: str, credential: str) -> bool:
+        """Whether a call takes a kind of credential, by the name of its security scheme."""
+        operation = self._operation(method, path, self._documented)
+        return operation is None or any(credential in row for row in operation.get("security", []))
+
+    def _operation(self, method: str, path: str, spec: dict[str, Any] | None = None) -> dict[str, Any] | None:
         parts = path.strip("/").split("/")
         best: tuple[int, dict[str, Any]] | None = None
-        for template, operations in self._spec["paths"].items():
+        for template, operations in (spec or self._spec)["paths"].items():
             wanted = template.strip("/").split("/")
             fits = len(wanted) == len(parts) and all(
                 want.startswith("{") or want == part for want, part in zip(wanted, parts, strict=True)

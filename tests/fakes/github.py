@@ -15,13 +15,13 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from tests.fakes.contract import Contract
+from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
 
 TOKEN = "ghs_" + "S3cretToken" * 3
 BOT = "github-actions[bot]"
@@ -40,45 +40,6 @@ _SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.jso
 def sha(seed: str) -> str:
     """A commit id made of a word."""
     return hashlib.sha1(seed.encode()).hexdigest()
-
-
-@dataclass
-class Fault:
-    """An answer that comes instead of the right one, `times` times.
-
-    `carried_out`: after doing the work. `cut`: only half of the right answer comes. `silent`: none comes.
-    """
-
-    method: str
-    path: str
-    status: int
-    times: int = 1
-    headers: dict[str, str] = field(default_factory=dict)
-    message: str = "fault"
-    carried_out: bool = False
-    cut: bool = False
-    silent: bool = False
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A request as it arrived."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    authorized: bool
-    body: Any
-
-
-@dataclass
-class Reply:
-    """An answer before it is sent."""
-
-    status: int
-    value: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
-    fault: Fault | None = None
 
 
 class FakeGitHub:
@@ -117,7 +78,7 @@ class FakeGitHub:
         self._servers: list[ThreadingHTTPServer] = []
 
     def __enter__(self) -> FakeGitHub:
-        self._servers = [_serve(self._api_request), _serve(self._storage_request)]
+        self._servers = [serve(self._api_request), serve(self._storage_request)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -264,13 +225,13 @@ class FakeGitHub:
             self._closing.wait(30)
             handler.close_connection = True
         elif reply.fault is not None and reply.fault.cut:
-            _send(handler, 200, data[: len(data) // 2], reply.headers, announced=len(data))
+            send(handler, 200, data[: len(data) // 2], reply.headers, announced=len(data))
             handler.close_connection = True
         else:
-            _send(handler, reply.status, data, reply.headers)
+            send(handler, reply.status, data, reply.headers)
 
     def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
-        fault = _next_fault(self.faults, method, path)
+        fault = next_fault(self.faults, method, path)
         if fault is None:
             return self._answer(method, path, query, value, authorized)
         if fault.cut or fault.silent:
@@ -350,7 +311,7 @@ class FakeGitHub:
             for run in sorted(self.runs.values(), key=lambda run: -int(run["id"]))
             if all(value is None or run[name] == value for name, value in wanted.items())
         ]
-        page = [] if self.empty_lists else _page(found, query)
+        page = [] if self.empty_lists else page_of(found, query)
         return Reply(200, {"total_count": len(found), "workflow_runs": page})
 
     def _run_artifacts(self, query: dict[str, str], value: Any, run_id: str) -> Reply:
@@ -359,7 +320,7 @@ class FakeGitHub:
             for owner, row, _ in self.artifacts.values()
             if owner == int(run_id) and query.get("name") in (None, row["name"])
         ]
-        page = [] if self.empty_lists else _page(found, query)
+        page = [] if self.empty_lists else page_of(found, query)
         headers = self._link(found, query, f"/actions/runs/{run_id}/artifacts")
         return Reply(200, {"total_count": len(found), "artifacts": page}, headers)
 
@@ -408,7 +369,7 @@ class FakeGitHub:
 
     def _list_comments(self, query: dict[str, str], value: Any, number: str) -> Reply:
         found = [row for owner, row in self.comments.values() if owner == int(number)]
-        return Reply(200, _page(found, query), self._link(found, query, f"/issues/{number}/comments"))
+        return Reply(200, page_of(found, query), self._link(found, query, f"/issues/{number}/comments"))
 
     def _link(self, found: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
         size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
@@ -458,26 +419,13 @@ class FakeGitHub:
             )
         if authorized or "sig=SignedQuery" not in parts.query:
             self.violations.append("the storage was sent credentials, or lost the signature")
-            return _send(handler, 400, b"", {})
+            return send(handler, 400, b"", {})
         data = self.artifacts[int(parts.path.rpartition("/")[2])][2]
         with self._lock:
-            fault = _next_fault(self.storage_faults, handler.command, parts.path)
+            fault = next_fault(self.storage_faults, handler.command, parts.path)
         if fault is not None and not (fault.cut or fault.silent):
-            return _send(handler, fault.status, fault.message.encode(), fault.headers)
+            return send(handler, fault.status, fault.message.encode(), fault.headers)
         return self._send(handler, Reply(200, data, {"Content-Type": "application/zip"}, fault))
-
-
-def _next_fault(faults: list[Fault], method: str, path: str) -> Fault | None:
-    for fault in faults:
-        if fault.times > 0 and fault.method == method and re.search(fault.path, path):
-            fault.times -= 1
-            return fault
-    return None
-
-
-def _page(rows: list[Any], query: dict[str, str]) -> list[Any]:
-    size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
-    return rows[(page - 1) * size : page * size]
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
@@ -491,41 +439,3 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
 
 def _not_accessible() -> Reply:
     return _error(403, "Resource not accessible by integration")
-
-
-def _send(
-    handler: BaseHTTPRequestHandler,
-    status: int,
-    data: bytes,
-    headers: dict[str, str],
-    *,
-    announced: int | None = None,
-) -> None:
-    try:
-        handler.send_response(status)
-        for name, value in headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(data) if announced is None else announced))
-        handler.end_headers()
-        handler.wfile.write(data)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
-
-
-def _serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
-
-        def _handle(self) -> None:
-            answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-
-        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the names http.server looks for
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    return server

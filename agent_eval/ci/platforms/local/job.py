@@ -10,10 +10,11 @@ from typing import NoReturn, TextIO
 from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
-from agent_eval.ci.platforms.local.checkout import Checkout
+from agent_eval.ci.platforms.checkout import Checkout
 from agent_eval.ci.platforms.local.comments import FileComments
 from agent_eval.ci.platforms.local.spec import LOCAL
 from agent_eval.ci.platforms.local.store import Store, StoredRun
+from agent_eval.ci.platforms.plain_log import PlainLog
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.ci.suites import COMMENT_NAME
@@ -21,10 +22,9 @@ from agent_eval.errors import AgentEvalError, StorageError, UsageError
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import append_file, write_file
 from agent_eval.storage.json import dumps
-from agent_eval.text.escape import clean
 
 
-class LocalDirectory:
+class LocalDirectory(PlainLog):
     """A developer's machine, or a CI service that no other platform detects.
 
     Example:
@@ -38,7 +38,8 @@ class LocalDirectory:
     """
 
     def __init__(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> None:
-        self._settings, self._environ, self._stream = settings, environ, stream
+        super().__init__(stream)
+        self._settings, self._environ = settings, environ
         where: Path | None = settings.own["baseline_store"]
         self._store = Store(where) if where is not None else None
         self._outputs: dict[str, str] = {}
@@ -126,18 +127,6 @@ class LocalDirectory:
         if published.url:
             self.say(f"The comment is in {published.url}.")
         return published
-
-    def say(self, text: str) -> None:
-        """Print prose without what a terminal would obey."""
-        print(clean(text, limit=10_000_000, multiline=True), file=self._stream, flush=True)
-
-    def warn(self, text: str) -> None:
-        """Print a sentence that a user should act on."""
-        self.say(f"Warning: {text}")
-
-    def fail(self, text: str) -> None:
-        """Print why the job fails."""
-        self.say(f"Error: {text}")
 
     @cached_property
     def _checkout(self) -> Checkout:

@@ -15,7 +15,7 @@ from agent_eval.errors import ExitCode, RemoteError
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.jobs import settings_of
-from tests.unit.ci.platforms.local.repository import Repository
+from tests.unit.ci.platforms.repository import Repository
 
 CLOCK = {"AGENT_EVAL_CLOCK": "2026-11-21T08:00:00+00:00"}
 

@@ -1,4 +1,4 @@
-"""The git checkout that a job outside CI works in: branch, commit, and where the branch began."""
+"""The git checkout that a job works in: branch, commit, and where the branch began."""
 
 from __future__ import annotations
 

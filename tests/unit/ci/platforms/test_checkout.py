@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.platforms.local.checkout import MAX_FILE_BYTES, Checkout
+from agent_eval.ci.platforms.checkout import MAX_FILE_BYTES, Checkout
 from agent_eval.errors import RemoteError
-from tests.unit.ci.platforms.local.repository import Repository
+from tests.unit.ci.platforms.repository import Repository
 
 
 @pytest.fixture

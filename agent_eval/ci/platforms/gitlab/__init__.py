@@ -1,0 +1,1 @@
+"""GitLab CI: its predefined variables, its REST API, and merge requests."""

@@ -1,0 +1,204 @@
+"""A job of GitLab CI: its baseline is an earlier job's artifact, its comment a note on the merge request."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TextIO
+
+from agent_eval.ci.candidates import Candidate, NoHistory
+from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.platforms.base import CiRun, comment_words
+from agent_eval.ci.platforms.checkout import Checkout
+from agent_eval.ci.platforms.gitlab.api import GitLabApi
+from agent_eval.ci.platforms.gitlab.history import GitLabHistory
+from agent_eval.ci.platforms.gitlab.notes import MergeRequestNotes
+from agent_eval.ci.platforms.gitlab.pipeline import read_pipeline
+from agent_eval.ci.platforms.gitlab.spec import GITLAB
+from agent_eval.ci.platforms.plain_log import PlainLog
+from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.ci.suites import ARCHIVE_NAME
+from agent_eval.errors import RemoteError, UsageError
+from agent_eval.http.client import Session
+from agent_eval.http.errors import HttpError
+from agent_eval.http.retry import Patience
+from agent_eval.operations import clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitLabSettings:
+    """Values of the rows that only GitLab has. Fields are named as the inputs.
+
+    Example:
+        `GitLabSettings(**settings.values_of(GITLAB.inputs)).baseline_job` is one of the inputs.
+    """
+
+    gitlab_token: str = field(repr=False)
+    gitlab_api_url: str
+    baseline_job: str
+
+
+class GitLab(PlainLog):
+    """One job of GitLab CI.
+
+    Example:
+        `GitLab(settings, os.environ, sys.stdout).run.run_url` is the page of the job.
+
+    Args:
+        settings: The checked settings.
+        environ: The environment variables that GitLab sets.
+        stream: The job's log.
+        sleep: Waits that many seconds between attempts.
+        patience: How long and how often GitLab is asked.
+
+    Raises:
+        UsageError: The predefined variables cannot be read, or the API address is not https.
+    """
+
+    def __init__(
+        self,
+        settings: PlatformSettings,
+        environ: Mapping[str, str],
+        stream: TextIO,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        patience: Patience | None = None,
+    ) -> None:
+        super().__init__(stream)
+        self.pipeline = read_pipeline(environ)
+        self._settings, self._environ = settings, environ
+        self._own = GitLabSettings(**settings.values_of(GITLAB.inputs))
+        token = self._own.gitlab_token
+        job_token = environ.get("CI_JOB_TOKEN", "").strip()
+        base = self._own.gitlab_api_url or environ.get("CI_API_V4_URL", "").strip()
+        self._api: GitLabApi | None = None
+        if (token or job_token) and base:
+            header = {"PRIVATE-TOKEN": token} if token else {"JOB-TOKEN": job_token}
+            session = _session(base, header, sleep, patience)
+            self._api = GitLabApi(session, project=self.pipeline.target_project, by_job_token=not token)
+
+    @property
+    def spec(self) -> PlatformSpec:
+        """GitLab's variables, limits and words."""
+        return GITLAB
+
+    @property
+    def workspace(self) -> Path:
+        """The directory in which the runner puts the repository."""
+        return Path(self._environ.get(GITLAB.workspace_variable, "").strip() or Path.cwd())
+
+    @cached_property
+    def run(self) -> CiRun:
+        """The job, as GitLab's variables describe it."""
+        pipeline = self.pipeline
+        url = pipeline.job_url
+        return CiRun(
+            head_sha=pipeline.head_sha,
+            run_url=url,
+            run_name=f"gitlab-{pipeline.pipeline_id}-{pipeline.job_id}" if pipeline.job_id else None,
+            evidence_url=f"{url}/artifacts/browse" if url else None,
+            base_sha=self._base_sha,
+            from_fork=pipeline.from_fork,
+            fork_event="merge_request_event" if pipeline.from_fork and pipeline.has_secrets_of_target else "",
+        )
+
+    @cached_property
+    def _base_sha(self) -> str | None:
+        """The base of the merge request; for another branch, where that left the default one."""
+        pipeline = self.pipeline
+        if pipeline.merge_request is not None:
+            target = pipeline.target_branch
+            return pipeline.base_sha or (self._checkout.merge_base(target) if target else None)
+        is_change = pipeline.branch is not None and pipeline.branch != pipeline.default_branch
+        if not is_change or not pipeline.default_branch:
+            return None
+        return self._checkout.merge_base(pipeline.default_branch) or self._merge_base_by_api()
+
+    def _merge_base_by_api(self) -> str | None:
+        pipeline = self.pipeline
+        if self._api is None or self._api.by_job_token or not pipeline.head_sha:
+            return None
+        try:
+            return self._api.merge_base(pipeline.default_branch or "", pipeline.head_sha)
+        except RemoteError:
+            return None  # The search for the baseline fails likewise, and says why.
+
+    @cached_property
+    def _checkout(self) -> Checkout:
+        return Checkout(self.workspace, self._environ)
+
+    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
+        """Yield earlier pipelines, as `GitLabHistory` finds them.
+
+        Raises:
+            NoHistory: The job has no name, so it has no earlier ones.
+            RemoteError: There is neither a token nor an address: whether there is a baseline is not known.
+        """
+        if self._api is None:
+            raise RemoteError(
+                "Without a token and GitLab's address earlier pipelines cannot be read: whether there is a "
+                "baseline is not known.",
+                remedy="Set `gitlab-token`; or, to evaluate without a baseline, `baseline: none`.",
+            )
+        name = self._own.baseline_job or self.pipeline.job_name
+        if not name:
+            raise NoHistory("This job has no name (CI_JOB_NAME), so it has no earlier ones.")
+        branch = self._settings.baseline_branch or self.pipeline.target_branch
+        evidence = os.path.relpath(os.path.abspath(self._settings.out / ARCHIVE_NAME), self.workspace)
+        history = GitLabHistory(
+            api=self._api,
+            pipeline=self.pipeline,
+            evidence=Path(evidence).as_posix(),
+            now=clock.now(self._environ),
+            base_sha=self._base_sha,
+            job_name=name,
+            branch=branch or self.pipeline.default_branch or "main",
+            named=self._settings.baseline_run_id,
+        )
+        return history.candidates(notes)
+
+    def base_file(self, path: str) -> bytes | None:
+        """Read a file as of the base of the change; None without one."""
+        return self._checkout.file(path, self._base_sha) if self._base_sha is not None else None
+
+    def keep_evidence(self, archive: Path) -> None:
+        """Leave the archive to `artifacts:paths` of the job."""
+
+    def write_summary(self, markdown: str) -> None:
+        """Do nothing: the report in the job's artifacts is all there is."""
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Do nothing: later jobs read the evidence from the artifacts."""
+
+    def publish(self, body: Callable[[str], str]) -> Published:
+        """Create or update this evaluation's note on the merge request, where there is one."""
+        pipeline = self.pipeline
+        if pipeline.merge_request is None:
+            return Published("none")
+        if not pipeline.has_secrets_of_target:
+            return _no_note(f"{GITLAB.remedies.write_from_fork}.")
+        if self._api is None or self._api.by_job_token:
+            return _no_note("The job's own token may not write notes: set `gitlab-token` (scope `api`).")
+        marker = Marker(self._settings.comment_id, pipeline.head_sha, pipeline.job_id or 0, 1)
+        notes = MergeRequestNotes(self._api, pipeline.merge_request, pipeline.merge_request_url or "")
+        words = comment_words(GITLAB, from_fork=pipeline.from_fork)
+        return publish(notes, marker, body(str(marker)), words=words)
+
+
+def _no_note(why: str) -> Published:
+    report = f"The report is in the {GITLAB.words.full_report}."
+    return Published("refused", warning=f"No note was written. {why} {report}")
+
+
+def _session(
+    base: str, token: Mapping[str, str], sleep: Callable[[float], None], patience: Patience | None
+) -> Session:
+    try:
+        return Session(base, secret_headers=token, patience=patience, sleep=sleep)
+    except HttpError as error:
+        raise UsageError(error.message, remedy=error.remedy, field="gitlab-api-url") from error
