@@ -1,0 +1,323 @@
+"""A GitLab on localhost: a real HTTP server that keeps pipelines, jobs, artifacts, merge requests and notes.
+
+Every request and every answer is checked against the API's description, also whether the call takes the kind
+of token that came; what differs is in `violations`. A note is read as GitLab reads it: a line that begins
+with a quick action is obeyed, and the answer is 202. Artifacts are redirected to a second server on another
+port, which refuses a request that carries a token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from tests.fakes.contract import Contract
+from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
+
+TOKEN = "glpat-" + "S3cretToken" * 3
+JOB_TOKEN = "glcbt-" + "S3cretJobToken" * 3
+PROJECT, FORK = 4242, 6666
+WEB = "https://gitlab.example/acme/shop"
+ACCOUNT, SOMEONE_ELSE = 31, 99
+_EXCLUDED = re.compile(r"^```.+?\n```$|^<!--.+?-->$", re.MULTILINE | re.DOTALL)
+"""What GitLab does not search for quick actions: code between fences of exactly three, as it reads them."""
+_QUICK_ACTION = re.compile(r"^\s*/[a-z_]+", re.MULTILINE)
+
+
+class FakeGitLab:
+    """Use as a context manager; `url` is the API's address.
+
+    Args:
+        contract: GitLab's description; None checks nothing.
+        prefix: Where GitLab lives below its host, with a leading slash; self-managed ones may.
+    """
+
+    def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
+        self.contract, self.prefix = contract, prefix
+        self.violations: list[str] = []
+        self.requests: list[Seen] = []
+        self.faults: list[Fault] = []
+        self.scopes = {"api"}
+        self.premium = True
+        self.pipelines: dict[int, dict[str, Any]] = {}
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.files: dict[int, dict[str, bytes]] = {}
+        """Files of the artifacts of a job, by path."""
+        self.notes: dict[int, dict[str, Any]] = {}
+        self.obeyed: list[str] = []
+        """Quick actions that a note contained."""
+        self.merge_base = "b" * 40
+        self.head = "c" * 40
+        self.on_create: Callable[[], None] | None = None
+        self._lock = threading.RLock()
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def __enter__(self) -> FakeGitLab:
+        self._servers = [serve(self._request), serve(self._storage)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"{self._host(0)}{self.prefix}/api/v4"
+
+    def _host(self, number: int) -> str:
+        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
+
+    # What tests prepare
+
+    def add_pipeline(self, number: int, **fields: Any) -> int:
+        """A finished pipeline of a push to main, unless `fields` say otherwise."""
+        self.pipelines[number] = {
+            "id": number,
+            "iid": number,
+            "project_id": PROJECT,
+            "sha": f"{number:040x}",
+            "ref": "main",
+            "status": "success",
+            "source": "push",
+            "created_at": "2026-01-12T08:00:00.000Z",
+            "updated_at": "2026-01-12T08:05:00.000Z",
+            "web_url": f"{WEB}/-/pipelines/{number}",
+            **fields,
+        }
+        return number
+
+    def add_job(self, pipeline: int, files: dict[str, bytes] | None, **fields: Any) -> int:
+        """A finished job `agent-eval` of a pipeline, with the files of its artifacts; None for none."""
+        number = 10_000 + 10 * pipeline + len(self.jobs)
+        row = self.pipelines[pipeline]
+        log = {"file_type": "trace", "size": 9, "filename": "job.log", "file_format": None}
+        archive = {"file_type": "archive", "size": 999, "filename": "artifacts.zip", "file_format": "zip"}
+        self.jobs[number] = {
+            "id": number,
+            "status": "success",
+            "name": "agent-eval",
+            "stage": "test",
+            "ref": row["ref"],
+            "tag": False,
+            "allow_failure": False,
+            "created_at": "2026-01-12T08:00:00.000Z",
+            "web_url": f"{WEB}/-/jobs/{number}",
+            "pipeline": row,
+            "artifacts": [log] if files is None else [archive, log],
+            "artifacts_expire_at": None,
+            **fields,
+        }
+        self.files[number] = files or {}
+        return number
+
+    def add_note(self, body: str, *, author: int = ACCOUNT, system: bool = False) -> int:
+        """A note on the merge request."""
+        number = 700 + len(self.notes)
+        self.notes[number] = {
+            "id": number,
+            "body": body,
+            "author": {"id": author, "username": f"user{author}", "name": "A user", "state": "active"},
+            "created_at": "2026-01-12T08:00:00.000Z",
+            "updated_at": "2026-01-12T08:00:00.000Z",
+            "system": system,
+        }
+        return number
+
+    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
+        """Answer requests whose path matches the regular expression with `status`."""
+        self.faults.append(Fault(method, path, status, times, **fields))
+
+    # What tests look at
+
+    def bodies(self) -> list[str]:
+        """The notes on the merge request, the oldest first."""
+        return [row["body"] for row in self.notes.values()]
+
+    def count(self, method: str, path: str) -> int:
+        """How many requests matched."""
+        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
+
+    # The servers
+
+    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        path = parts.path.removeprefix(f"{self.prefix}/api/v4")
+        credential = self._credential(handler)
+        with self._lock:
+            value = json.loads(body) if body else None
+            self.requests.append(Seen(handler.command, path, dict(query), bool(credential), value))
+            described = re.sub(r"(?<=/artifacts/)(.+)", lambda found: quote(found[1], safe="%"), path)
+            problems = self._problems(handler.command, described, query, body, credential)
+            self.violations += problems
+            reply = (
+                _error(422, "not what the description says")
+                if problems
+                else self._faulty(handler.command, path, dict(query), value, credential)
+            )
+            data = (reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()) * (
+                reply.status != 204
+            )
+            if self.contract is not None and not problems and not isinstance(reply.value, bytes):
+                answer = data or b"{}"
+                self.violations += self.contract.answer_problems(
+                    handler.command, described, reply.status, answer, reply.headers
+                )
+        send(handler, reply.status, data, {"Content-Type": "application/json", **reply.headers})
+
+    def _problems(
+        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
+    ) -> list[str]:
+        if self.contract is None:
+            return []
+        problems = self.contract.request_problems(method, path, query, body)
+        if credential and not self.contract.accepts(method, path, credential):
+            problems.append(f"{method} {path} does not take the credential {credential}")
+        return problems
+
+    def _credential(self, handler: BaseHTTPRequestHandler) -> str:
+        if handler.headers.get("PRIVATE-TOKEN") == TOKEN:
+            return "private_token"
+        return "job_token" if handler.headers.get("JOB-TOKEN") == JOB_TOKEN else ""
+
+    def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        fault = next_fault(self.faults, method, path)
+        if fault is not None and not fault.carried_out:
+            return _error(fault.status, fault.message, fault.headers)
+        reply = self._answer(method, path, query, value, credential)
+        return reply if fault is None else _error(fault.status, fault.message, fault.headers)
+
+    def _answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        if not credential:
+            return _error(401, "401 Unauthorized")
+        if method != "GET" and "api" not in self.scopes:
+            return _error(403, "insufficient_scope")
+        if path == "/user":
+            return Reply(200, {"id": ACCOUNT, "username": "bot", "name": "Bot", "state": "active"})
+        for wanted, pattern, answer in self._routes():
+            found = re.fullmatch(rf"/projects/{PROJECT}{pattern}", path)
+            if wanted == method and found:
+                if credential == "job_token" and not self.premium and "notes" not in path:
+                    return _error(404, "404 Project Not Found")
+                reply: Reply = answer(query, value, *found.groups())
+                return reply
+        return _error(404, "404 Not found")
+
+    def _routes(self) -> list[tuple[str, str, Callable[..., Reply]]]:
+        return [
+            ("GET", r"/pipelines", self._list_pipelines),
+            ("GET", r"/pipelines/(\d+)/jobs", self._jobs_of),
+            ("GET", r"/jobs", self._list_jobs),
+            ("GET", r"/jobs/(\d+)/artifacts/(.+)", self._artifact),
+            ("GET", r"/repository/merge_base", self._merge_base),
+            ("GET", r"/merge_requests/7", self._merge_request),
+            ("GET", r"/merge_requests/7/notes", self._list_notes),
+            ("POST", r"/merge_requests/7/notes", self._create_note),
+            ("PUT", r"/merge_requests/7/notes/(\d+)", self._update_note),
+            ("DELETE", r"/merge_requests/7/notes/(\d+)", self._delete_note),
+        ]
+
+    def _list_pipelines(self, query: dict[str, str], value: Any) -> Reply:
+        finished = {"success", "failed", "canceled", "skipped"}
+        rows = [
+            row
+            for row in sorted(self.pipelines.values(), key=lambda row: -int(row["id"]))
+            if query.get("sha") in (None, row["sha"])
+            and query.get("ref") in (None, row["ref"])
+            and (query.get("scope") != "finished" or row["status"] in finished)
+        ]
+        return Reply(200, page_of(rows, query), self._link(rows, query, "/pipelines"))
+
+    def _jobs_of(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        if int(number) not in self.pipelines:
+            return _error(404, "404 Not found")
+        rows = [row for row in self._finished() if row["pipeline"]["id"] == int(number)]
+        return Reply(200, page_of(rows, query), self._link(rows, query, f"/pipelines/{number}/jobs"))
+
+    def _list_jobs(self, query: dict[str, str], value: Any) -> Reply:
+        rows = self._finished()
+        return Reply(200, page_of(rows, query), self._link(rows, query, "/jobs"))
+
+    def _finished(self) -> list[dict[str, Any]]:
+        finished = [row for row in self.jobs.values() if row["status"] in ("success", "failed")]
+        return sorted(finished, key=lambda row: -int(row["id"]))
+
+    def _artifact(self, query: dict[str, str], value: Any, number: str, path: str) -> Reply:
+        if unquote(path) not in self.files.get(int(number), {}):
+            return _error(404, "404 Not found")
+        return Reply(302, b"", {"Location": f"{self._host(1)}/{number}/{path}?sig=SignedQuery"})
+
+    def _merge_base(self, query: dict[str, str], value: Any) -> Reply:
+        return Reply(200, {"id": self.merge_base})
+
+    def _merge_request(self, query: dict[str, str], value: Any) -> Reply:
+        row = {
+            "id": 70,
+            "iid": 7,
+            "project_id": PROJECT,
+            "state": "opened",
+            "source_branch": "topic",
+            "target_branch": "main",
+            "source_project_id": PROJECT,
+            "target_project_id": PROJECT,
+            "sha": self.head,
+        }
+        return Reply(200, row)
+
+    def _list_notes(self, query: dict[str, str], value: Any) -> Reply:
+        rows = [row for row in self.notes.values() if not row["system"]]
+        return Reply(200, page_of(rows, query), self._link(rows, query, "/merge_requests/7/notes"))
+
+    def _create_note(self, query: dict[str, str], value: Any) -> Reply:
+        if self._obeys(value["body"]):
+            return Reply(202, {"commands_changes": {}, "summary": ["Merged."]})
+        if self.on_create is not None:
+            act, self.on_create = self.on_create, None
+            act()
+        return Reply(201, self.notes[self.add_note(value["body"])])
+
+    def _update_note(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        if int(number) not in self.notes:
+            return _error(404, "404 Note Not Found")
+        if self._obeys(value["body"]):
+            del self.notes[int(number)]
+            return Reply(202, {"commands_changes": {}, "summary": ["Merged."]})
+        self.notes[int(number)]["body"] = value["body"]
+        return Reply(200, self.notes[int(number)])
+
+    def _delete_note(self, query: dict[str, str], value: Any, number: str) -> Reply:
+        self.notes.pop(int(number), None)
+        return Reply(204)
+
+    def _obeys(self, body: str) -> bool:
+        found = _QUICK_ACTION.findall(_EXCLUDED.sub("", body))
+        self.obeyed += [action.strip() for action in found]
+        return bool(found)
+
+    def _link(self, rows: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
+        size, page = int(query.get("per_page", "20")), int(query.get("page", "1"))
+        if page * size >= len(rows):
+            return {}
+        following = urlencode({**query, "per_page": size, "page": page + 1})
+        return {"Link": f'<{self.url}/projects/{PROJECT}{place}?{following}>; rel="next"'}
+
+    def _storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        carried = [
+            name for name in ("PRIVATE-TOKEN", "JOB-TOKEN", "Authorization") if name in handler.headers
+        ]
+        if carried or "sig=SignedQuery" not in parts.query:
+            self.violations.append(f"the storage was sent {carried or 'no signature'}")
+            return send(handler, 400, b"", {})
+        number, _, path = parts.path.strip("/").partition("/")
+        return send(handler, 200, self.files[int(number)][unquote(path)], {})
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
+    return Reply(status, {"message": message}, headers or {})
