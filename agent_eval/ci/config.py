@@ -132,6 +132,7 @@ class Settings:
     out: Path
     report_title: str
     comment: str
+    junit: str
     comment_id: str
     html_report: bool
     fail_on: str

@@ -22,6 +22,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
+from agent_eval.ci.junit import write_junit
 from agent_eval.ci.outputs import (
     error_report,
     exit_code,
@@ -190,6 +191,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
+    write_junit(evaluation, settings, platform.spec)
     html_report = write_html(evaluation, report, job)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:

@@ -15,7 +15,8 @@ from agent_eval.suites.reader import SuiteSource, open_suite
 ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
 COMMENT_NAME = "comment.md"
-_OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME)
+JUNIT_NAME = "junit"
+_OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME, JUNIT_NAME)
 _HTML = re.compile(r"agent-eval-.*\.html")
 
 HELD_BYTES = 8 << 20

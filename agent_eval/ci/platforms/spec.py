@@ -89,6 +89,7 @@ class PlatformSpec:
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
         remedies: Its remedies.
+        shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
 
@@ -107,6 +108,7 @@ class PlatformSpec:
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
     remedies: Remedies = Remedies()
+    shows_tests: bool = False
     alert_boxes: bool = False
 
     def keeps_from_agents(self, variable: str) -> bool:

@@ -93,6 +93,17 @@ JOB: tuple[Option, ...] = (
         choices=("auto", "never"),
     ),
     Option(
+        "junit",
+        "choice",
+        "Write each suite's verdicts as JUnit XML into the directory `junit` of `out`: `auto` where the "
+        "platform shows test results, `always` or `never`.",
+        goes_to="junit",
+        commands=("ci",),
+        loosens="nothing",
+        default="auto",
+        choices=("auto", "always", "never"),
+    ),
+    Option(
         "comment-id",
         "text",
         "Tells several evaluations of one change apart: each id has its own comment. Letters, "
