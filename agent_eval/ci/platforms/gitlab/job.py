@@ -89,8 +89,8 @@ class GitLab(PlainLog):
 
     @property
     def workspace(self) -> Path:
-        """The directory in which the runner puts the repository."""
-        return Path(self._environ.get(GITLAB.workspace_variable, "").strip() or Path.cwd())
+        """The top of the checkout, to which the paths of artifacts are relative."""
+        return self._checkout.top
 
     @cached_property
     def run(self) -> CiRun:
@@ -130,7 +130,7 @@ class GitLab(PlainLog):
 
     @cached_property
     def _checkout(self) -> Checkout:
-        return Checkout(self.workspace, self._environ)
+        return Checkout(Path.cwd(), self._environ)
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield earlier pipelines, as `GitLabHistory` finds them.

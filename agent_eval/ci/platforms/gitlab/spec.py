@@ -47,7 +47,6 @@ GITLAB = PlatformSpec(
     shows_tests=True,
     words=Words(change="merge request", full_report="job's artifacts"),
     inputs=INPUTS,
-    workspace_variable="CI_PROJECT_DIR",
     commit_variable="CI_COMMIT_SHA",
     secret_names=frozenset(
         {

