@@ -93,10 +93,10 @@ class GitLabHistory:
     def _jobs_by_pipeline(self) -> Iterator[tuple[str, Job]]:
         newest_first = {"order_by": "id", "sort": "desc"}
         if self.base_sha is not None:
-            for found in self.api.pipelines(sha=self.base_sha, **newest_first):
-                yield from ((_MERGE_BASE, job) for job in self._jobs_of(found))
-        for found in self.api.pipelines(ref=self.branch, scope="finished", **newest_first):
-            yield from ((f"newest on {self.branch}", job) for job in self._jobs_of(found))
+            for pipeline in self.api.pipelines(sha=self.base_sha, **newest_first):
+                yield from ((_MERGE_BASE, job) for job in self._jobs_of(pipeline))
+        for pipeline in self.api.pipelines(ref=self.branch, scope="finished", **newest_first):
+            yield from ((f"newest on {self.branch}", job) for job in self._jobs_of(pipeline))
 
     def _jobs_by_listing(self) -> Iterator[tuple[str, Job]]:
         """Filter the list of all jobs, as the job's own token may not list pipelines."""
@@ -143,17 +143,17 @@ class GitLabHistory:
         return self._candidate(newest, "named run", named_by_user=True)
 
     def _candidate(self, job: Job, how: str, *, named_by_user: bool = False) -> Candidate:
-        found = job.pipeline
+        pipeline = job.pipeline
         origin = Origin(
             how=how,
-            sha=found.sha,
-            branch=found.ref,
-            run_id=found.id,
-            run_url=found.web_url,
-            created_at=found.created_at.isoformat() if found.created_at is not None else None,
+            sha=pipeline.sha,
+            branch=pipeline.ref,
+            run_id=pipeline.id,
+            run_url=pipeline.web_url,
+            created_at=pipeline.created_at.isoformat() if pipeline.created_at is not None else None,
         )
         return Candidate(
-            f"pipeline {found.id}", origin, lambda: self._fetch(job), named_by_user=named_by_user
+            f"pipeline {pipeline.id}", origin, lambda: self._fetch(job), named_by_user=named_by_user
         )
 
     def _fetch(self, job: Job) -> bytes:

@@ -3,7 +3,7 @@
 GitLab executes a line that begins with `/merge`, `/close` and the like with the rights of the token that
 writes the note, and its own idea of what is code differs from CommonMark's. So no line of a note begins with
 a slash: in text it is written as an entity, and in a code block, where entities are shown as they are, an
-invisible character stands before it.
+invisible character comes before it.
 """
 
 from __future__ import annotations
