@@ -43,6 +43,7 @@ class FailureKind(StrEnum):
     INJECTION = "injection"
     MISSING_OUTPUT = "missing_output"
     JUDGE_ERROR = "judge_error"
+    SIMULATOR_ERROR = "simulator_error"
     INFRASTRUCTURE = "infrastructure"
 
 

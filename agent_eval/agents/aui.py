@@ -300,7 +300,7 @@ def _without(missing: str) -> RequestFailed:
 
 
 def _result(recorder: Recorder, answer: AuiAnswer) -> AttemptResult:
-    if answer.text is None and answer.error is None:
+    if answer.text is None:
         return recorder.result(None, FailureKind.MISSING_OUTPUT, "answered with neither text nor cards")
     return recorder.result(answer.text)
 

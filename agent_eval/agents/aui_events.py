@@ -49,11 +49,13 @@ class AuiAnswer:
 
     @property
     def text(self) -> Any:
-        """What the agent says: the message's text, or that of the trace; its cards where it has no text."""
+        """What the agent says: the message's text, or that of the trace, its error, or its cards."""
         response = object_of(self.info.get("response"))
         for text in (self.message.get("text"), response.get("message")):
             if isinstance(text, str) and text.strip():
                 return text
+        if self.error is not None:
+            return self.error
         cards = self.message.get("cards")
         return {"cards": cards} if isinstance(cards, list) and cards else None
 

@@ -59,6 +59,7 @@ class Task:
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
         return {
             **(self.session.payload() if self.session is not None else {}),
+            **self._about_the_user(),
             "mode": self.mode,
             "case_id": self.case.case_id,
             "input": self.case.input,
@@ -69,6 +70,14 @@ class Task:
             "tool_contracts": contracts,  # the name that the suite uses
             "policy": self.case.policy.to_json(),
         }
+
+    def _about_the_user(self) -> dict[str, Any]:
+        """Return what a conversation tells the agent of its user, and the prompt that the case sets."""
+        if self.case.conversation is None:
+            return {}
+        prompt = self.case.conversation.system_prompt
+        stated = {} if prompt is None else {"system_prompt": prompt}
+        return {"user_info": self.case.conversation.user_info, **stated}
 
     def _shares(self) -> bool:
         return self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from agent_eval.contracts import Event
+from agent_eval.contracts.conversation import CONVERSATION_END
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.models.usage import figure_of
 
@@ -81,6 +82,8 @@ def record_events(recorder: EventRecorder, events: list[dict[str, Any]]) -> Any:
         if event.get("parts"):
             event["parts"] = [_without_bytes(part) for part in event["parts"]]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
+        if kind == CONVERSATION_END:
+            continue  # only the loop of turns says why a conversation ended
         if kind == TOOL_CALL and actor != "user":
             recorder.count_call(str(event.get("tool") or ""), event.get("input"))
         added = recorder.add(actor, kind, **event)

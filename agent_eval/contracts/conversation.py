@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -81,6 +81,8 @@ class ConversationEnd(SparseContract, frozen=True):
     """What is odd about what the simulated user said."""
     simulated: StrictInt | None = None
     """Messages that the simulated user wrote."""
+    simulator: dict[StrictStr, Any] | None = None
+    """The model that played the user, its prompt, and what it used; no cost of the agent."""
 
 
 def conversation_end(events: Iterable[Event]) -> ConversationEnd | None:
@@ -110,17 +112,27 @@ def is_escalation(event: Event) -> bool:
     return event.type == HANDOFF and isinstance(event.output, str) and "human" in event.output.casefold()
 
 
-def is_error_answer(event: Event) -> bool:
-    """Tell whether an event is an answer of the agent that is an error.
+def has_error_answer(events: Sequence[Event]) -> bool:
+    """Tell whether the agent's answer in these events of one turn is an error.
+
+    Of an AUI agent the trace says so. Of any other it is an event `error` after which the agent says nothing.
 
     Example:
-        >>> is_error_answer(Event(idx=0, actor="agent", type="error", error="no such order"))
-        True
+        >>> failed = Event(idx=0, actor="agent", type="error", error="no such order")
+        >>> excused = Event(idx=1, actor="agent", type="message", output="There is no such order.")
+        >>> has_error_answer([failed]), has_error_answer([failed, excused])
+        (True, False)
     """
-    if AUI in event.attributes:
-        info = _object(_object(event.attributes[AUI]).get("trace_info"))
-        return _object(info.get("response")).get("type") == "error"
-    return event.type == ERROR and event.is_agent
+    answers = [_object(event.attributes[AUI]) for event in events if AUI in event.attributes]
+    if answers:
+        infos = [_object(answer.get("trace_info")) for answer in answers]
+        return any(_object(info.get("response")).get("type") == "error" for info in infos)
+    for event in reversed(events):
+        if event.is_answer:
+            return False
+        if event.type == ERROR and event.is_agent:
+            return True
+    return False
 
 
 def executed_workflows(answer: Any) -> list[str]:

@@ -8,7 +8,6 @@ the evidence from `Execution.suite`, as for any suite of recorded traces.
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -19,15 +18,13 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import LocalAgent, account_of
-from agent_eval.agents.tools import check_tools
-from agent_eval.contracts import Case
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
+from agent_eval.engine.runnable import refuse_unrunnable
 from agent_eval.engine.scheduler import CostPace, Crew, FixedLimit, TrialRunner
-from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.workers import can_fork, usable_processors
@@ -39,7 +36,6 @@ from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged
 from agent_eval.storage.records import record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
-from agent_eval.suites.select import refuse_duplicates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,61 +141,11 @@ def execute(
         NothingMeasured: The suite has no cases.
         NotEvaluable: No attempt at any case can succeed, or the disk is full.
     """
-    _check(suite, plan)
+    refuse_unrunnable(suite, plan.trial, plan.redactor)
     run = _AgentRun(suite, plan, journal)
     run.load_journal()
     run.run_missing(on_progress, stop)
     return run.result()
-
-
-def _check(suite: SuiteSource, plan: ExecutionPlan) -> None:
-    """Refuse cases that could never be evaluated, before any trial costs money."""
-    if not suite.case_count:
-        raise NothingMeasured(
-            f"{suite.path}: the suite has no cases, so nothing would be measured",
-            remedy="Add cases to it, or name another suite.",
-            file=str(suite.path),
-        )
-    ids = array("Q")
-    for shard in suite.shards:
-        for raw_case, case in suite.read(shard):
-            ids.append(id_hash(case.case_id))
-            refuse_unjudgeable(plan.trial.judges, raw_case, case, suite.path)
-            check_tools(case)
-            _refuse_commands(case, plan.trial, suite)
-            _refuse_unable(case, plan.trial, suite)
-            if plan.redactor.finds(case.case_id.encode()):
-                raise InvalidInput(
-                    f"{suite.path}: a case_id contains the value of a secret variable",
-                    remedy="Take it out of the case_id.",
-                    file=str(suite.path),
-                    position=raw_case.place.position,
-                )
-    refuse_duplicates(suite, ids)
-
-
-def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
-    """Refuse a case whose own commands the operator did not allow; recorded traces need none."""
-    if not (case.setup or case.teardown) or plan.commands is not None or plan.agent.replays:
-        return
-    raise InvalidInput(
-        f"{suite.path}: case {case.case_id!r} has a setup or teardown command, which is not allowed to run",
-        remedy="Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
-        file=str(suite.path),
-        case_id=case.case_id,
-        field="setup" if case.setup else "teardown",
-    )
-
-
-def _refuse_unable(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
-    """Refuse a case that asks for something that the agent's interface cannot carry."""
-    if refused := plan.agent.refuse(case):
-        raise InvalidInput(
-            f"{suite.path}: case {case.case_id!r} has {refused}",
-            remedy="Remove it from the suite, or run another kind of agent.",
-            file=str(suite.path),
-            case_id=case.case_id,
-        )
 
 
 class TrialThreads(TrialRunner):
@@ -339,6 +285,8 @@ class _AgentRun:
         agent, wanted = self._plan.trial.agent, self._plan.workers
         if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
             return None
+        if self._plan.trial.simulation is not None:
+            return None  # a model's client does not survive a fork
         from agent_eval.engine.trial_workers import (  # most agents need no workers
             MOST_PROCESSES,
             TrialJob,

@@ -21,8 +21,6 @@ from agent_eval.agents.base import (
     Tools,
 )
 from agent_eval.agents.cassette import Recording
-from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
-from agent_eval.agents.session import attempt_case
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
@@ -35,85 +33,15 @@ from agent_eval.contracts import (
     definition_of,
 )
 from agent_eval.contracts.base import EARLIER
-from agent_eval.contracts.trace import TOOL_CALL
+from agent_eval.conversation.loop import Setting, attempt_case
+from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
+from agent_eval.engine.trial_use import TrialUse
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
-from agent_eval.judges.builtin.budgets import published_price
-from agent_eval.judges.matching.usage import spent
 from agent_eval.models.reply import Retry, send_once
-
-_NO_USE = frozenset({TOOL_ANSWER_SOURCE})
-"""Attributes without tokens and cost. Most events of tools have only these; searching them would be slow."""
-
-
-@dataclass(slots=True)
-class TrialUse:
-    """What a trial has used so far. Tokens and cost are None while unknown.
-
-    Example:
-        >>> use = TrialUse(steps=12)
-        >>> use.reached(TrialLimits(steps=10))[1]
-        'used 12 steps, more than the 10 that a case may take'
-    """
-
-    seconds: float = 0.0
-    steps: int = 0
-    tool_calls: int = 0
-    tokens: float | None = None
-    cost_usd: float | None = None
-
-    def add(self, case: Case, trace: Trace, seconds: float) -> None:
-        """Add an attempt.
-
-        Args:
-            case: The case without what earlier attempts recorded.
-            trace: The attempt's events.
-            seconds: Time that the agent took.
-        """
-        self.seconds += seconds
-        self.steps += sum(event.type == TOOL_CALL or event.is_message for event in trace.events)
-        self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
-        if any(_may_have_use(event) for event in trace.events):
-            used = spent(case, trace, published_price)
-            tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
-            if tokens:
-                self.tokens = (self.tokens or 0) + sum(tokens)
-            if used.cost_usd is not None or used.known_cost_usd:
-                self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or float(used.known_cost_usd))
-
-    def reached(self, limits: TrialLimits) -> tuple[FailureKind, str] | None:
-        """Return the first limit that was exceeded, as failure and words; None if none was."""
-        for name, unit in _UNITS.items():
-            limit, used = getattr(limits, name), getattr(self, name)
-            if limit is not None and used is not None and used > limit:
-                kind = FailureKind.TIMEOUT if name == "seconds" else FailureKind.BUDGET_EXCEEDED
-                return kind, f"used {used:.6g} {unit}, more than the {limit:.6g} that a case may take"
-        return None
-
-    def is_spent(self, limits: TrialLimits) -> bool:
-        """Tell whether a limit leaves nothing for another attempt."""
-        return any(
-            (limit := getattr(limits, name)) is not None
-            and (used := getattr(self, name)) is not None
-            and used >= limit
-            for name in _UNITS
-        )
-
-
-def _may_have_use(event: Event) -> bool:
-    return event.usage is not None or event.cost_usd is not None or not _NO_USE.issuperset(event.attributes)
-
-
-_UNITS = {
-    "seconds": "seconds",
-    "steps": "steps",
-    "tool_calls": "tool calls",
-    "tokens": "tokens",
-    "cost_usd": "US dollars",
-}
 
 ARTIFACT_BYTES = 4096
 """Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""
@@ -166,6 +94,8 @@ class TrialPlan:
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
         commands: Runs the cases' own commands; None where they are not allowed.
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
+        simulation: The model that plays the user in conversations; None where none is played.
+        loop: Number of the trial, from 1.
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -191,6 +121,8 @@ class TrialPlan:
     abandoned: Callable[[], bool] = lambda: False
     commands: CaseCommands | None = None
     tear_down: Callable[[], str] = str
+    simulation: Simulation | None = None
+    loop: int = 1
 
 
 class Recorded(TypedDict):
@@ -310,7 +242,8 @@ def run_trial(
 def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> AttemptResult:
     """Have the agent attempt a case. An exception that nothing foresaw fails the attempt, not the run."""
     try:
-        return attempt_case(plan.agent, task, surroundings)
+        setting = Setting(plan.simulation, plan.loop, cancelled=plan.interrupted)
+        return attempt_case(plan.agent, task, surroundings, setting)
     except (AgentEvalError, MemoryError):
         raise
     except Exception as error:
@@ -319,15 +252,18 @@ def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> Attempt
 
 
 def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:
-    """Make the task of the next attempt."""
+    """Make the task of the next attempt. In a conversation each turn has a time limit of its own."""
     number = len(attempts.history)
+    each = plan.attempt_limits
+    if case.conversation is not None:
+        each = each.model_copy(update={"seconds": None})
     return Task(
         case,
         mode="repair" if number else "propose",
         attempt=number,
         previous_attempts=_shareable_history(attempts.history, case, plan),
         share_expected_output=plan.share_expected_output,
-        limits=remaining(plan.attempt_limits, plan.limits, attempts.use),
+        limits=remaining(each, plan.limits, attempts.use),
     )
 
 
@@ -419,8 +355,8 @@ def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
 
 
 def _is_last(result: CaseResult, attempt: AttemptResult, use: TrialUse, number: int, plan: TrialPlan) -> bool:
-    # An agent that could not be reached after all retries has nothing to repair.
-    unreachable = attempt.failure is FailureKind.INFRASTRUCTURE
+    # An agent that could not be reached after all retries has nothing to repair; nor where its user failed.
+    unreachable = attempt.failure in (FailureKind.INFRASTRUCTURE, FailureKind.SIMULATOR_ERROR)
     return result.passed or unreachable or number >= plan.max_repairs or use.is_spent(plan.limits)
 
 

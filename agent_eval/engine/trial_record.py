@@ -67,6 +67,7 @@ def record_trial(
     """
     redactor = redactor.for_case(raw)
     try:
+        plan = replace(plan, loop=number.number // number.cases + 1)
         with _prepared(raw, plan, lost) as (prepared, lost_attempt):
             outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)
         return finished_trial(*number, raw["case_id"], outcome, redactor)

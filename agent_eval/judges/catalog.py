@@ -24,6 +24,7 @@ from agent_eval.judges.base import (
     fields_not_judged,
     quoted,
 )
+from agent_eval.judges.matching.attempts import simulated_user_failed
 from agent_eval.judges.reading import read_config
 
 JUDGES: dict[str, str] = {
@@ -140,12 +141,19 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     An attempt that is recorded as failed is an error even if `execution` is not among the judges: whatever
     else is judged, an agent that crashed does not pass. A judge that raises, or that returns anything but its
     own verdict on this case, gets an error verdict (`judge_error`); the other verdicts are kept.
+    Of a conversation whose simulated user failed nothing else is judged, and the case is inconclusive.
     The evidence of the first verdict lists the fields of the case that none of the judges looks at.
     """
     ordered = list(judges)
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
-    verdicts = [_verdict_of(judge, case, trace) for judge in ordered]
+    user_failed = simulated_user_failed(case)
+    verdicts = [
+        _not_judged(judge, case)
+        if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
+        else _verdict_of(judge, case, trace)
+        for judge in ordered
+    ]
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
         verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
     if not_judged := fields_not_judged(ordered, case):
@@ -161,7 +169,8 @@ def _with_attempt_error(first: Verdict, case: Case, trace: Trace) -> Verdict:
     A verdict of its own would be of a judge that the run did not name, and on some cases only.
     """
     execution = _always(EXECUTION).evaluate(case, trace)
-    if execution.outcome is not Outcome.ERROR or first.outcome is Outcome.ERROR:
+    tells = execution.outcome is Outcome.ERROR or simulated_user_failed(case)
+    if not tells or first.outcome is Outcome.ERROR:
         return first
     names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")
     return first.model_copy(update={name: getattr(execution, name) for name in names})
@@ -213,10 +222,28 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     return verdict
 
 
-def _judge_error(judge: Judge, case: Case, problem: str) -> Verdict:
+def _not_judged(judge: Judge, case: Case) -> Verdict:
+    """Make the verdict on a conversation whose simulated user failed, which shows nothing of the agent."""
+    config = _config_of(judge)
+    return Verdict(
+        judge_id=judge.judge_id,
+        case_id=case.case_id,
+        outcome=Outcome.SKIPPED,
+        passed=False,
+        reason="not judged: the simulated user failed",
+        hard=judge.hard,
+        weight=config.weight,
+        category=config.category,
+    )
+
+
+def _config_of(judge: Judge) -> JudgeConfig:
     config = getattr(judge, "config", None)
-    if not isinstance(config, JudgeConfig):
-        config = JudgeConfig()
+    return config if isinstance(config, JudgeConfig) else JudgeConfig()
+
+
+def _judge_error(judge: Judge, case: Case, problem: str) -> Verdict:
+    config = _config_of(judge)
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,

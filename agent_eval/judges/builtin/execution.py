@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any
 
 from pydantic import Field
 from typing_extensions import override
@@ -13,11 +12,15 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJudgeConfig
+from agent_eval.judges.matching.attempts import selected_attempt
 from agent_eval.text.numbers import count
 
 
 class ExecutionJudge(BaseJudge[JudgeConfig]):
     """Gives an error verdict if the selected attempt did not end by itself.
+
+    Where the simulated user of a conversation failed, the verdict is inconclusive: that says nothing of the
+    agent.
 
     The judge reads the case's `metadata.attempt_history` and `metadata.selected_attempt`. An agent that
     crashed, was stopped at a limit or gave an unreadable answer never passes, whatever it said before.
@@ -37,7 +40,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        attempt = _selected_attempt(case)
+        attempt = selected_attempt(case)
         if attempt is None:
             return self.skipped(case, "the case records no attempts")
         recorded = attempt.get("failure")
@@ -46,6 +49,8 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
         failure = FailureKind(recorded) if recorded in _FAILURES else FailureKind.AGENT_ERROR
         problem = attempt.get("problem")
         words = problem if isinstance(problem, str) and problem else "did not come to its end"
+        if failure is FailureKind.SIMULATOR_ERROR:
+            return self.inconclusive(case, words)
         return self.error(
             case, f"the agent {words}", failure, refs=[event.idx for event in trace.events[-1:]]
         )
@@ -108,23 +113,6 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 
 
 _FAILURES = [kind.value for kind in FailureKind]
-
-
-def _selected_attempt(case: Case) -> dict[str, Any] | None:
-    """Return the record of the attempt that the case selects, else the last record; None without records."""
-    history = case.metadata.get("attempt_history")
-    if not isinstance(history, list):
-        return None
-    attempts = [record for record in history if isinstance(record, dict)]
-    number = case.metadata.get("selected_attempt")
-    selected = [record for record in attempts if record.get("attempt") == number] or attempts
-    return selected[-1] if selected else None
-
-
-def failed_attempt(case: Case) -> dict[str, Any] | None:
-    """Return the record of the selected attempt if that did not end by itself; else None."""
-    attempt = _selected_attempt(case)
-    return None if attempt is None or attempt.get("failure") is None else attempt
 
 
 def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tuple[str, list[int]]:

@@ -16,7 +16,7 @@ from agent_eval.contracts.finish import STOPPED_SHORT
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
-from agent_eval.judges.builtin.execution import failed_attempt
+from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.text.numbers import count
 
 TRACE_ID_DIGITS = 32

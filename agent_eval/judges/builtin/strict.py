@@ -9,7 +9,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, quoted
-from agent_eval.judges.builtin.execution import failed_attempt
+from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.strict import Hit, StrictEvaluation, StrictResult, check
 from agent_eval.judges.matching.turn_facts import facts_by_turn
 from agent_eval.judges.reading import read_model
@@ -18,7 +18,9 @@ from agent_eval.text.numbers import count
 FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
 
-_NOT_EVALUATED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.TIMEOUT.value})
+_NOT_EVALUATED = frozenset(
+    {FailureKind.INFRASTRUCTURE.value, FailureKind.TIMEOUT.value, FailureKind.SIMULATOR_ERROR.value}
+)
 """Failures of an attempt that say nothing of the agent."""
 
 

@@ -12,9 +12,9 @@ import pytest
 from agent_eval.agents.aui import AuiAgent, AuiV3Agent
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
 from agent_eval.agents.catalog import agent_from_description, open_agent
-from agent_eval.agents.session import attempt_case
 from agent_eval.contracts import AttemptLimits, Event, Trace
-from agent_eval.contracts.conversation import is_error_answer, is_escalation
+from agent_eval.contracts.conversation import has_error_answer, is_escalation
+from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.judges.matching.turn_facts import facts_by_turn
 from tests.fakes.aui import KEY, FakeAui, Fault
@@ -46,7 +46,7 @@ TRACE = {
 REFUNDED = {"text": "Refunded.", "executed_workflows": ["REFUND"], "trace_info": TRACE}
 ERROR_TRACE = {"response": {"type": "error", "error": "E42"}, "decisions": [], "context": {}}
 TURNS = [{"input": "hi"}, {"input": "thanks"}]
-USER = {"user_info": {"name": "Jane", "plan": "Pro"}}
+USER = {"user_info": {"name": "Jane", "plan": "Pro"}, "max_turns": 2}
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def converse(
 
 
 def ask(agent: Agent, **fields: Any) -> AttemptResult:
-    return converse(agent, **{"given": "hi", "turns": [], **fields})
+    return converse(agent, **{"given": "hi", "turns": [], "conversation": {**USER, "max_turns": 1}, **fields})
 
 
 def aui_of(result: AttemptResult) -> list[Any]:
@@ -105,7 +105,7 @@ def test_the_user_is_another_in_every_conversation_unless_pinned(server: FakeAui
 
 def test_an_answer_is_recorded_with_what_the_agent_did(server: FakeAui) -> None:
     result = ask(opened(server))
-    assert told(result)[1:] == [
+    assert told(result)[1:-1] == [
         ("agent", "state", None, {"params": {"reason": "broken"}}, None),
         (
             "agent",
@@ -179,7 +179,7 @@ def test_forwarding_is_a_handover_to_a_human_and_no_tool() -> None:
         {"text": "A colleague will help.", "executed_workflows": ["CONVERSATION_FORWARDING_T2"]}
     ) as server:
         result = ask(opened(server))
-    assert [event.type for event in result.events] == ["message", "handoff", "message"]
+    assert [event.type for event in result.events] == ["message", "handoff", "message", "conversation_end"]
     assert any(map(is_escalation, result.events))
     assert not result.tool_calls
 
@@ -188,9 +188,12 @@ def test_forwarding_is_a_handover_to_a_human_and_no_tool() -> None:
 def test_an_answer_that_is_an_error_is_no_failed_attempt(text: str | None) -> None:
     with FakeAui({"text": text, "trace_info": ERROR_TRACE}) as server:
         result = ask(opened(server))
-    assert (result.failure, result.output) == (None, text)
-    assert [(event.type, event.error) for event in result.events[1:]] == [("error", "E42"), ("message", None)]
-    assert any(map(is_error_answer, result.events))
+    assert (result.failure, result.output) == (None, text or "E42")
+    assert [(event.type, event.error) for event in result.events[1:-1]] == [
+        ("error", "E42"),
+        ("message", None),
+    ]
+    assert has_error_answer(result.events)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +290,9 @@ def test_a_turn_without_an_answer_ends_the_attempt_with_its_kind(
 @pytest.mark.parametrize("kind", ["aui", "aui-v3"])
 def test_a_service_that_hangs_is_a_timeout(server: FakeAui, kind: str) -> None:
     server.faults = [Fault("/message" if kind == "aui" else "/messages", hang=5)]
-    result = converse(opened(server, kind), limits=AttemptLimits(seconds=0.2), clocks=Clocks())
-    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.2 s, in turn 1")
+    turns = [{"input": "hi", "timeout": 0.2}]
+    result = converse(opened(server, kind), turns=turns, clocks=Clocks())
+    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "in turn 1: did not end within 0.2 s")
 
 
 def test_an_answer_larger_than_allowed_is_cut(server: FakeAui) -> None:
@@ -389,5 +393,5 @@ def test_input_that_is_no_text_is_sent_as_json(server: FakeAui) -> None:
 def test_tokens_that_an_answer_reports_are_recorded() -> None:
     with FakeAui({"text": "ok", "input_tokens": 12, "output_tokens": 3}) as server:
         events: list[Event] = ask(opened(server, "aui-v3")).events
-    assert events[-1].usage is not None
-    assert events[-1].usage.to_json() == {"input_tokens": 12, "output_tokens": 3}
+    assert events[-2].usage is not None
+    assert events[-2].usage.to_json() == {"input_tokens": 12, "output_tokens": 3}

@@ -13,7 +13,7 @@ from agent_eval.contracts.conversation import (
     ConversationEnd,
     EndReason,
     conversation_end,
-    is_error_answer,
+    has_error_answer,
     is_escalation,
 )
 
@@ -73,4 +73,4 @@ def test_escalations_and_error_answers_are_told_by_the_event(
     fields: dict[str, Any], escalates: bool, fails: bool
 ) -> None:
     event = Event.model_validate({"idx": 0, "actor": "agent", "type": "message", **fields})
-    assert (is_escalation(event), is_error_answer(event)) == (escalates, fails)
+    assert (is_escalation(event), has_error_answer([event])) == (escalates, fails)

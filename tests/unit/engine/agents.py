@@ -51,6 +51,9 @@ class FakeAgent:
     def describe(self) -> dict[str, Any]:
         return {"agent": "fake"}
 
+    def refuse(self, case: Case) -> str:
+        return ""
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         with self._lock:
             self.tasks.append(task)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case
-from agent_eval.judges.builtin.execution import failed_attempt
+from agent_eval.judges.matching.attempts import failed_attempt
 from tests.unit.judges.traces import findings, judge, says
 
 

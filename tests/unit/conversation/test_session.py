@@ -16,8 +16,8 @@ from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.openai import OpenAiCompatibleAgent
 from agent_eval.agents.recorded import RecordedAgent
-from agent_eval.agents.session import attempt_case
 from agent_eval.contracts import AttemptLimits, Trace
+from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind
 from agent_eval.judges import judge_case, load_judges
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step

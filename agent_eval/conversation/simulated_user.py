@@ -1,0 +1,337 @@
+"""The model that plays the user: what it is asked, and what of its replies can be said to an agent.
+
+It reads the guidelines, what the user knows, and the texts of the conversation; no expectation, no criterion,
+no tool call. A reply that cannot be said is asked for once more. After that the simulated user has failed,
+which is never the agent's failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
+from agent_eval.contracts.finish import STOPPED_SHORT, Finish
+from agent_eval.contracts.suite import Conversation
+from agent_eval.conversation.prompt import Prompt, released_prompt
+from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.storage.json import Limits, parse
+
+MOST_CHARACTERS = 2000
+"""Longest message of a simulated user: people who chat write less, and reasoning is longer."""
+
+_ATTEMPTS = 2
+_MAX_TOKENS = 1024
+_OPENING = "(The conversation begins. Write your first message.)"
+_NO_TEXT = "(no text)"
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string"},
+        "done": {"type": "boolean"},
+        "reason": {"type": "string", "enum": ["continue", "goal", "stop"]},
+    },
+    "required": ["message", "done", "reason"],
+    "additionalProperties": False,
+}
+"""JSON Schema of a reply."""
+
+_LEAKS = re.compile(
+    r"\A\s*(?:thoughts?|thinking|reasoning|analysis|assistant|agent|customer|user)\s*:"
+    r"|</?think(?:ing)?>|\bas the (?:simulated )?(?:user|customer)\b|\bas an ai\b",
+    re.IGNORECASE,
+)
+"""Reasoning, or a role, in what should be a message of a person."""
+_JSON = re.compile(r"\A\s*[\[{].*[\]}]\s*\Z|```|\"message\"\s*:", re.DOTALL)
+_NAMED = re.compile(r"\b(?=[\w-]*\d)\w[\w-]*\w\b")
+"""A number or an id of two characters or more."""
+
+
+class SimulatorError(Exception):
+    """The simulated user wrote nothing that can be said, or its model gave no reply.
+
+    Attributes:
+        problem: Why, in words that follow "the simulated user".
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """How users are simulated in a run.
+
+    Attributes:
+        model: The model that plays the user.
+        prompt: The prompt that it gets.
+
+    Example:
+        >>> from agent_eval.models.scripted import ScriptedModel
+        >>> Simulation(ScriptedModel([])).describe()["prompt"]
+        'user-1'
+    """
+
+    model: Model
+    prompt: Prompt = field(default_factory=released_prompt)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what tells runs with different users apart: the model, and the prompt by its digest."""
+        return {
+            **self.model.describe(),
+            "prompt": self.prompt.name,
+            "prompt_sha256": self.prompt.digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which conversation it is: for scripts, and for keys of recorded replies.
+
+    Attributes:
+        test: The case's id.
+        loop: Number of the trial, from 1.
+        attempt: Number of the attempt, from 0.
+
+    Example:
+        >>> Place("refund").loop
+        1
+    """
+
+    test: str
+    loop: int = 1
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One message of the user, with the agent's answer.
+
+    Attributes:
+        message: What the user said.
+        answer: The texts of the agent; empty if it gave none.
+
+    Example:
+        >>> Exchange("Hello", "Hi!").answer
+        'Hi!'
+    """
+
+    message: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What the simulated user says next.
+
+    Attributes:
+        text: The message; empty where the user only ends the conversation.
+        ends: `GOAL` or `STOP` where the conversation ends after the answer to this message, or at once
+            where there is none; None to go on.
+        warnings: What is odd about the message.
+
+    Example:
+        >>> UserMessage("Thanks!", EndReason.GOAL).text
+        'Thanks!'
+    """
+
+    text: str
+    ends: EndReason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class SimulatorUse:
+    """What a simulated user has used so far, which is not the agent's cost.
+
+    Example:
+        >>> use = SimulatorUse()
+        >>> use.add(ModelReply("Hello", cost_usd=0.25))
+        >>> use.to_json()
+        {'calls': 1, 'cost_usd': 0.25}
+    """
+
+    counts: dict[str, float] = field(default_factory=dict)
+
+    def add(self, reply: ModelReply) -> None:
+        """Add a reply; one that was recorded earlier costs nothing."""
+        self._add("calls" if reply.source == "model" else "reused", 1)
+        self._add("retries", reply.retries)
+        if reply.source != "model":
+            return
+        for name, count in (reply.usage.to_json() if reply.usage else {}).items():
+            self._add(name, count)
+        self._add("cost_usd", reply.cost_usd or 0)
+
+    def _add(self, name: str, amount: float) -> None:
+        if amount:
+            self.counts[name] = round(self.counts.get(name, 0) + amount, 9)
+
+    def to_json(self) -> dict[str, float]:
+        """Return the counts, without those that are 0."""
+        return dict(self.counts)
+
+
+class SimulatedUser:
+    """The user of one conversation, played by a model.
+
+    Args:
+        simulation: The model and its prompt.
+        conversation: What the user is like, and knows.
+        place: Which conversation it is.
+
+    Example:
+        >>> from agent_eval.models.scripted import ScriptedModel
+        >>> model = ScriptedModel([{"turn": 1, "text": "Hello!"}, {"text": "Thanks. ###STOP###"}])
+        >>> user = SimulatedUser(Simulation(model), Conversation(guidelines="Be brief."), Place("refund"))
+        >>> user.next_message([]).text
+        'Hello!'
+        >>> user.next_message([Exchange("Hello!", "Hi, done.")])
+        UserMessage(text='Thanks.', ends=<EndReason.STOP: 'stop'>, warnings=())
+    """
+
+    def __init__(self, simulation: Simulation, conversation: Conversation, place: Place) -> None:
+        self._simulation, self._conversation, self._place = simulation, conversation, place
+        self._info = json.dumps(conversation.user_info, ensure_ascii=False, indent=1, sort_keys=True)
+        self._system = simulation.prompt.filled(
+            {
+                "guidelines": conversation.guidelines or "(nothing is said about that)",
+                "user_info": self._info,
+                "language": _language_rule(conversation.language),
+            }
+        )
+        self.use = SimulatorUse()
+        self.written = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return which model played the user, by which prompt, and what it used."""
+        return {**self._simulation.describe(), **self.use.to_json()}
+
+    def next_message(self, exchanges: Sequence[Exchange]) -> UserMessage:
+        """Ask the model for the user's next message, once more where the first reply cannot be said.
+
+        Args:
+            exchanges: The conversation so far.
+
+        Raises:
+            SimulatorError: There is no message that can be said.
+            NotEvaluable: The model would refuse every request.
+        """
+        problem = ""
+        for attempt in range(_ATTEMPTS):
+            try:
+                reply = self._simulation.model.complete(self._request(exchanges, attempt))
+            except ModelFailure as failure:
+                raise _failed(failure) from None
+            self.use.add(reply)
+            problem, message = self._read(reply, exchanges)
+            if not problem:
+                self.written += 1
+                return message
+        raise SimulatorError(problem)
+
+    def _request(self, exchanges: Sequence[Exchange], attempt: int) -> ModelRequest:
+        place = self._place
+        turn = len(exchanges) + 1
+        named: dict[str, str | int] = {"test": place.test, "loop": place.loop, "turn": turn}
+        retried: dict[str, str | int] = {"retry": attempt} if attempt else {}
+        return ModelRequest(
+            "simulate",
+            self._system,
+            _messages(exchanges),
+            reply_schema=SCHEMA,
+            schema_name="user_message",
+            max_tokens=_MAX_TOKENS,
+            key_fields={"prompt": self._simulation.prompt.digest, **named, **retried},
+            place={**named, "attempt": place.attempt},
+        )
+
+    def _read(self, reply: ModelReply, exchanges: Sequence[Exchange]) -> tuple[str, UserMessage]:
+        """Read a reply; return why it cannot be said, or an empty text, with the message."""
+        if reply.finish in STOPPED_SHORT or reply.finish is Finish.UNKNOWN:
+            return f"was cut off or refused to reply ({reply.stop_reason})", UserMessage("")
+        text, ends = _parsed(reply.text)
+        if not text and ends is None:
+            return "wrote nothing", UserMessage("")
+        if not text and not exchanges:
+            return "stopped before the agent had answered anything", UserMessage("")
+        return _problem_of(text, exchanges), UserMessage(text, ends, self._warnings(text, exchanges))
+
+    def _warnings(self, text: str, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
+        """Name the numbers and ids that the user cannot know."""
+        said = (part for exchange in exchanges for part in (exchange.message, exchange.answer))
+        known = "\n".join([self._conversation.guidelines, self._info, *said]).casefold()
+        names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
+        return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
+
+
+def _language_rule(language: str | None) -> str:
+    if language is not None:
+        return f"Write in this language: {language}."
+    return "Write in the language of the customer's first message in the conversation."
+
+
+def _messages(exchanges: Sequence[Exchange]) -> tuple[Message, ...]:
+    """Write the conversation as the model sees it: it is the assistant, and the agent is the user.
+
+    The note at the beginning lets the customer's own first line stay in the conversation.
+    """
+    messages = [Message("user", (_OPENING,))]
+    for exchange in exchanges:
+        messages.append(Message("assistant", (exchange.message,)))
+        messages.append(Message("user", (exchange.answer or _NO_TEXT,)))
+    return tuple(messages)
+
+
+def _parsed(reply: str) -> tuple[str, EndReason | None]:
+    """Read message and end from an object, or from a text that is the message itself."""
+    text, ends = reply, None
+    try:
+        value = parse(reply.encode("utf-8", "replace"), source="reply", limits=Limits())
+    except InvalidInput:
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("message"), str) and value.keys() <= _MEMBERS:
+        text = value["message"]
+        reason = value.get("reason")
+        if value.get("done") is True or reason in _ENDS:
+            ends = _ENDS.get(str(reason), EndReason.STOP)
+    if STOP_TOKEN in text:
+        text, ends = text.replace(STOP_TOKEN, " "), ends or EndReason.STOP
+    return text.strip(), ends
+
+
+_MEMBERS = SCHEMA["properties"].keys()
+_ENDS = {"goal": EndReason.GOAL, "stop": EndReason.STOP}
+
+
+def _problem_of(text: str, exchanges: Sequence[Exchange]) -> str:
+    """Say why a message cannot be said; an empty text if it can."""
+    if len(text) > MOST_CHARACTERS:
+        return f"wrote {len(text):,} characters, more than {MOST_CHARACTERS:,}"
+    if _JSON.search(text):
+        return "wrote JSON instead of a message"
+    if _LEAKS.search(text):
+        return "wrote reasoning or a role instead of a message"
+    last = exchanges[-1] if exchanges else None
+    if last is not None and text and _plain(text) in (_plain(last.message), _plain(last.answer)):
+        return "repeated its own last message, or the agent's"
+    return ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _failed(failure: ModelFailure) -> SimulatorError | NotEvaluable:
+    if failure.is_final:
+        return NotEvaluable(
+            f"the model that plays the user {failure.problem}",
+            remedy=failure.remedy or "Check its key and its name.",
+        )
+    return SimulatorError(f"gave no message: its model {failure.problem}")

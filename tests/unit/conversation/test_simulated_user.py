@@ -1,0 +1,189 @@
+"""The model that plays the user: what it sees, what of its replies is said, and what is its own failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
+from agent_eval.contracts.suite import Conversation
+from agent_eval.conversation.prompt import Prompt, read_prompt, released_prompt
+from agent_eval.conversation.simulated_user import (
+    Exchange,
+    Place,
+    SimulatedUser,
+    Simulation,
+    SimulatorError,
+    UserMessage,
+)
+from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.models.base import ModelReply, ModelRequest
+from agent_eval.models.scripted import ScriptedModel
+
+JANE = Conversation(guidelines="You want a refund.", user_info={"name": "Jane", "order": "A-17"})
+HELLO = [Exchange("Hello", "How can I help?")]
+
+
+class Remembering(ScriptedModel):
+    """A scripted model that remembers its requests."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        super().__init__(rows)
+        self.requests: list[ModelRequest] = []
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        return super().complete(request)
+
+
+def played(*rows: dict[str, Any], conversation: Conversation = JANE) -> tuple[SimulatedUser, Remembering]:
+    model = Remembering(*rows)
+    return SimulatedUser(Simulation(model), conversation, Place("refund", loop=2)), model
+
+
+def says(*rows: dict[str, Any], exchanges: list[Exchange] = HELLO) -> UserMessage:
+    return played(*rows)[0].next_message(exchanges)
+
+
+def test_it_sees_guidelines_user_info_and_texts_with_its_own_first_line() -> None:
+    user, model = played({"text": "Order A-17."})
+    user.next_message([*HELLO, Exchange("My order.", "")])
+    (request,) = model.requests
+    assert "You want a refund." in request.system
+    assert '"order": "A-17"' in request.system
+    assert [(message.role, message.text) for message in request.messages][1:] == [
+        ("assistant", "Hello"),
+        ("user", "How can I help?"),
+        ("assistant", "My order."),
+        ("user", "(no text)"),
+    ]
+    assert request.messages[0].role == "user"
+    assert (request.purpose, request.parameters) == ("simulate", {})
+
+
+def test_a_reply_is_recorded_under_prompt_test_loop_and_turn() -> None:
+    user, model = played({"text": ""}, {"text": "Order A-17."})
+    with pytest.raises(SimulatorError):
+        user.next_message(HELLO)
+    first, second = (dict(request.key_fields) for request in model.requests)
+    assert first == {"prompt": released_prompt().digest, "test": "refund", "loop": 2, "turn": 2}
+    assert second == {**first, "retry": 1}
+    assert model.requests[0].place == {"test": "refund", "loop": 2, "turn": 2, "attempt": 0}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": " Yes, please. "}, UserMessage("Yes, please.")),
+        ({"object": {"message": "Yes.", "done": False, "reason": "continue"}}, UserMessage("Yes.")),
+        (
+            {"object": {"message": "Thanks!", "done": True, "reason": "goal"}},
+            UserMessage("Thanks!", EndReason.GOAL),
+        ),
+        ({"object": {"message": "", "done": True, "reason": "stop"}}, UserMessage("", EndReason.STOP)),
+        ({"object": {"message": "Bye", "done": False, "reason": "goal"}}, UserMessage("Bye", EndReason.GOAL)),
+        ({"object": {"message": "", "done": True, "reason": "continue"}}, UserMessage("", EndReason.STOP)),
+        ({"text": STOP_TOKEN}, UserMessage("", EndReason.STOP)),
+        ({"text": f"Bye.{STOP_TOKEN}"}, UserMessage("Bye.", EndReason.STOP)),
+        (
+            {"object": {"message": f"Bye {STOP_TOKEN}", "done": True, "reason": "goal"}},
+            UserMessage("Bye", EndReason.GOAL),
+        ),
+    ],
+)
+def test_the_end_is_read_from_the_reply_and_never_said(row: dict[str, Any], message: UserMessage) -> None:
+    assert says(row) == message
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"text": ""}, "wrote nothing"),
+        ({"text": " \n"}, "wrote nothing"),
+        ({"object": {"message": "", "done": False, "reason": "continue"}}, "wrote nothing"),
+        ({"text": '{"answer": "Yes"}'}, "wrote JSON"),
+        ({"object": {"message": "Yes", "done": False, "reason": "continue", "x": 1}}, "wrote JSON"),
+        ({"text": '{"message": "Yes", "done": false'}, "wrote JSON"),
+        ({"text": '```json\n{"a": 1}\n```'}, "wrote JSON"),
+        ({"text": "Thought: the agent wants my order. Yes."}, "wrote reasoning"),
+        ({"text": "<think>hm</think> Yes."}, "wrote reasoning"),
+        ({"text": "As the user, I agree."}, "wrote reasoning"),
+        ({"text": "Assistant: How can I help?"}, "wrote reasoning"),
+        ({"text": "hello "}, "repeated"),
+        ({"text": "How can I  help?"}, "repeated"),
+        ({"text": "x" * 2001}, "wrote 2,001 characters"),
+        ({"fault": "cut", "text": "Yes, ple"}, "was cut off"),
+        ({"fault": "refusal"}, "was cut off or refused"),
+        ({"fault": "empty"}, "wrote nothing"),
+    ],
+)
+def test_what_cannot_be_said_is_asked_for_once_more(row: dict[str, Any], problem: str) -> None:
+    good = {"text": "Order A-17, please."}
+    answers = [{name: value for name, value in row.items() if name != "turn"}, good]
+    user, model = played({"answers": answers})
+    assert user.next_message(HELLO).text == good["text"]
+    assert (len(model.requests), user.written, user.use.to_json()["calls"]) == (2, 1, 2)
+    with pytest.raises(SimulatorError, match=problem):
+        says(row)
+
+
+def test_it_cannot_stop_before_the_agent_has_answered_anything() -> None:
+    with pytest.raises(SimulatorError, match="stopped before the agent had answered"):
+        says({"text": STOP_TOKEN}, exchanges=[])
+
+
+@pytest.mark.parametrize("fault", ["429", "down", "timeout"])
+def test_a_model_that_gives_no_reply_is_the_simulated_users_failure(fault: str) -> None:
+    with pytest.raises(SimulatorError, match="its model"):
+        says({"fault": fault})
+
+
+def test_a_model_that_refuses_every_request_ends_the_run() -> None:
+    with pytest.raises(NotEvaluable, match="the model that plays the user answered with HTTP 401"):
+        says({"fault": "invalid-key"})
+
+
+def test_numbers_and_ids_that_it_cannot_know_are_warned_of() -> None:
+    message = says(
+        {"text": "Order a-17 of 2024, that is A-99 for 50 EUR."}, exchanges=[Exchange("Hi", "2024?")]
+    )
+    assert [words.split()[0] for words in message.warnings] == ["'A-99'", "'50'"]
+
+
+def test_the_language_is_that_of_the_first_message_unless_it_is_named() -> None:
+    for language, words in ((None, "the customer's first message"), ("Portuguese", "Portuguese")):
+        user, model = played({"text": "Oi"}, conversation=Conversation(language=language))
+        user.next_message(HELLO)
+        assert words in model.requests[0].system
+
+
+def test_the_prompt_can_be_replaced_and_is_known_by_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.md"
+    path.write_text("Act: {{guidelines}} Know: {{user_info}}")
+    own = read_prompt(path)
+    model = Remembering({"text": "Hi"})
+    simulation = Simulation(model, own)
+    tricky = Conversation(guidelines="{{user_info}} {{guidelines}}", user_info={"a": "{{language}}"})
+    SimulatedUser(simulation, tricky, Place("a")).next_message(HELLO)
+    assert model.requests[0].system.startswith("Act: {{user_info}} {{guidelines}} Know: {")
+    assert "{{language}}" in model.requests[0].system
+    assert simulation.describe()["prompt_sha256"] == own.digest != released_prompt().digest
+
+
+@pytest.mark.parametrize(
+    "text", [b"Act: {{guidelines}}", b"{{user_info}}", b"\xff{{guidelines}}{{user_info}}"]
+)
+def test_a_prompt_without_its_places_is_refused(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "prompt.md"
+    path.write_bytes(text)
+    with pytest.raises(InvalidInput, match=r"prompt\.md"):
+        read_prompt(path)
+
+
+def test_the_released_prompt_has_every_place_and_never_changes() -> None:
+    prompt = released_prompt()
+    assert all(f"{{{{{name}}}}}" in prompt.text for name in ("guidelines", "user_info", "language"))
+    assert prompt == Prompt("user-1", prompt.text)
+    assert prompt.digest == "d148637bc46045395c72f16b724d60f4b36382dbf7e8f8050e9ac22a49541556"
