@@ -78,6 +78,7 @@ def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Chan
         _judges(baseline.config.judges, candidate.config.judges),
         _judge_configs(baseline.config, candidate.config),
         *_execution(baseline.config, candidate.config),
+        *_simulated_user(baseline.config, candidate.config),
         *_trials(baseline, candidate, parts, enforced=same_cases_needed),
     ]
     return Compatibility(
@@ -287,6 +288,25 @@ def _execution(before: RunConfig, now: RunConfig) -> list[CompatibilityCheck]:
             enforced=False,
             message=f"the agent ran under other conditions: {words}",
             details={"changed": differ},
+        )
+    ]
+
+
+def _simulated_user(before: RunConfig, now: RunConfig) -> list[CompatibilityCheck]:
+    """Check that the users of conversations were the same: success depends on who plays them, and how."""
+    old, new = before.execution_config.simulator, now.execution_config.simulator
+    if old is None or new is None:
+        return []
+    changed = _differ(old, new)
+    details = {"changed": changed, "baseline": old, "candidate": new}
+    words = "; ".join(f"{name}: {old.get(name)} in the baseline, {new.get(name)} now" for name in changed)
+    return [
+        CompatibilityCheck(
+            name="simulated_user_match",
+            passed=not changed,
+            enforced=True,
+            message=f"users were played differently ({words})" if changed else "the same simulated users",
+            details=details if changed else {},
         )
     ]
 

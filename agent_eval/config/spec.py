@@ -63,6 +63,7 @@ class AgentSpec:
         resume: Whether to go on with what an earlier start left.
         case_commands: Whether the cases' `setup` and `teardown` commands may run.
         case_command_seconds: Time limit of each of these commands.
+        user_prompt: File with the prompt of the model that plays users, in place of the released one.
     """
 
     command: str | None = None
@@ -86,6 +87,7 @@ class AgentSpec:
     resume: bool = False
     case_commands: bool = False
     case_command_seconds: float = 60.0
+    user_prompt: Path | None = None
 
     @property
     def names_one(self) -> bool:

@@ -6,7 +6,7 @@ absent when a later version merges the pack, judges it again or converts it.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -80,6 +80,8 @@ class ExecutionConfig(SparseContract):
         rejudged_from: The pack whose trajectories were judged again.
         redacted_cases: In how many cases something was replaced by `[redacted:NAME]`; absent for none.
         redactions: How many replacements there are in them; absent for none, and in packs of 0.1.0.
+        simulator: The model that played the users of conversations, and its prompt; absent for none.
+        redacted_cases: In how many cases a secret was replaced; absent for none.
         damaged_records: Records of finished trials that something damaged before the run was resumed; these
             trials were run again. Absent for none. The agent under test can have done that.
     """
@@ -98,6 +100,7 @@ class ExecutionConfig(SparseContract):
     tool_server: StrictStr | None = None
     cassette: Literal["record", "replay", "update"] | None = None
     rejudged_from: RejudgedFrom | None = None
+    simulator: dict[StrictStr, Any] | None = None
     redacted_cases: StrictInt | None = Field(default=None, ge=0)
     redactions: StrictInt | None = Field(default=None, ge=0)
     damaged_records: StrictInt | None = Field(default=None, ge=0)

@@ -50,6 +50,7 @@ from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
+from agent_eval.operations.simulation import simulation_for
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
@@ -149,7 +150,10 @@ def run_agent(
     chosen = choose(source, ids, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging))
     with closing(open_agent(agent_spec.called(spec.identity.model), options)) as agent:
+        simulation = simulation_for(spec, agent, chosen.suite, environ)
         execution = execution_config(spec, agent, chosen, plan.case_policy)
+        if simulation is not None:
+            execution = execution.model_copy(update={"simulator": simulation.describe()})
         config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
         config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
@@ -171,6 +175,7 @@ def run_agent(
                 share_expected_output=agent_spec.share_expected_output,
                 clocks=clock.clocks(environ),
                 commands=commands,
+                simulation=simulation,
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext():

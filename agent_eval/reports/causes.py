@@ -126,10 +126,11 @@ _BY_FAILURE = {
     "timeout": Reason("the agent ran out of time"),
     "output_limit": Reason("the agent printed more than it may"),
     "missing_output": Reason("the answer is missing"),
+    "simulator_error": Reason("the simulated user failed", (), "service"),
     "infrastructure": Reason("a service or the machine failed", (), "service"),
     "budget_exceeded": Reason("the agent used up its budget"),
 }
-_ANY_JUDGE = frozenset({"missing_output", "infrastructure"})
+_ANY_JUDGE = frozenset({"missing_output", "infrastructure", "simulator_error"})
 
 _BY_REASON = tuple(
     (re.compile(pattern), template)

@@ -30,6 +30,7 @@ PLAIN_ROOMS = (
     "comparison",
     "config",
     "contracts",
+    "conversation",
     "demo",
     "engine",
     "errors",

@@ -70,6 +70,16 @@ AGENT: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
+        "user-prompt",
+        "path",
+        "File with the prompt of the model that plays the users of conversations, in place of the released "
+        "one.",
+        goes_to="agent.user_prompt",
+        commands=RUNS_AN_AGENT,
+        loosens="compared",
+        metavar="FILE",
+    ),
+    Option(
         "agent-env",
         "variables",
         "Names of environment variables that the agent's program may see, one a line or separated by commas. "

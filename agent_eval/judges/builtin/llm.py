@@ -14,7 +14,7 @@ from agent_eval.contracts import Case, Outcome, Trace, Verdict
 from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from agent_eval.judges.base import BaseJudge, JudgeConfig, clipped, listed, quoted
-from agent_eval.judges.builtin.execution import failed_attempt
+from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
     Criterion,

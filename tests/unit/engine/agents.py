@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_eval.agents.base import AttemptResult, Clocks, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind
 from agent_eval.models.reply import Reply
 
