@@ -39,7 +39,7 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """The sha256 of the text, by which runs with different prompts are told apart."""
+        """The sha256 of the text, which differs where two runs had different prompts."""
         return sha256(self.text.encode()).hexdigest()
 
     def filled(self, values: Mapping[str, str]) -> str:

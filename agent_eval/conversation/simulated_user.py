@@ -265,8 +265,8 @@ class SimulatedUser:
 
     def _warnings(self, text: str, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
         """Name the numbers and ids that the user cannot know."""
-        said = (part for exchange in exchanges for part in (exchange.message, exchange.answer))
-        known = "\n".join([self._conversation.guidelines, self._info, *said]).casefold()
+        parts = (part for exchange in exchanges for part in (exchange.message, exchange.answer))
+        known = "\n".join([self._conversation.guidelines, self._info, *parts]).casefold()
         names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
         return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
 
