@@ -52,7 +52,7 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
     }
     what_it_runs = {"case-commands"}
     of_signatures = {"signing-key", "baseline-public-key"}
-    what_judges = {"llm-key", "provider", "llm-base-url", "llm-script"}
+    what_judges = {"llm-key", "provider", "llm-base-url", "llm-script", "suite-key-env"}
     kept_out = {row.name for row in INPUTS if not row.in_file}
     of_platforms = {row.name for row in PLATFORM_INPUTS}
     assert kept_out - of_platforms == {
