@@ -14,6 +14,7 @@ from agent_eval.errors import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.contracts import RunConfig
     from agent_eval.operations.packs import PackFacts
     from agent_eval.operations.verify import Verification
 
@@ -59,12 +60,17 @@ def _verified_text(verified: Verification) -> list[str]:
     lines = [
         *_facts_text("Verified", verified.facts).split("\n"),
         f"Written by agent-eval {tool}, schema {pack.manifest.schema_version}, at {config.started_at}",
-        f"Agent {config.agent_version}, model {config.model}, commit {config.git_commit or 'not recorded'}",
+        f"Agent {config.agent_version}, model {config.model}, commit {_commit(config)}",
         f"Result: {summary.passed_cases} of {summary.total_cases} cases passed; gate: {verified.gate}",
         f"Signature: {signature.state}{key}: {signature.note}",
         f"Replays: {does + ': ' if does else ''}{replay.note}",
     ]
     return [clean(line, limit=1_000) for line in lines]
+
+
+def _commit(config: RunConfig) -> str:
+    dirty = " with changes that are not committed" if config.git_dirty else ""
+    return f"{config.git_commit}{dirty}" if config.git_commit else "not recorded"
 
 
 def _facts_text(verb: str, pack_facts: PackFacts) -> str:

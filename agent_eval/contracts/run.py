@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
+from typing_extensions import override
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract, SparseContract
 from agent_eval.contracts.execution import ExecutionConfig
@@ -45,8 +46,17 @@ class RunConfig(Contract):
     policy_hash: StrictStr | None = None
     container_image: StrictStr | None = None
     git_commit: StrictStr | None = None
+    git_dirty: bool | None = None
+    """Whether files that git knows differed from the commit; not written where that is not known."""
     dependency_lock_hash: StrictStr | None = None
     dataset_metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @override
+    def to_json(self) -> dict[str, Any]:
+        fields = super().to_json()
+        if self.git_dirty is None:
+            fields.pop("git_dirty", None)
+        return fields
 
 
 class JudgeCounts(Contract):

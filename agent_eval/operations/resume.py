@@ -117,7 +117,9 @@ def _comparable(config: dict[str, Any]) -> dict[str, Any]:
     """Leave out what only a finished run knows."""
     counts = ("redacted_cases", "redactions")
     execution = {name: value for name, value in config["execution_config"].items() if name not in counts}
-    return {**config, "execution_config": execution}
+    # The tree may become dirty by what the agent writes.
+    stated = {name: value for name, value in config.items() if name != "git_dirty"}
+    return {**stated, "execution_config": execution}
 
 
 def _config_of(journal: Journal) -> RunConfig:

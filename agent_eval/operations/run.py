@@ -18,7 +18,8 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
-from agent_eval.operations.environment import JUDGING_PACKAGES, git_commit, pinned_environment, redactor_for
+from agent_eval.operations.agent_pins import agent_pins
+from agent_eval.operations.environment import JUDGING_PACKAGES, pinned_environment, redactor_for
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
@@ -199,10 +200,7 @@ def run_config(
     return RunConfig(
         run_id=checked_run_id(identity.run_id, environ),
         dataset_id=source.header.dataset_id,
-        agent_version=identity.agent_version,
-        model=identity.model,
         started_at=clock.timestamp(environ),
-        seed=identity.seed,
         judges=list(plan.names),
         judge_configs={name: plan.configs[name] for name in plan.names if name in plan.configs},
         execution_config=execution_config.model_copy(
@@ -210,11 +208,7 @@ def run_config(
         ),
         pinned_env=pinned_environment(),
         suite_digest=source.digest,
-        prompt_hash=identity.prompt_hash,
-        policy_hash=identity.policy_hash,
-        container_image=identity.container_image,
-        git_commit=identity.git_commit or git_commit(Path.cwd()),
-        dependency_lock_hash=identity.dependency_lock_hash,
+        **agent_pins(spec, Path.cwd()),
         dataset_metadata=source.header.metadata,
     )
 

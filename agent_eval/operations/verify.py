@@ -95,6 +95,7 @@ class Verification:
                 "schema_version": pack.manifest.schema_version,
             },
             "git_commit": pack.config.git_commit,
+            "git_dirty": pack.config.git_dirty,
             "passed_cases": pack.summary.passed_cases,
             "gate": self.gate,
             "signature": self.signature.state,

@@ -243,23 +243,26 @@ RUN: tuple[Option, ...] = (
     Option(
         "prompt-hash",
         "text",
-        "Digest of the agent's prompts.",
+        "Digest of the agent's prompts; that of the system prompt's file when not given.",
         goes_to="identity.prompt_hash",
-        commands=("run", "run-loop"),
+        commands=("run", "run-loop", "ci"),
+        loosens="nothing",
     ),
     Option(
         "policy-hash",
         "text",
         "Digest of the agent's policy.",
         goes_to="identity.policy_hash",
-        commands=("run", "run-loop"),
+        commands=("run", "run-loop", "ci"),
+        loosens="nothing",
     ),
     Option(
         "container-image",
         "text",
         "Image the agent ran in, best with its digest.",
         goes_to="identity.container_image",
-        commands=("run", "run-loop"),
+        commands=("run", "run-loop", "ci"),
+        loosens="nothing",
     ),
     Option(
         "git-commit",
@@ -271,8 +274,10 @@ RUN: tuple[Option, ...] = (
     Option(
         "dependency-lock-hash",
         "text",
-        "Digest of the agent's locked dependencies.",
+        "Digest of the agent's locked dependencies; that of the lock file in the working directory when not "
+        "given.",
         goes_to="identity.dependency_lock_hash",
-        commands=("run", "run-loop"),
+        commands=("run", "run-loop", "ci"),
+        loosens="nothing",
     ),
 )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_eval import __version__
+from agent_eval.config.spec import AgentSpec, Identity, Output, RunSpec
+from agent_eval.operations.agent_pins import agent_pins, is_dirty, lock_digest
 from agent_eval.operations.environment import git_commit, pinned_environment
+from tests.e2e.program import agent_eval
+from tests.factories import make_case, make_suite
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -128,3 +134,96 @@ def test_commit__agrees_with_git_itself(tmp_path: Path, packed: bool) -> None:
     if packed:
         git("pack-refs", "--all")
     assert git_commit(tmp_path) == git("rev-parse", "HEAD")
+
+
+def git(place: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=place, check=True, capture_output=True)
+
+
+def test_a_tree_is_dirty_where_a_file_that_git_knows_was_changed(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "agent.py").write_text("1")
+    git(tmp_path, "add", "agent.py")
+    git(tmp_path, "commit", "-qm", "x")
+    assert is_dirty(tmp_path) is False
+    (tmp_path / "evidence.json").write_text("{}")
+    assert is_dirty(tmp_path) is False
+    (tmp_path / "agent.py").write_text("2")
+    assert is_dirty(tmp_path) is True
+    git(tmp_path, "add", "agent.py")
+    assert is_dirty(tmp_path) is True
+    assert is_dirty(tmp_path / ".git") is None
+
+
+def test_without_git_nothing_is_said_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert is_dirty(tmp_path) is None
+
+
+def test_no_program_that_a_repository_names_is_run(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "monitor").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "monitor").chmod(0o755)
+    git(tmp_path, "config", "core.fsmonitor", str(tmp_path / "monitor"))
+    (tmp_path / "a").write_text("1")
+    assert is_dirty(tmp_path) is False
+    assert not (tmp_path / "ran").exists()
+
+
+def test_locks_are_pinned_by_digest(tmp_path: Path) -> None:
+    assert lock_digest(tmp_path) is None
+    (tmp_path / "uv.lock").write_bytes(b"version = 1\n")
+    one = hashlib.sha256(b"version = 1\n").hexdigest()
+    assert lock_digest(tmp_path) == one
+    (tmp_path / "package-lock.json").write_bytes(b"{}")
+    other = hashlib.sha256(b"{}").hexdigest()
+    lines = f"{one}  uv.lock\n{other}  package-lock.json\n"
+    assert lock_digest(tmp_path) == hashlib.sha256(lines.encode()).hexdigest()
+    (tmp_path / "poetry.lock").symlink_to("/etc/hostname")
+    assert lock_digest(tmp_path) == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_what_the_user_states_comes_before_what_is_found(tmp_path: Path) -> None:
+    git_directory(tmp_path, {"HEAD": COMMIT + "\n"})
+    (tmp_path / "uv.lock").write_bytes(b"x")
+    (tmp_path / "prompt.txt").write_bytes(b"Be brief.")
+    agent = AgentSpec(name="openai:m", system_prompt=tmp_path / "prompt.txt")
+    spec = RunSpec(suite=Path("s"), output=Output(pack=Path("p")), agent=agent)
+    pins = agent_pins(spec, tmp_path)
+    assert (pins["git_commit"], pins["prompt_hash"]) == (COMMIT, hashlib.sha256(b"Be brief.").hexdigest())
+    assert pins["dependency_lock_hash"] == hashlib.sha256(b"x").hexdigest()
+    stated = Identity(
+        git_commit=OTHER, dependency_lock_hash="l", prompt_hash="p", container_image="i@sha256:1"
+    )
+    pins = agent_pins(replace(spec, identity=stated), tmp_path)
+    assert [
+        pins[name] for name in ("git_commit", "dependency_lock_hash", "prompt_hash", "container_image")
+    ] == [*(OTHER, "l", "p", "i@sha256:1")]
+
+
+def test_a_pack_names_no_path_host_user_or_working_directory(tmp_path: Path) -> None:
+    place = tmp_path / "a-working-directory-of-mine"
+    place.mkdir()
+    (place / "suite.json").write_text(json.dumps(make_suite(make_case("a", "lookup"))))
+    git(place, "init", "-q")
+    git(place, "add", "suite.json")
+    git(place, "commit", "-qm", "x")
+    environ = {
+        "USER": "a-user-of-mine",
+        "LOGNAME": "a-user-of-mine",
+        "HOME": str(tmp_path / "a-home-of-mine"),
+    }
+    environ |= {"HOSTNAME": "a-host-of-mine", "SOME_PATH": "/a-path-of-mine"}
+    assert agent_eval("run", "--suite", "suite.json", "--out", "p", cwd=place, environ=environ).code == 0
+    config = json.loads((place / "p/run/config.json").read_bytes())
+    assert config["git_dirty"] is False
+    written = b"".join(path.read_bytes() for path in (place / "p").rglob("*") if path.is_file())
+    for text in (
+        *environ.values(),
+        str(place),
+        str(tmp_path),
+        platform.node(),
+        os.environ.get("PATH", "none!"),
+    ):
+        assert text.encode() not in written
