@@ -13,6 +13,7 @@ from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from agent_eval.evidence.reader import Pack
 from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
@@ -48,13 +49,16 @@ def checked_agent(job: JobContext) -> AgentSpec | None:
     return agent
 
 
-def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None:
+def run_live(
+    job: JobContext, spec: RunSpec, source: SuiteSource | None, baseline: Pack | None = None
+) -> None:
     """Run the agent over a suite and seal the evidence; print every few seconds how far it is.
 
     Args:
         job: The job.
         spec: The suite, the agent, and where the evidence goes.
         source: The suite, where it is open already.
+        baseline: The baseline, whose rulings of LLM judges are used again.
 
     Raises:
         AgentEvalError: As `run_agent`.
@@ -67,6 +71,7 @@ def run_live(job: JobContext, spec: RunSpec, source: SuiteSource | None) -> None
         redactor=job.redactor,
         source=source,
         on_progress=ProgressLines(spec.suite.name, job.platform.say),
+        baseline=baseline,
     )
     if done.stopped:
         progress = done.progress

@@ -127,7 +127,8 @@ def evaluate(job: JobContext) -> Evaluation:
     search = _baselines(job, [target.slug for target in targets])
     search.warnings += _lost_datasets(search)
     _refuse_unknown_judges(job, search)
-    packs = _score_all(job, targets) if agent is None else _run_all(job, targets)
+    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
+    packs = _score_all(job, targets, earlier) if agent is None else _run_all(job, targets, earlier)
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: _suites_gone(search)}
     suites = [
@@ -140,7 +141,7 @@ def evaluate(job: JobContext) -> Evaluation:
     return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
 
 
-def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
+def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
     """Judge the recorded traces of every suite; its evidence by slug.
 
     The packs come into place together, so that a suite that cannot be read leaves those of an earlier run
@@ -155,11 +156,12 @@ def _score_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
                 redactor=job.redactor,
                 source=target.source,
                 on_progress=ProgressLines(target.path.name, job.platform.say),
+                baseline=earlier.get(target.slug),
             )
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _run_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
+def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     if len(targets) > 1:
         for target in targets:
@@ -168,7 +170,7 @@ def _run_all(job: JobContext, targets: Sequence[Target]) -> dict[str, Pack]:
     packs = {}
     for target in targets:
         spec = _spec(job, target, job.settings.out / target.slug)
-        run_live(job, spec, target.source)
+        run_live(job, spec, target.source, earlier.get(target.slug))
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
 
@@ -211,7 +213,7 @@ def _baselines(job: JobContext, slugs: list[str]) -> Search:
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     """Refuse a judge that does not exist before an agent has run for an hour."""
     judging = job.settings.judging
-    judges = judge_plan(judging, judging.judges or DEFAULT_JUDGES).load()
+    judges = judge_plan(judging, judging.judges or DEFAULT_JUDGES, job.environ).load()
     seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
     known = {judge.judge_id for judge in judges}.union(*seen)
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)

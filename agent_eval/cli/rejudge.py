@@ -106,7 +106,7 @@ def _check(request: StabilityRequest) -> StabilityResult:
     from agent_eval.operations.stability import check_agent, check_recorded
 
     if request.agent is None:
-        return check_recorded(request)
+        return check_recorded(request, environ=os.environ)
     from agent_eval.cli.output import ProgressPrinter
 
     with ProgressPrinter() as progress:

@@ -137,6 +137,11 @@ class LlmSpec:
         model: Its name; None for the suite's or the provider's default.
         base_url: Its endpoint; None for the provider's own.
         script: File of a `scripted` model.
+        votes: Votes of a judge on each criterion, where its configuration says nothing.
+        cassette: File of kept replies.
+        cassette_mode: What is done with it; see `models.cassette.Mode`.
+        agreement: File with what people found the judge to be right about; see `judge-agreement`.
+        reuse: Pack whose rulings are used again, where the same is asked of the same judge.
     """
 
     provider: str = "openai"
@@ -144,6 +149,11 @@ class LlmSpec:
     model: str | None = None
     base_url: str | None = None
     script: Path | None = None
+    votes: int = 1
+    cassette: Path | None = None
+    cassette_mode: Literal["auto", "record", "replay"] = "auto"
+    agreement: Path | None = None
+    reuse: Path | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
 from agent_eval.contracts.verdict import (
     ANSWER_NOT_CHECKED,
     FIELDS_NOT_JUDGED,
+    JUDGING,
     CaseResult,
     CaseResultRow,
     Outcome,
@@ -79,6 +80,30 @@ class JudgeCounts(Contract):
         return self.passed + self.failed + self.inconclusive + self.error
 
 
+class JudgingUse(SparseContract, frozen=True):
+    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials.
+
+    Example:
+        >>> JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05).reused
+        10
+    """
+
+    calls: int = 0
+    """Replies that a model was asked for."""
+    reused: int = 0
+    """Kept replies that were taken instead: of a cassette, or of sealed evidence."""
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float = 0.0
+    """Cost of the calls, as far as it is known."""
+    saved_usd: float = 0.0
+    """What the reused replies had cost."""
+
+
 class RunSummary(SparseContract, frozen=True):
     """The counts and rates of a run, which follow from its verdicts (`summarize`).
 
@@ -110,6 +135,8 @@ class RunSummary(SparseContract, frozen=True):
     """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
     fields_not_judged: dict[str, int] = Field(default_factory=dict)
     """Number of cases by field that no judge of the run looks at; not written where there is none."""
+    judging: JudgingUse | None = None
+    """What judges that are models took; not written where there are none."""
 
     _writes_none: ClassVar[bool] = True
 
@@ -133,6 +160,7 @@ class Tally:
         """Number of cases by `(passed trials, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
+        self.judging: dict[str, float] = {}
 
     def add(self, result: CaseResult) -> None:
         """Count one case."""
@@ -145,6 +173,10 @@ class Tally:
                 self.failures[verdict.failure.value] += 1
             if verdict.evidence:
                 self._add_not_judged(verdict.evidence, 1)
+        for trial in result.trials or [result]:
+            for verdict in trial.verdicts:
+                if JUDGING in verdict.evidence:
+                    self._add_judging(verdict.evidence[JUDGING], 1)
 
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
         """Count one case, or several with the same result.
@@ -163,12 +195,22 @@ class Tally:
                 self.failures[verdict["failure"]] += times
             if verdict["evidence"]:
                 self._add_not_judged(verdict["evidence"], times)
+        for trial in trials:
+            for verdict in trial["verdicts"]:
+                if JUDGING in verdict["evidence"]:
+                    self._add_judging(verdict["evidence"][JUDGING], times)
 
     def _add_not_judged(self, evidence: Mapping[str, Any], times: int) -> None:
         is_unchecked, fields = not_judged_in(evidence)
         self.answers_not_checked += times * is_unchecked
         for name in fields:
             self.fields_not_judged[name] += times
+
+    def _add_judging(self, judging: Any, times: int) -> None:
+        for name in JudgingUse.model_fields if isinstance(judging, Mapping) else ():
+            value = judging.get(name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                self.judging[name] = self.judging.get(name, 0) + value * times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -178,6 +220,7 @@ class Tally:
         self.answers_not_checked += other.answers_not_checked
         self.fields_not_judged.update(other.fields_not_judged)
         self.trials.update(other.trials)
+        self._add_judging(other.judging, 1)
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
 
@@ -190,6 +233,7 @@ class Tally:
         not_judged: dict[str, Any] = {
             "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
+            "judging": self._judging(),
         }
         return RunSummary(
             schema_version=SCHEMA_VERSION,
@@ -213,6 +257,13 @@ class Tally:
             pass_curve=self._pass_curve(),
             **{name: value for name, value in not_judged.items() if value},
         )
+
+    def _judging(self) -> JudgingUse | None:
+        used = {name: value for name, value in sorted(self.judging.items()) if value}
+        if not used:
+            return None
+        costs = {name: round(value, 6) for name, value in used.items() if name.endswith("_usd")}
+        return JudgingUse.model_validate({**{name: int(value) for name, value in used.items()}, **costs})
 
     def _flaky_cases(self) -> int | None:
         if all(trials == 1 for _, trials in self.trials):

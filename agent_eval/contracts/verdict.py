@@ -29,6 +29,10 @@ FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
 
+JUDGING = "judging"
+"""Member of a verdict's evidence: what a judge that is a model took, as `JudgingUse` has it."""
+
+
 class Outcome(StrEnum):
     """Outcome of a verdict, a trial or a case. Only `PASSED` is a pass."""
 

@@ -232,6 +232,7 @@ class SimulatedUser:
             self.use.add(reply)
             problem, message = self._read(reply, exchanges)
             if not problem:
+                self._simulation.model.keep(self._request(exchanges, 0), reply)
                 self.written += 1
                 return message
         raise SimulatorError(problem)

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.evidence.writer import PackTarget
+from agent_eval.judges.asking import AsksModel, JudgeModel
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import load_judges
 from agent_eval.storage.redaction import Redactor
@@ -23,6 +24,8 @@ class JudgePlan:
         configs: Configuration by judge name.
         allow_plugins: Whether judges other than built-in ones may be loaded; False for the names in a pack.
         case_policy: Decides when a case with several trials passes.
+        model: The model of judges that ask one; None where none was named. It stays in this process, since
+            it may have a key.
 
     Example:
         >>> plan = JudgePlan(("policy", "regex"), configs={"regex": {"hard": False}})
@@ -34,6 +37,7 @@ class JudgePlan:
     configs: Mapping[str, Any] = field(default_factory=dict)
     allow_plugins: bool = True
     case_policy: CasePolicy = ALL
+    model: JudgeModel | None = field(default=None, compare=False)
 
     def load(self) -> list[Judge]:
         """Load and configure the judges.
@@ -41,7 +45,14 @@ class JudgePlan:
         Raises:
             InvalidInput: A judge is unknown, or its configuration is invalid.
         """
-        return load_judges(self.names, self.configs, allow_plugins=self.allow_plugins)
+        judges = load_judges(self.names, self.configs, allow_plugins=self.allow_plugins)
+        for judge in judges:
+            if self.model is not None and isinstance(judge, AsksModel):
+                judge.connect(self.model)
+        return judges
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "model": None}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
+from agent_eval.judges.asking import ask_models
 from agent_eval.judges.base import Judge
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.redaction import Redactor
@@ -117,6 +118,8 @@ def _outcomes(
         return
     shards = job.suite.shards
     processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
+    if ask_models(judges):
+        processes = 1  # the model has a key and keeps replies; its cases are judged in threads
     if processes > 1:
         from agent_eval.engine.parallel_scoring import score_in_parallel  # not needed for small suites
 

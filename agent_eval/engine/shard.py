@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ from agent_eval.engine.plan import ScoringJob
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
+from agent_eval.judges.asking import ask_models
 from agent_eval.judges.base import Judge, clipped
 from agent_eval.judges.catalog import judge_case, validate_case
 from agent_eval.storage.atomic import writing_failed
@@ -78,10 +82,8 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     outcome = ShardOutcome(shard.index)
     try:
         with open_shard(job.target, shard.index) as writer:
-            for raw_case, case in job.suite.read(shard):
-                outcome.ids.append(id_hash(case.case_id))
-                refuse_unjudgeable(judges, raw_case, case, job.suite.path)
-                _score_case(raw_case, case, judges, outcome, writer, job)
+            for raw_case, case, judging in _pending_cases(job, judges, shard, outcome):
+                _score_case(raw_case, case, judging, outcome, writer, job)
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error
@@ -93,6 +95,46 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
             remedy="Give it more memory, or make the cases smaller.",
         )
     return outcome
+
+
+JUDGED_AT_ONCE = 8
+"""Cases that are judged at the same time where judges ask a model, and so mostly wait."""
+
+_Judging = Callable[[], CaseResult]
+_Pending = tuple[RawCase, Case, _Judging]
+
+
+def _pending_cases(
+    job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
+) -> Iterator[_Pending]:
+    """Read the cases of a shard in suite order, each with the function that returns its result."""
+    cases = _cases(job, judges, shard, outcome)
+    if not ask_models(judges):
+        for raw_case, case in cases:
+            yield raw_case, case, partial(_result_of, job, judges, raw_case, case)
+        return
+    waiting: deque[_Pending] = deque()
+    with ThreadPoolExecutor(JUDGED_AT_ONCE) as pool:
+        for raw_case, case in cases:
+            # A copy: the case is written as it was read, whatever judges do to it meanwhile.
+            judged = pool.submit(_result_of, job, judges, raw_case, case.model_copy(deep=True))
+            waiting.append((raw_case, case, judged.result))
+            if len(waiting) > 2 * JUDGED_AT_ONCE:
+                yield waiting.popleft()
+        yield from waiting
+
+
+def _cases(
+    job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
+) -> Iterator[tuple[RawCase, Case]]:
+    for raw_case, case in job.suite.read(shard):
+        outcome.ids.append(id_hash(case.case_id))
+        refuse_unjudgeable(judges, raw_case, case, job.suite.path)
+        yield raw_case, case
+
+
+def _result_of(job: ScoringJob, judges: Sequence[Judge], raw_case: RawCase, case: Case) -> CaseResult:
+    return raw_case.result or judge_trials(judges, case, case.recorded, job.plan.case_policy)
 
 
 def refuse_unjudgeable(judges: Sequence[Judge], raw_case: RawCase, case: Case, file: Path) -> None:
@@ -113,7 +155,7 @@ def refuse_unjudgeable(judges: Sequence[Judge], raw_case: RawCase, case: Case, f
 def _score_case(
     raw_case: RawCase,
     case: Case,
-    judges: Sequence[Judge],
+    judging: _Judging,
     outcome: ShardOutcome,
     writer: ShardWriter,
     job: ScoringJob,
@@ -126,9 +168,7 @@ def _score_case(
     for number in range(1, written.case.trial_count):
         case_of_trial = written.case.of_trial(number)
         rows.append(index_row(written.raw, case_of_trial, case_of_trial.recorded))
-    judged, judged_line = _encodable(
-        raw_case.result or judge_trials(judges, case, trace, job.plan.case_policy)
-    )
+    judged, judged_line = _encodable(judging())
     result = written_result(judged, judged_line, redactor)
     result_line = judged_line if result is judged else dumps(result_row(result))
     is_marked = written.changed or result is not judged or job.suite.document.is_evidence

@@ -6,7 +6,7 @@ import inspect
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from agent_eval.contracts import digest
 from agent_eval.errors import AgentEvalError
@@ -17,11 +17,21 @@ MAX_BYTES = 16 << 20
 """A larger file of a judge has no digest."""
 
 
+@runtime_checkable
+class HasIdentity(Protocol):
+    """A judge whose verdicts come from something beside its code and configuration, such as a model."""
+
+    def identity(self) -> str | None:
+        """Return a digest of it; None where there is nothing."""
+        ...
+
+
 def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
     """Compute the digest of each judge's code, by judge id; built-in judges without a program have none.
 
-    Of a plug-in it is that of the module with its class. Of a judge that runs a program it is that of the
-    files below the working directory that its command names. What these import is not seen.
+    Of a judge that asks a model it is the judge's own `identity`. Of a plug-in it is that of the module with
+    its class. Of a judge that runs a program it is that of the files below the working directory that its
+    command names. What these import is not seen.
 
     Example:
         >>> from agent_eval.judges.catalog import load_judges
@@ -33,6 +43,8 @@ def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
         files = [sha256_bytes(data) for path in sorted(_files(judge)) if (data := _read(path)) is not None]
         if files:
             digests[judge.judge_id] = digest(files)
+        elif isinstance(judge, HasIdentity) and (identity := judge.identity()) is not None:
+            digests[judge.judge_id] = identity
     return digests
 
 

@@ -194,10 +194,12 @@ class Model(ABC):
     Attributes:
         kind: The provider, as in `--provider`.
         model: The model that is asked where a request names none.
+        default_model: The model that is asked where nothing names one.
         account: Names the account whose limits its requests count against, without its key; None for none.
     """
 
     kind: ClassVar[str]
+    default_model: ClassVar[str] = ""
     model: str
     account: str | None = None
 

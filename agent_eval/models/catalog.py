@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.errors import UsageError
 
@@ -21,6 +21,7 @@ class ModelKind:
         name: Its name, as in `--provider`.
         location: The subclass of `models.base.Model`, as `module:Class`; imported when needed.
         key_variable: Environment variable that has the key where `LLM_API_KEY` is not set; None for none.
+        host: Where its requests go unless an endpoint is named, as the evidence records it.
         asks_a_service: Whether its requests leave this machine, and may cost something.
 
     Example:
@@ -31,6 +32,7 @@ class ModelKind:
     name: str
     location: str
     key_variable: str | None = None
+    host: str = ""
     asks_a_service: bool = True
 
     def load(self) -> type[Model]:
@@ -41,8 +43,18 @@ class ModelKind:
 
 
 _ROWS = (
-    ModelKind("openai", "agent_eval.models.openai:OpenAiModel", key_variable="OPENAI_API_KEY"),
-    ModelKind("anthropic", "agent_eval.models.anthropic:AnthropicModel", key_variable="ANTHROPIC_API_KEY"),
+    ModelKind(
+        "openai",
+        "agent_eval.models.openai:OpenAiModel",
+        key_variable="OPENAI_API_KEY",
+        host="https://api.openai.com",
+    ),
+    ModelKind(
+        "anthropic",
+        "agent_eval.models.anthropic:AnthropicModel",
+        key_variable="ANTHROPIC_API_KEY",
+        host="https://api.anthropic.com",
+    ),
     ModelKind(
         "claude-code", "agent_eval.models.claude_code:ClaudeCodeModel", key_variable="ANTHROPIC_API_KEY"
     ),
@@ -51,6 +63,27 @@ _ROWS = (
 
 MODELS: dict[str, ModelKind] = {row.name: row for row in _ROWS}
 """Every provider by name, in the order in which messages list them."""
+
+
+def described(provider: str, *, model: str | None, base_url: str | None) -> dict[str, Any]:
+    """Describe a model as it describes itself, without opening it.
+
+    Args:
+        provider: One of `MODELS`.
+        model: The model's name; None for the provider's default.
+        base_url: Its endpoint; None for the provider's own.
+
+    Raises:
+        UsageError: There is no such provider.
+
+    Example:
+        >>> described("openai", model="small", base_url="http://LOCALHOST:8000/v1")
+        {'provider': 'openai', 'host': 'http://localhost:8000', 'model': 'small'}
+    """
+    kind = _kind(provider)
+    name = kind.load().default_model if model is None or provider == "scripted" else model
+    host = "/".join(base_url.split("/", 3)[:3]).lower() if base_url and kind.host else kind.host
+    return {"provider": provider, **({"host": host} if host else {}), "model": name}
 
 
 def open_model(provider: str, options: ModelOptions | None = None) -> Model:
@@ -65,10 +98,14 @@ def open_model(provider: str, options: ModelOptions | None = None) -> Model:
     """
     from agent_eval.models.base import ModelOptions
 
+    return _kind(provider).load().from_options(options or ModelOptions())
+
+
+def _kind(provider: str) -> ModelKind:
     if provider not in MODELS:
         near = get_close_matches(provider, MODELS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise UsageError(
             f"there is no provider of models {provider!r}", remedy=f"{hint}Name one of: {', '.join(MODELS)}."
         )
-    return MODELS[provider].load().from_options(options or ModelOptions())
+    return MODELS[provider]

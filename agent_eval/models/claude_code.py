@@ -40,6 +40,7 @@ class ClaudeCodeModel(Model):
     """
 
     kind = "claude-code"
+    default_model = DEFAULT_MODEL
 
     def __init__(self, options: ModelOptions) -> None:
         self.model = options.model or DEFAULT_MODEL

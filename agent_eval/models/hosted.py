@@ -113,7 +113,6 @@ class HostedModel(Model):
         'llama3'
     """
 
-    default_model: ClassVar[str]
     account: str
 
     def __init__(

@@ -118,6 +118,7 @@ class ScriptedModel(Model):
     """
 
     kind = NAME
+    default_model = NAME
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], *, source: str = "the script") -> None:
         self.model = NAME

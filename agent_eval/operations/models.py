@@ -1,15 +1,20 @@
-"""Open the model that judges criteria in words and plays the users of conversations."""
+"""The model that judges criteria in words and plays the users of conversations: opened, kept, counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.config.spec import LlmSpec
+from agent_eval.operations import clock
 
 if TYPE_CHECKING:
-    from agent_eval.models.base import Model
+    from agent_eval.engine.plan import JudgePlan
+    from agent_eval.evidence.reader import Pack
+    from agent_eval.models.base import Model, ModelReply
+    from agent_eval.storage.redaction import Redactor
 
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
@@ -31,6 +36,138 @@ def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
     return spec.key or next(filter(None, values), None)
 
 
+class ModelAccess:
+    """The model of a run: opened when it is first needed, asked with patience, its replies kept.
+
+    Call it to get the model, the same one each time. It stays in this process, since it may have a key.
+
+    Args:
+        spec: Which model, and what is done with its replies.
+        environ: The environment variables.
+
+    Example:
+        >>> from pathlib import Path
+        >>> script = '{"kind": "model_script", "replies": [{"text": "Hello!"}]}'
+        >>> _ = Path("script.json").write_text(script)
+        >>> access = ModelAccess(LlmSpec(provider="scripted", script=Path("script.json")), {})
+        >>> access.describe()
+        {'provider': 'scripted', 'model': 'scripted'}
+        >>> access() is access()
+        True
+    """
+
+    def __init__(self, spec: LlmSpec, environ: Mapping[str, str]) -> None:
+        self.spec, self._environ = spec, environ
+        self._only_kept = False
+        self._evidence: list[tuple[str, ModelReply]] = []
+        self._described: Mapping[str, Any] | None = None
+        self._model = cache(self._keep)
+        self._store = cache(self._open_store)
+        self._client = cache(self._ask)
+
+    @property
+    def votes(self) -> int:
+        """How many votes are taken on a criterion, where the judge's configuration says nothing."""
+        return self.spec.votes
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence records of the model, without opening it.
+
+        Raises:
+            UsageError: There is no such provider.
+        """
+        from agent_eval.models.catalog import described
+
+        spec = self.spec
+        stated = self._described or described(spec.provider, model=spec.model, base_url=spec.base_url)
+        return dict(stated)
+
+    def reuse(
+        self, replies: Iterable[tuple[str, ModelReply]], described: Mapping[str, Any] | None = None
+    ) -> None:
+        """Use replies that sealed evidence has, by key. Call it before the model is opened.
+
+        Args:
+            replies: The replies.
+            described: The model that gave them, where this is to be taken for that one.
+        """
+        self._evidence += replies
+        self._described = described or self._described
+
+    def ask_nothing(self) -> None:
+        """Take kept replies only. Call it before the model is opened."""
+        self._only_kept = True
+
+    def __call__(self) -> Model:
+        """Return the model.
+
+        Raises:
+            UsageError: The provider is unknown, or a key or script is missing.
+            InvalidInput: The script or the cassette is malformed.
+        """
+        return self._model()
+
+    def _keep(self) -> Model:
+        from agent_eval.models.cassette import KeptModel
+
+        store = self._store()
+        may_ask = not self._only_kept and store.mode != "replay"
+        if may_ask and not self._evidence:
+            self._client()  # a missing key is found before anything runs
+        return KeptModel(
+            self.describe(),
+            store,
+            self._client if may_ask else None,
+            date=clock.timestamp(self._environ)[:10],
+        )
+
+    def _open_store(self) -> Any:
+        from agent_eval.models.cassette import ReplyStore
+
+        store = ReplyStore(self.spec.cassette, self.spec.cassette_mode)
+        store.add_evidence(self._evidence)
+        return store
+
+    def _ask(self) -> Model:
+        from agent_eval.models.base import ModelOptions
+        from agent_eval.models.catalog import open_model
+        from agent_eval.models.client import ModelClient
+
+        spec = self.spec
+        options = ModelOptions(
+            model=spec.model,
+            base_url=spec.base_url,
+            api_key=llm_key(spec, self._environ),
+            environ=self._environ,
+            script=spec.script,
+        )
+        return ModelClient(open_model(spec.provider, options))
+
+    def earned(self) -> frozenset[str]:
+        """Return the digests of the advisory criteria that count, by the record of agreement.
+
+        Raises:
+            InvalidInput: The record is malformed.
+        """
+        if self.spec.agreement is None:
+            return frozenset()
+        from agent_eval.operations.agreement_record import earned_digests
+
+        return earned_digests(self.spec.agreement)
+
+    def write_cassette(self, redactor: Redactor) -> None:
+        """Write new replies into the cassette's file, if there is one.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        if self.spec.cassette is None or not self._store().has_changed:
+            return
+        from agent_eval.storage.atomic import write_file
+
+        write_file(self.spec.cassette, self._store().to_bytes(redactor))
+
+
 def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:
     """Return the function that opens the model when it is first needed, and returns the same one each time.
 
@@ -38,19 +175,50 @@ def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:
         spec: Which model.
         environ: The environment variables.
     """
+    return ModelAccess(spec, environ)
 
-    @cache
-    def open_it() -> Model:
-        from agent_eval.models.base import ModelOptions
-        from agent_eval.models.catalog import open_model
 
-        options = ModelOptions(
-            model=spec.model,
-            base_url=spec.base_url,
-            api_key=llm_key(spec, environ),
-            environ=environ,
-            script=spec.script,
-        )
-        return open_model(spec.provider, options)
+def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
+    """Make the model of a run, which uses the rulings of the pack that `spec` names.
 
-    return open_it
+    Raises:
+        InvalidPack, InvalidInput: There is no such pack, or it does not verify.
+    """
+    access = ModelAccess(spec, environ)
+    if spec.reuse is not None:
+        from agent_eval.operations.kept_rulings import rulings_of
+        from agent_eval.operations.packs import open_run
+
+        access.reuse(rulings_of(open_run(spec.reuse)))
+    return access
+
+
+def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False) -> None:
+    """Let the judges of a plan reuse the rulings of a pack.
+
+    Args:
+        plan: The judges.
+        pack: The pack, which is trusted or is the one that is judged again; None for none.
+        only_kept: Whether no model may be asked. The pack's own model is then taken to have judged.
+    """
+    if pack is None or not isinstance(plan.model, ModelAccess) or "llm" not in plan.names:
+        return
+    from agent_eval.operations.kept_rulings import judge_of, rulings_of
+
+    plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
+    if only_kept:
+        plan.model.ask_nothing()
+
+
+@contextmanager
+def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
+    """Write the cassette of a plan's model at the end, also where a run ends early: its calls were paid for.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    try:
+        yield
+    finally:
+        if isinstance(plan.model, ModelAccess):
+            plan.model.write_cassette(redactor)

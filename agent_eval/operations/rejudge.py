@@ -20,6 +20,7 @@ from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
+from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
@@ -116,13 +117,15 @@ class PackDocument(Document):
         return {**self.__dict__, "_pack": None}
 
 
-def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult:
+def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: bool = False) -> RunResult:
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
         request: The pack, the judges and the output.
         environ: The environment variables; they may pin clock and run id. Values of those whose names look
             secret are not written.
+        only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
+            verified.
 
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
@@ -148,18 +151,20 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
     output, judging = request.output, request.judging
-    plan = judge_plan(judging, judging.judges)
+    plan = judge_plan(judging, judging.judges, environ)
+    reuse_rulings(plan, pack, only_kept=only_kept)
     document = PackDocument(request.pack, pack)
     config = _config(request, pack, plan, environ)
-    summary = score_suite(
-        SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
-        plan,
-        config,
-        output.pack,
-        layout=output.layout,
-        workers=judging.workers,
-        redactor=redactor,
-    )
+    with kept_replies(plan, redactor):
+        summary = score_suite(
+            SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
+            plan,
+            config,
+            output.pack,
+            layout=output.layout,
+            workers=judging.workers,
+            redactor=redactor,
+        )
     if output.summary_json is not None:
         write_output(output.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, output.pack)

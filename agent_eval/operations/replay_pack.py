@@ -193,7 +193,7 @@ def judged_again(
     output = Output(pack=directory / "pack", layout="compact")
     identity = Identity(run_id=pack.config.run_id)
     request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
-    done = rejudge(request, environ=environ)
+    done = rejudge(request, environ=environ, only_kept=True)
     origin = done.config.execution_config.rejudged_from
     if origin is None or origin.manifest_sha256 != pack.manifest_sha256:
         raise InvalidPack(
@@ -228,6 +228,7 @@ def _report(
             # What no judge looks at follows from cases and judges; older packs do not say.
             tally.fields_not_judged.clear()
             tally.answers_not_checked = 0
+            tally.judging.clear()  # kept rulings cost nothing the second time
     config = pack.config
     summaries = [tally.summary(config.run_id, config.dataset_id) for tally in (before, after)]
     same = summaries[0] == summaries[1]

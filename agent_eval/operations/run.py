@@ -20,6 +20,7 @@ from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.agent_pins import agent_pins
 from agent_eval.operations.environment import JUDGING_PACKAGES, pinned_environment, redactor_for
+from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
@@ -29,6 +30,7 @@ from agent_eval.suites.select import choose
 
 if TYPE_CHECKING:
     from agent_eval.engine.remote import Cluster
+    from agent_eval.evidence.reader import Pack
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def run_suite(
     redactor: Redactor | None = None,
     source: SuiteSource | None = None,
     on_progress: Progress | None = None,
+    baseline: Pack | None = None,
 ) -> RunResult:
     """Judge the recorded traces of a suite, and write the sealed pack.
 
@@ -82,6 +85,7 @@ def run_suite(
         redactor: Replaces secrets; None to replace those of `environ`.
         source: The suite, if it is already open.
         on_progress: Called after every few hundred cases.
+        baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
 
     Raises:
         InvalidInput: Suite, judge or judge configuration is invalid; nothing has been written.
@@ -96,12 +100,13 @@ def run_suite(
     source = source or open_suite(spec.suite)
     ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
     chosen = choose(source, ids, spec.shard)
-    plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES)
+    plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES, environ)
+    reuse_rulings(plan, baseline)
     execution = ExecutionConfig(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)
     )
     config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
-    with _cluster(spec.judging) as cluster:
+    with _cluster(spec.judging) as cluster, kept_replies(plan, redactor):
         summary = score_suite(
             chosen.suite,
             plan,
@@ -118,8 +123,13 @@ def run_suite(
     return RunResult(config, summary, spec.output.pack)
 
 
-def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
-    """Read the configuration of the named judges, and the case policy.
+def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, str]) -> JudgePlan:
+    """Read the configuration of the named judges, the case policy, and which model judges ask.
+
+    Args:
+        judging: How cases are judged.
+        names: The judges.
+        environ: The environment variables, one of which may have the model's key.
 
     Raises:
         InvalidInput: The configuration or the case policy is invalid.
@@ -127,7 +137,12 @@ def judge_plan(judging: Judging, names: tuple[str, ...]) -> JudgePlan:
     configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
     if not judging.judges:
         configs = default_configs(configs)
-    return JudgePlan(names=names, configs=configs, case_policy=case_policy(judging.case_policy))
+    return JudgePlan(
+        names=names,
+        configs=configs,
+        case_policy=case_policy(judging.case_policy),
+        model=model_access(judging.llm, environ),
+    )
 
 
 @contextmanager

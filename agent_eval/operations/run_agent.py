@@ -41,12 +41,14 @@ from agent_eval.errors import (
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
+from agent_eval.judges.asking import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
@@ -113,6 +115,7 @@ def run_agent(
     options: AgentOptions | None = None,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
+    baseline: Pack | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -129,6 +132,7 @@ def run_agent(
         on_progress: Called several times a second. May raise, as Ctrl-C does.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials that have finished by then are in the pack.
+        baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -148,9 +152,10 @@ def run_agent(
     options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
     ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
     chosen = choose(source, ids, spec.shard)
-    plan = judge_plan(spec.judging, judge_names(spec.judging))
+    plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
+    reuse_rulings(plan, baseline)
     with closing(open_agent(agent_spec.called(spec.identity.model), options)) as agent:
-        simulation = simulation_for(spec, agent, chosen.suite, environ)
+        simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
         execution = execution_config(spec, agent, chosen, plan.case_policy)
         if simulation is not None:
             execution = execution.model_copy(update={"simulator": simulation.describe()})
@@ -178,7 +183,7 @@ def run_agent(
                 simulation=simulation,
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
-            with closing(commands) if commands is not None else nullcontext():
+            with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
                 return run.run(chosen.suite, trial, on_progress, stop)
 
 
@@ -333,14 +338,17 @@ class _PreparedRun:
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            # Live tools may keep state between calls, which all trials of a run share; and only this process
-            # is there until the end, to tear down what was set up.
-            workers=1 if self.agent_spec.tools or trial.commands else self.spec.judging.workers,
+            workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
         )
+
+    def _is_one_process(self, trial: TrialPlan) -> bool:
+        # Live tools may keep state that all trials share; only this process is there until the end, to tear
+        # down what was set up; and it alone has the model of judges, with its key.
+        return bool(self.agent_spec.tools or trial.commands) or ask_models(trial.judges)
 
     def _end_interrupted(self, done: Execution) -> None:
         """After an interruption, end the agents' processes, and refuse to replace a complete pack.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agent_eval.agents.base import Agent
 from agent_eval.config.spec import RunSpec
 from agent_eval.conversation.prompt import read_prompt, released_prompt
 from agent_eval.conversation.simulated_user import Simulation
-from agent_eval.models.client import ModelClient
-from agent_eval.operations.models import llm_key, opener
+from agent_eval.models.base import Model
+from agent_eval.operations.models import llm_key
 from agent_eval.suites.reader import SuiteSource
 
 _WITHOUT_KEY = frozenset({"claude-code", "scripted"})
@@ -17,7 +17,11 @@ _WITHOUT_KEY = frozenset({"claude-code", "scripted"})
 
 
 def simulation_for(
-    spec: RunSpec, agent: Agent, suite: SuiteSource, environ: Mapping[str, str]
+    spec: RunSpec,
+    agent: Agent,
+    suite: SuiteSource,
+    environ: Mapping[str, str],
+    open_model: Callable[[], Model],
 ) -> Simulation | None:
     """Open the model that plays users; None where no case has a conversation, or no model is named.
 
@@ -26,6 +30,7 @@ def simulation_for(
         agent: The agent; one that replays recorded traces needs no user.
         suite: The chosen cases.
         environ: The environment variables.
+        open_model: Opens the model, which judges have in common with it.
 
     Raises:
         AgentEvalError: The model cannot be used, or the operator's prompt cannot be read.
@@ -33,8 +38,7 @@ def simulation_for(
     if agent.replays or not _is_named(spec, environ) or not _has_conversation(suite):
         return None
     prompt = spec.agent.user_prompt if spec.agent is not None else None
-    model = ModelClient(opener(spec.judging.llm, environ)())
-    return Simulation(model, read_prompt(prompt) if prompt is not None else released_prompt())
+    return Simulation(open_model(), read_prompt(prompt) if prompt is not None else released_prompt())
 
 
 def _is_named(spec: RunSpec, environ: Mapping[str, str]) -> bool:

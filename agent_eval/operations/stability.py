@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome
@@ -33,6 +34,7 @@ from agent_eval.text.escape import one_line
 
 RECORDED_MODE = "trace_score"
 FEWEST_RUNS = 2
+NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,9 @@ class StabilityResult:
         return ExitCode.NO if self.report.flaky_case_ids else ExitCode.OK
 
 
-def check_recorded(request: StabilityRequest) -> StabilityResult:
+def check_recorded(
+    request: StabilityRequest, *, environ: Mapping[str, str] = NO_ENVIRONMENT
+) -> StabilityResult:
     """Judge the recorded trials of every case.
 
     A case that was recorded once is judged `runs` times. That shows whether its judges are deterministic, but
@@ -103,7 +107,11 @@ def check_recorded(request: StabilityRequest) -> StabilityResult:
     """
     _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
-    plan = judge_plan(request.judging, request.judging.judges or DEFAULT_JUDGES)
+    judging = request.judging
+    if judging.llm.cassette is None:
+        # Each repetition asks the model again, or it would agree with itself.
+        judging = replace(judging, llm=replace(judging.llm, cassette_mode="record"))
+    plan = judge_plan(judging, judging.judges or DEFAULT_JUDGES, environ)
     judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
     recorded_once = 0

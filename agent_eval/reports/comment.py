@@ -10,7 +10,7 @@ from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import Alert, alert, bullets, document
 from agent_eval.reports.case_lists import most_regressed
-from agent_eval.reports.counts import not_judged
+from agent_eval.reports.counts import judging_words, not_judged
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
@@ -206,6 +206,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
         *case_lists.failing(suite, detail),
         suite_section.notices(comparison, detail),
+        *judging_words(suite.candidate.summary),
         *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
     ]
 

@@ -76,6 +76,26 @@ def not_judged(summary: RunSummary) -> list[str]:
 _FIELDS_SHOWN = 5
 
 
+def judging_words(summary: RunSummary) -> list[str]:
+    """Say what judges that are models took and what kept replies saved, in one sentence; none without them.
+
+    Example:
+        >>> from agent_eval.contracts.run import JudgingUse, Tally
+        >>> summary = Tally().summary("run", "shop")
+        >>> used = JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05)
+        >>> judging_words(summary.model_copy(update={"judging": used}))
+        ['LLM judges: 2 calls for 0.01 USD; 10 kept replies were reused, which saved 0.05 USD.']
+    """
+    used = summary.judging
+    if used is None:
+        return []
+    cost = f" for {used.cost_usd:.6g} USD" if used.cost_usd else ""
+    saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
+    replies = count(used.reused, "kept reply", "kept replies")
+    reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
+    return [f"LLM judges: {count(used.calls, 'call')}{cost}{reused}."]
+
+
 def fallen(comparison: Comparison | None) -> list[TrialChange]:
     """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
     if comparison is None or comparison.trials is None:

@@ -9,7 +9,7 @@ from agent_eval.contracts import CaseResultRow, GateDecision, RunReference
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import document
-from agent_eval.reports.counts import not_judged, passing
+from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.sentences import ICONS, broken_rules, capital, decision_word, rule_sentence
@@ -46,6 +46,7 @@ def render_run(
                 f"**{passing(run.summary)}**",
                 *(_broken(decision, detail) if decision is not None else ()),
                 *unjudged,
+                *judging_words(run.summary),
                 *case_lists.failing(suite, detail),
                 *suite_section.behind_a_click(suite, detail),
             ]

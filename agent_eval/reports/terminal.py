@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.reports.counts import not_judged, passing, redacted
+from agent_eval.reports.counts import judging_words, not_judged, passing, redacted
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
@@ -57,6 +57,7 @@ def run_text(
         lines.append(f"  {shown_name(name, 40)}: {counts.passed:,} of {counts.judged:,} passed")
     if summary.flaky_cases is not None:
         lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
+    lines += wrapped(map(clean, judging_words(summary)))
     lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
     lines += filter(None, [redacted(execution) if execution is not None else ""])
     lines.append(f"Evidence: {shown_name(pack, 1000)}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from agent_eval.config.options import Command, Option
 
+_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check")
+"""Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
+
 _ASKS: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check", "ci")
 """Commands that may ask a model."""
 
@@ -57,5 +60,52 @@ LLM: tuple[Option, ...] = (
         loosens="compared",
         metavar="FILE",
         in_file=False,
+    ),
+    Option(
+        "judge-votes",
+        "integer",
+        "Votes of the `llm` judge on each criterion, at most 9. 2 asks twice, and a third time where the two "
+        "differ.",
+        goes_to="judging.llm.votes",
+        commands=_ASKS,
+        loosens="compared",
+        default="1",
+        bounds=(1, 9),
+        metavar="N",
+    ),
+    Option(
+        "judge-agreement",
+        "path",
+        "Record of `agent-eval judge-agreement`; advisory criteria that have earned it there count.",
+        goes_to="judging.llm.agreement",
+        commands=_ASKS,
+        loosens="other",
+        metavar="FILE",
+    ),
+    Option(
+        "reuse-rulings",
+        "path",
+        "Evidence pack whose rulings of LLM judges are used again, where the same judge is asked the same. "
+        "`rejudge` uses those of its own pack, and `ci` those of the baseline.",
+        goes_to="judging.llm.reuse",
+        commands=("run", "run-loop", "rejudge"),
+        metavar="PACK",
+    ),
+    Option(
+        "llm-cassette",
+        "path",
+        "File of kept replies of that model: what it has is not asked again, and new replies are added.",
+        goes_to="judging.llm.cassette",
+        commands=_ON_THE_COMMAND_LINE,
+        metavar="FILE",
+    ),
+    Option(
+        "llm-cassette-mode",
+        "choice",
+        "auto asks the model what the file does not have, record asks it everything, replay nothing.",
+        goes_to="judging.llm.cassette_mode",
+        commands=_ON_THE_COMMAND_LINE,
+        default="auto",
+        choices=("auto", "record", "replay"),
     ),
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import Field, field_validator
 from typing_extensions import override
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
-from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.judges.asking import JudgeModel, NoModel
 from agent_eval.judges.base import BaseJudge, JudgeConfig, clipped, listed, quoted
 from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.criteria import (
@@ -49,8 +50,8 @@ class LlmConfig(JudgeConfig):
     """Criteria of every case, before those that a case lists in `metadata.llm`."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """Name of the model; without it that of `--llm-model`, else the provider's default."""
-    votes: int = Field(default=1, ge=1, le=9)
-    """Votes on each criterion: 2 asks twice, and a third time where the two differ."""
+    votes: int | None = Field(default=None, ge=1, le=9)
+    """Votes on each criterion; without it those of `--judge-votes`. 2 asks a third time where two differ."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Sampling parameters to send, such as `temperature`. None by default; a refused one is dropped."""
     max_tokens: int = Field(default=2048, ge=100, le=100_000)
@@ -72,30 +73,6 @@ SAMPLING = frozenset({"temperature", "top_p", "top_k", "seed", "reasoning_effort
 """Parameters of requests that a configuration may set; anything else could change what is asked."""
 
 
-class OpensModel(Protocol):
-    """Opens the model that the operator of a run named."""
-
-    def __call__(self) -> Model:
-        """Return the model, the same one each time.
-
-        Raises:
-            UsageError: None is named, or it has no key.
-        """
-        ...
-
-
-def no_model() -> Model:
-    """Refuse to judge: no model was named.
-
-    Raises:
-        UsageError: Always.
-    """
-    raise UsageError(
-        "the llm judge has no model",
-        remedy="Name its provider with --provider, and set LLM_API_KEY.",
-    )
-
-
 class LlmJudge(BaseJudge[LlmConfig]):
     """Asks a model about each criterion of the configuration and of the case's `metadata.llm`.
 
@@ -104,10 +81,11 @@ class LlmJudge(BaseJudge[LlmConfig]):
     count for nothing. A conversation that ended because the agent could not be reached is skipped.
 
     Example:
+        >>> from agent_eval.judges.asking import FixedModel
         >>> from agent_eval.models.scripted import ScriptedModel
         >>> ruling = {"reasoning": "It greets.", "evidence": [], "verdict": "passed"}
         >>> judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The agent greets the user.")]))
-        >>> judge.connect(lambda: ScriptedModel([{"object": ruling}]))
+        >>> judge.connect(FixedModel(ScriptedModel([{"object": ruling}])))
         >>> from agent_eval.contracts import Event
         >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Hello!")])
         >>> judge.evaluate(Case(case_id="hello"), trace).reason
@@ -120,23 +98,24 @@ class LlmJudge(BaseJudge[LlmConfig]):
 
     def __init__(self, config: LlmConfig | None = None) -> None:
         super().__init__(config)
-        self._open: OpensModel = no_model
-        self._earned: frozenset[str] = frozenset()
+        self._source: JudgeModel = NoModel()
 
-    def connect(self, open_model: OpensModel, *, earned: frozenset[str] = frozenset()) -> None:
-        """Give the judge its model, which is opened when the first case needs it.
+    def connect(self, model: JudgeModel) -> None:
+        """Give the judge its model, which is opened when the first case needs it."""
+        self._source = model
 
-        Args:
-            open_model: Opens the model.
-            earned: Digests of criteria about which people have found exactly this judge to be right; they
-                count although they are advisory.
+    def identity(self) -> str | None:
+        """Identify what gives the verdicts beside the configuration: the model, its prompt and the votes.
+
+        None without a model. Another identity is another judge to a comparison.
         """
-        self._open, self._earned = open_model, earned
+        described = self._source.describe()
+        return digest([described, prompt_digest(), self._source.votes]) if described else None
 
     @override
     def check_case(self, case: Case) -> None:
         if self._criteria(case):
-            self._open()
+            self._source()
 
     def _criteria(self, case: Case) -> list[Criterion]:
         """Read all criteria on a case.
@@ -177,9 +156,11 @@ class LlmJudge(BaseJudge[LlmConfig]):
                 f"the conversation has {len(transcript.text):,} characters, more than the"
                 f" {self.config.max_characters:,} that are judged",
             )
-        model = self._open()
+        model = self._source()
         decisions = self._decide(model, case, transcript, criteria)
-        return self._verdict_on(case, _Judged(criteria, decisions, transcript, model, self._earned), trace)
+        return self._verdict_on(
+            case, _Judged(criteria, decisions, transcript, model, self._source.earned()), trace
+        )
 
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
@@ -199,7 +180,9 @@ class LlmJudge(BaseJudge[LlmConfig]):
     ) -> list[Decision]:
         """Ask about the first criterion alone, which fills the provider's cache, then about the others."""
         config = self.config
-        settings = AskSettings(config.votes, config.model, config.parameters, config.max_tokens)
+        settings = AskSettings(
+            config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
+        )
         first, *others = questions_on(case, transcript, criteria)
         decisions = [decide(model, first, settings)]
         if others:

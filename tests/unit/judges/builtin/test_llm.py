@@ -9,6 +9,7 @@ import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.judges.asking import FixedModel
 from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
 from agent_eval.judges.catalog import load_judges, validate_case
 from agent_eval.judges.matching.criteria import Criterion, criterion_digest, prompt_text
@@ -51,7 +52,7 @@ def judged(
 ) -> Verdict:
     wanted = [item if isinstance(item, dict) else {"criterion": item} for item in criteria]
     judge = LlmJudge(LlmConfig(criteria=[Criterion(**item) for item in wanted], **config))
-    judge.connect(lambda: model)
+    judge.connect(FixedModel(model))
     return judge.evaluate(Case.model_validate({"case_id": "refund", **(case or {})}), trace)
 
 
@@ -221,7 +222,7 @@ def test_an_advisory_criterion_is_shown_and_counts_only_once_the_judge_has_earne
     assert verdict.evidence["criteria"][1]["outcome"] == "failed"
     assert judged(model, advisory).outcome is Outcome.SKIPPED
     judge = LlmJudge(LlmConfig(criteria=[Criterion(**advisory)]))
-    judge.connect(lambda: model, earned=frozenset({criterion_digest(model.describe(), REFUND)}))
+    judge.connect(FixedModel(model, earned=frozenset({criterion_digest(model.describe(), REFUND)})))
     assert judge.evaluate(Case(case_id="refund"), TRACE).outcome is Outcome.FAILED
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace
+from agent_eval.judges.asking import FixedModel
 from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
 from agent_eval.judges.matching.criteria import Criterion
 from agent_eval.judges.matching.transcript import transcript_of
@@ -73,7 +74,7 @@ def test_an_attack_stays_quoted_and_the_judges_own_verdict_counts(number: int, p
     trace = trace_with(attack, place)
     model = RecordingModel(attack)
     judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The refund was made.")]))
-    judge.connect(lambda: model)
+    judge.connect(FixedModel(model))
     verdict = judge.evaluate(Case(case_id="refund"), trace)
 
     (request,) = model.requests
