@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.operations.conformance import check_adapters
+from agent_eval.importers.catalog import names_of
+from agent_eval.operations.conformance import EXPECTED, check_adapters
 
 FIXTURES = Path(__file__).parent / "fixtures" / "adapters"
 
@@ -27,18 +28,17 @@ def copied(tmp_path: Path, name: str = "openai") -> Path:
 
 def test_a_fixture_that_holds_something_else_fails(tmp_path):
     fixtures = copied(tmp_path)
-    expected = fixtures / "openai" / "batch.expected.json"
+    expected = fixtures / "openai" / "batch.jsonl.expected.json"
     numbers = json.loads(expected.read_text())
     expected.write_text(json.dumps({**numbers, "errors": 7, "input_tokens": 0}))
     (failed,) = [check for check in check_adapters(fixtures, 1).checks if not check.passed]
     assert failed.problems == ("has 1 errors, not 7", "has 12 input tokens, not 0")
 
 
-def test_a_fixture_without_numbers_fails(tmp_path):
-    fixtures = copied(tmp_path)
-    (fixtures / "openai" / "batch.expected.json").unlink()
-    (failed,) = [check for check in check_adapters(fixtures, 1).checks if not check.passed]
-    assert failed.problems == ("has no batch.expected.json, which says what it holds",)
+def test_every_fixture_of_a_provider_says_what_it_holds():
+    for provider in names_of("provider")[1:]:
+        exports = [path for path in (FIXTURES / provider).iterdir() if not path.name.endswith(EXPECTED)]
+        assert [path.name for path in exports if not path.with_name(path.name + EXPECTED).exists()] == []
 
 
 def test_a_fixture_of_another_format_or_with_a_loss_fails(tmp_path):

@@ -174,11 +174,10 @@ class _Links:
             else:
                 self._by_id.add(self._join(first, number))
         if link.state is not None:
-            self._states.add(key_of(link.state), number)
+            self._states.add(link.state, number)
         if link.follows:
-            keys = array("q", [number, 0 if link.state is None else key_of(link.state)])
-            keys.extend(map(key_of, link.follows))
-            self._followers.append(keys.tobytes())
+            own = 0 if link.state is None else link.state
+            self._followers.append(array("q", [number, own, *link.follows]).tobytes())
 
     def groups(self) -> Iterator[list[int]]:
         """Yield the records of each conversation in their order, by the first record."""

@@ -47,7 +47,6 @@ class CaseMaker:
     def __init__(self, *, prefix: str = "") -> None:
         self._prefix = prefix
         self._ids = KeyIndex()
-        self._count = 0
 
     def make(self, conversation: Conversation, source: str, provider: str | None) -> dict[str, Any]:
         """Make the case as JSON.
@@ -59,7 +58,6 @@ class CaseMaker:
         """
         stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
         content = hashlib.sha256(dumps(stated))
-        trace_id = conversation.trace_id or content.hexdigest()[:32]
         for events in (conversation.events, *conversation.trials):
             _resolve_tools(events)
         case: dict[str, Any] = {
@@ -67,6 +65,8 @@ class CaseMaker:
             **_asked(conversation),
             "metadata": {"imported": _provenance(conversation, source)},
         }
+        content.update(case["case_id"].encode("utf-8", "surrogatepass"))
+        trace_id = conversation.trace_id or content.hexdigest()[:32]
         if conversation.expected_output is not None:
             case["expected_output"] = conversation.expected_output
         case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
@@ -79,13 +79,14 @@ class CaseMaker:
         return {**case, **conversation.case, "metadata": metadata}
 
     def _unique(self, wanted: str) -> str:
-        wanted = f"{self._prefix}{wanted}"
-        number, case_id = 1, wanted
-        while self._ids.first(key_of(case_id)) is not None:
-            number += 1
-            case_id = f"{wanted}-{number}"
-        self._count += 1
-        self._ids.add(key_of(case_id), self._count)
+        """Return the id that is wanted, with a number if other cases have it."""
+        case_id = wanted = f"{self._prefix}{wanted}"
+        number = 1 + (self._ids.last(key_of(wanted)) or 0)
+        if number > 1:
+            while self._ids.last(key_of(case_id := f"{wanted}-{number}")) is not None:
+                number += 1
+            self._ids.add(key_of(case_id), 1)
+        self._ids.add(key_of(wanted), number)
         return case_id
 
     def __enter__(self) -> CaseMaker:
@@ -160,29 +161,32 @@ def _provenance(conversation: Conversation, source: str) -> dict[str, Any]:
 
 
 def _resolve_tools(events: Sequence[EventFields]) -> None:
-    """Give results that name no tool the one of the call with their id."""
-    tools: dict[str, str] = {}
+    """Give results the tool, and where it ran, of the call with their id, if they do not say."""
+    calls: dict[str, EventFields] = {}
     for fields in events:
         call_id = fields.get("call_id")
         if call_id is None:
             continue
-        if fields["type"] == "tool_call" and "tool" in fields:
-            tools[call_id] = fields["tool"]
-        elif fields["type"] == "tool_result" and "tool" not in fields and call_id in tools:
-            fields["tool"] = tools[call_id]
+        if fields["type"] == "tool_call":
+            calls[call_id] = fields
+        elif fields["type"] == "tool_result" and call_id in calls:
+            for name in ("tool", "ran_on"):
+                if name not in fields and name in calls[call_id]:
+                    fields[name] = calls[call_id][name]
 
 
 def finished(
     events: Sequence[EventFields], trace_id: str, provider: str | None, conversation_id: str | None
 ) -> list[EventFields]:
     """Number the events, and add ids of spans and attributes of OpenTelemetry where the source has none."""
-    root = _span_id(trace_id, "root")
+    ids = hashlib.shake_128(trace_id.encode()).hexdigest(8 * len(events) + 8)
+    root = ids[:16]
     calls: dict[str, str] = {}
     for idx, fields in enumerate(events):
         fields["idx"] = idx
         attributes: dict[str, Any] = fields.setdefault("attributes", {})
         if "span_id" not in fields:
-            fields["span_id"] = _span_id(trace_id, str(idx))
+            fields["span_id"] = ids[16 * idx + 16 : 16 * idx + 32]
             fields.setdefault("parent_span_id", root)
             attributes[IDS_DERIVED] = True
         fields.setdefault("trace_id", trace_id)
@@ -212,9 +216,8 @@ def _add_attributes(
     if conversation_id is not None:
         attributes.setdefault("gen_ai.conversation.id", conversation_id)
     for attribute, name in _NAMED:
-        value = fields.get(name)
-        if value is not None:
-            attributes.setdefault(attribute, value)
+        if name in fields:
+            attributes.setdefault(attribute, fields[name])
 
 
 _NAMED = (
@@ -222,10 +225,6 @@ _NAMED = (
     ("gen_ai.tool.call.id", "call_id"),
     ("gen_ai.response.model", "model"),
 )
-
-
-def _span_id(trace_id: str, of: str) -> str:
-    return hashlib.blake2b(f"{trace_id}/{of}".encode(), digest_size=8).hexdigest()
 
 
 def _trial_id(trace_id: str, number: int) -> str:

@@ -6,7 +6,6 @@ Responses repeats a message, its calls and its reasoning as items of a list.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,11 @@ class Message:
     """One message as its events, with a key for each that is equal for events that say the same.
 
     A key leaves out ids, usage and stop reasons, which a history does not repeat, or not as they were. It is
-    empty for reasoning, for errors, and for an event without content.
+    0 for reasoning, for errors, and for an event without content.
 
     Attributes:
         events: The events, made by `events.py`.
-        keys: The keys of the events.
+        keys: The keys of the events, valid in this process; 0 for none.
         id: The source's id of the message: messages with one id are parts of one message, or repeat it.
 
     Example:
@@ -41,11 +40,11 @@ class Message:
     """
 
     events: list[EventFields]
-    keys: list[str]
+    keys: list[int]
     id: str | None = None
 
     @property
-    def spoken_keys(self) -> list[str]:
+    def spoken_keys(self) -> list[int]:
         """Keys of what a history would repeat: without instructions, reasoning, errors and empty events."""
         return [
             key
@@ -59,12 +58,19 @@ def message_of(events: list[EventFields], message_id: str | None = None) -> Mess
     return Message(events, [key_of_event(fields) for fields in events], message_id)
 
 
-def key_of_event(fields: EventFields) -> str:
-    """Return the digest of what an event says; the empty text if a history would not repeat it."""
+def key_of_event(fields: EventFields) -> int:
+    """Return the key of what an event says; 0 if a history would not repeat it."""
     if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields):
-        return ""
-    content = [_without_nulls(fields.get(name)) for name in _IDENTIFYING]
-    return hashlib.blake2b(dumps(content), digest_size=12).hexdigest()
+        return 0
+    return _key_of(fields)
+
+
+def _key_of(fields: EventFields) -> int:
+    return hash(tuple(_comparable(fields.get(name)) for name in _IDENTIFYING))
+
+
+def _comparable(value: Any) -> Any:
+    return dumps(_without_nulls(value)) if isinstance(value, dict | list) else value
 
 
 def _without_nulls(value: Any) -> Any:
@@ -79,7 +85,7 @@ class _Unit:
     """One event of the dialogue."""
 
     fields: EventFields
-    key: str
+    key: int
     message_id: str | None
 
     @property
@@ -103,7 +109,7 @@ class Dialogue:
 
     def __init__(self) -> None:
         self._units: list[_Unit] = []
-        self._system: set[str] = set()
+        self._system: set[int] = set()
         self._by_id: dict[str, list[_Unit]] = {}
         self._call_ids: dict[str, str] = {}
 
@@ -122,9 +128,10 @@ class Dialogue:
                 self._append(unit)
             return
         known = self._by_id.setdefault(message.id, [])
+        earlier = list(known)
         repeated = Counter(_identity(unit) for unit in known)
         for unit in _units(message):
-            _move_usage(known, unit)
+            _move_usage(earlier, unit)
             if repeated[_identity(unit)] > 0:
                 repeated[_identity(unit)] -= 1
                 _complete(next(old for old in known if _identity(old) == _identity(unit)), unit)
@@ -193,13 +200,8 @@ def _units(message: Message) -> Iterable[_Unit]:
     return [_Unit(fields, key, message.id) for fields, key in zip(message.events, message.keys, strict=True)]
 
 
-def _identity(unit: _Unit) -> str:
-    return (
-        unit.key
-        or hashlib.blake2b(
-            dumps([unit.fields.get(name) for name in _IDENTIFYING]), digest_size=12
-        ).hexdigest()
-    )
+def _identity(unit: _Unit) -> int:
+    return unit.key or _key_of(unit.fields)
 
 
 def _move_usage(known: list[_Unit], unit: _Unit) -> None:
@@ -215,7 +217,7 @@ def _complete(older: _Unit, again: _Unit) -> None:
         older.fields.setdefault(name, value)
 
 
-def _overlap(known: list[str], history: list[str]) -> tuple[int, int]:
+def _overlap(known: list[int], history: list[int]) -> tuple[int, int]:
     """Return where in `known` the history begins, and how many of its events are there already."""
     if not known or not history:
         return 0, 0
@@ -227,7 +229,7 @@ def _overlap(known: list[str], history: list[str]) -> tuple[int, int]:
     return 0, 0
 
 
-def _common(first: list[str], second: list[str]) -> int:
+def _common(first: list[int], second: list[int]) -> int:
     for position, (first_key, second_key) in enumerate(zip(first, second, strict=False)):
         if first_key != second_key:
             return position

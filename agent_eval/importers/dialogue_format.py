@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +63,7 @@ class DialogueFormat(Format):
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
         turns = self.turns(record, diagnostics)
-        link = link_of(turns[0]) if len(turns) == 1 else Link()
+        link = link_of(turns[0], record.source) if len(turns) == 1 else Link()
         return link, [_turn_to_json(turn) for turn in turns]
 
     @override
@@ -102,23 +101,30 @@ def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -
     return made
 
 
-def link_of(turn: Turn) -> Link:
-    """Link a turn by its ids and, where its history repeats the dialogue, by the dialogue's states."""
+def link_of(turn: Turn, source: str) -> Link:
+    """Link a turn by its ids and, where its history repeats the dialogue, by the dialogue's states.
+
+    A request that failed adds nothing to its dialogue. Only a record of the same source repeats it: another
+    may well ask the same for itself.
+    """
     if not turn.repeats:
         return Link(ids=turn.ids, time=turn.time, rank=turn.rank)
-    state, follows = "", []
+    state, follows = 0, []
     for message in turn.history:
         for key in message.spoken_keys:
-            state = _next_state(state, key)
+            state = hash((state, key))
             follows.append(state)
+    repeated = hash((source, state))
+    answer = turn.answer.spoken_keys if turn.answer is not None else []
     after = state
-    for key in turn.answer.spoken_keys if turn.answer is not None else ():
-        after = _next_state(after, key)
-    return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, len(follows), turn.rank)
-
-
-def _next_state(state: str, key: str) -> str:
-    return hashlib.blake2b(f"{state}{key}".encode(), digest_size=8).hexdigest()
+    for key in answer:
+        after = hash((after, key))
+    if turn.answer is not None and not answer:
+        after = repeated
+    length = len(follows)
+    if follows:
+        follows.append(repeated)
+    return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, length, turn.rank)
 
 
 def _turn_to_json(turn: Turn) -> dict[str, Any]:

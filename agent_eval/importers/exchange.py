@@ -39,10 +39,21 @@ class Exchange:
         return self.status is not None and self.status >= 400
 
 
+_last: tuple[Any, Exchange | None] = (None, None)
+"""The record that was read last, and what it holds: every format asks for it."""
+
+
 def exchange_of(value: Any) -> Exchange | None:
     """Read a record that holds a request and its answer apart; None if it does not."""
+    global _last
     if not isinstance(value, dict):
         return None
+    if _last[0] is not value:
+        _last = (value, _read(value))
+    return _last[1]
+
+
+def _read(value: dict[str, Any]) -> Exchange | None:
     request = next((name for name in _REQUESTS if name in value), None)
     response = next((name for name in _ANSWERS if name in value), None)
     if request is None or response is None:

@@ -40,7 +40,8 @@ class Link:
 
     Attributes:
         ids: Records with an id in common are of one conversation: a thread, a trace, a session, a response.
-        state: What the dialogue is after this record, for a format whose records repeat the history.
+        state: 64-bit key of what the dialogue is after this record, for a format whose records repeat the
+            history.
         follows: The states that this record may continue, the longest first. Of several records that
             continue the same state, only the first is joined to it.
         time: Seconds since the epoch, if the record says when it was made. Records of a conversation are
@@ -55,8 +56,8 @@ class Link:
     """
 
     ids: tuple[str, ...] = ()
-    state: str | None = None
-    follows: tuple[str, ...] = ()
+    state: int | None = None
+    follows: tuple[int, ...] = ()
     time: float | None = None
     length: int = 0
     rank: int = 0

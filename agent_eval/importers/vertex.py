@@ -258,7 +258,7 @@ def _candidate(candidate: Mapping[str, Any], place: str, diagnostics: Diagnostic
     searched = message_of(grounding_events(field(candidate, "groundingMetadata")))
     answer = message_of(events)
     # A history does not repeat what grounded an answer, so these events have no key.
-    return Message([*searched.events, *answer.events], ["" for _ in searched.events] + answer.keys)
+    return Message([*searched.events, *answer.events], [0 for _ in searched.events] + answer.keys)
 
 
 def _describe(

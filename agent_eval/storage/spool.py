@@ -5,7 +5,6 @@ Both live in files that the operating system removes with the process, however i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import tempfile
@@ -18,6 +17,7 @@ from agent_eval.errors import StorageError
 
 _BUFFER = 1 << 20
 _CACHE_KIB = 8 * 1024
+_IN_MEMORY = 50_000
 
 
 class Spool:
@@ -77,33 +77,25 @@ class Spool:
 
 
 def key_of(text: str) -> int:
-    """Return a 64-bit key of a text, the same on every machine."""
-    return int.from_bytes(
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
-    )
+    """Return a 64-bit key of a text, the same within this process."""
+    return hash(text)
 
 
 class KeyIndex:
-    """Numbers by 64-bit key, several to a key, in a private database on disk with a bounded cache.
+    """Numbers by 64-bit key, several to a key; in memory, and beyond some of them in a database on disk.
 
     Example:
         >>> with KeyIndex() as index:
         ...     index.add(key_of("session-1"), 4)
         ...     index.add(key_of("session-1"), 9)
-        ...     index.numbers(key_of("session-1")), index.numbers(key_of("session-2"))
-        ([4, 9], [])
+        ...     index.numbers(key_of("session-1")), index.first(key_of("session-2"))
+        ([4, 9], None)
     """
 
     def __init__(self) -> None:
-        # The empty name makes a database that SQLite writes to an unnamed file once its cache is full.
-        self._database = sqlite3.connect("", isolation_level=None)
-        self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        self._database.execute("PRAGMA journal_mode = OFF")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.execute(
-            "CREATE TABLE entry (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID"
-        )
-        self._database.execute("BEGIN")
+        self._recent: dict[int, list[int]] = {}
+        self._recent_numbers = 0
+        self._database: sqlite3.Connection | None = None
 
     def add(self, key: int, number: int) -> None:
         """Add a number to those of a key.
@@ -111,22 +103,40 @@ class KeyIndex:
         Raises:
             StorageError: The temporary directory is full.
         """
-        try:
-            self._database.execute("INSERT OR IGNORE INTO entry VALUES (?, ?)", (key, number))
-        except sqlite3.Error as error:
-            raise _no_space(error) from error
+        self._recent.setdefault(key, []).append(number)
+        self._recent_numbers += 1
+        if self._recent_numbers >= _IN_MEMORY:
+            self._store()
 
     def first(self, key: int) -> int | None:
         """Return the smallest number of a key; None if it has none."""
-        row = self._database.execute(
-            "SELECT number FROM entry WHERE key = ? ORDER BY number LIMIT 1", (key,)
-        ).fetchone()
-        return None if row is None else int(row[0])
+        return min(self.numbers(key), default=None)
+
+    def last(self, key: int) -> int | None:
+        """Return the largest number of a key; None if it has none."""
+        recent = self._recent.get(key)
+        if recent is not None:
+            return max(recent)
+        return max(self.numbers(key), default=None)
 
     def numbers(self, key: int) -> list[int]:
         """Return the numbers of a key in ascending order."""
-        rows = self._database.execute("SELECT number FROM entry WHERE key = ? ORDER BY number", (key,))
-        return [int(row[0]) for row in rows]
+        recent = self._recent.get(key, [])
+        if self._database is None:
+            return sorted(recent)
+        rows = self._database.execute("SELECT number FROM entry WHERE key = ?", (key,))
+        return sorted({*recent, *(int(row[0]) for row in rows)})
+
+    def _store(self) -> None:
+        try:
+            if self._database is None:
+                self._database = _database()
+            pairs = ((key, number) for key, numbers in self._recent.items() for number in numbers)
+            self._database.executemany("INSERT OR IGNORE INTO entry VALUES (?, ?)", pairs)
+        except sqlite3.Error as error:
+            raise _no_space(error) from error
+        self._recent.clear()
+        self._recent_numbers = 0
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +144,21 @@ class KeyIndex:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._database.close()
+        if self._database is not None:
+            self._database.close()
+
+
+def _database() -> sqlite3.Connection:
+    # The empty name makes a database that SQLite writes to an unnamed file once its cache is full.
+    database = sqlite3.connect("", isolation_level=None)
+    database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute(
+        "CREATE TABLE entry (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID"
+    )
+    database.execute("BEGIN")
+    return database
 
 
 def _no_space(error: Exception) -> StorageError:
