@@ -67,14 +67,14 @@ def conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[
 
 def _session(session: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
     report_unknown(session, _SESSION_FIELDS, place, "", diagnostics)
-    logs = {mapping(log).get("event_id"): mapping(log) for log in items(session.get("event_logs"))}
+    logs = {text(mapping(log).get("event_id")): mapping(log) for log in items(session.get("event_logs"))}
     events: list[EventFields] = []
     for number, step in enumerate(map(mapping, items(session.get("events")))):
         path = f"events[{number}]"
         if step.get("partial") is True:
             diagnostics.note(place, path, "is a fragment of an answer that a later event has whole")
             continue
-        events += _step_events(step, logs.get(step.get("id"), {}), place, path, diagnostics)
+        events += _step_events(step, logs.get(text(step.get("id")), {}), place, path, diagnostics)
     stated = {name: field(session, name) for name in ("appName", "userId")}
     names = {"appName": "app_name", "userId": "user_id"}
     metadata = {names[name]: value for name, value in stated.items() if value not in (None, "")}

@@ -33,7 +33,7 @@ from agent_eval.importers.records import Record
 from agent_eval.importers.sse import first_event, is_event_stream, streams_in
 
 _STARTS = frozenset({"message_start"})
-_BATCH_RESULTS = frozenset({"succeeded", "errored", "canceled", "expired"})
+_BATCH_RESULTS = ("succeeded", "errored", "canceled", "expired")
 _MESSAGE_FIELDS = frozenset(
     {
         *("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "stop_details", "usage"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent_eval.importers.events import arguments_of, mapping
-from agent_eval.importers.sse import EventStream
+from agent_eval.importers.sse import EventStream, place_of
 
 _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -20,9 +20,12 @@ def message_of_stream(stream: EventStream) -> tuple[dict[str, Any], bool]:
         if kind == "message_start":
             message = {**mapping(data.get("message"))}
         elif kind == "content_block_start":
-            blocks[data.get("index")] = {**mapping(data.get("content_block"))}
+            blocks[place_of(data.get("index"), len(blocks))] = {**mapping(data.get("content_block"))}
         elif kind == "content_block_delta":
-            _add_delta(blocks.setdefault(data.get("index"), {"type": "text"}), mapping(data.get("delta")))
+            _add_delta(
+                blocks.setdefault(place_of(data.get("index"), 0), {"type": "text"}),
+                mapping(data.get("delta")),
+            )
         elif kind == "message_delta":
             _finish(message, data)
         elif kind == "error":
@@ -39,7 +42,7 @@ def _add_delta(block: dict[str, Any], delta: Any) -> None:
         block["partial"] = block.get("partial", "") + str(delta.get("partial_json") or "")
     elif kind == "citations_delta":
         block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
-    elif kind in _TEXTS:
+    elif isinstance(kind, str) and kind in _TEXTS:
         name = _TEXTS[kind]
         block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
 

@@ -61,6 +61,8 @@ def part_of(block: Any) -> dict[str, Any] | None:
     if not isinstance(block, dict):
         return None
     kind = block.get("type")
+    if not isinstance(kind, str):
+        return None
     if kind in _TEXTS:
         value = next((block[name] for name in ("text", "refusal") if isinstance(block.get(name), str)), None)
         return None if value is None else {"type": "text", "text": value}

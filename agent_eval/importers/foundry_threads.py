@@ -24,9 +24,9 @@ from agent_eval.importers.events import (
 )
 from agent_eval.importers.format import Conversation
 
-OBJECTS = frozenset({"thread", "thread.message", "thread.run", "thread.run.step"})
+OBJECTS = ("thread", "thread.message", "thread.run", "thread.run.step")
 
-_FAILED = frozenset({"failed", "expired", "cancelled", "incomplete"})
+_FAILED = ("failed", "expired", "cancelled", "incomplete")
 _RESULTS = ("output", "outputs", "results", "response", "response_metadata")
 _ENDS = ("failed_at", "completed_at", "cancelled_at", "created_at")
 _NO_ARGUMENTS = frozenset({*_RESULTS, "name", "server_label"})
@@ -55,14 +55,14 @@ def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> C
     for fields, place in stated:
         by_kind.setdefault(str(fields.get("object")), []).append((fields, place))
     steps = [fields for fields, _ in by_kind["thread.run.step"]]
-    runs = {fields.get("id"): fields for fields, _ in by_kind["thread.run"]}
+    runs = {text(fields.get("id")): fields for fields, _ in by_kind["thread.run"]}
     timed = [_message(fields, steps, runs, place, diagnostics) for fields, place in by_kind["thread.message"]]
     timed += [
         _step(fields, runs, place, diagnostics)
         for fields, place in by_kind["thread.run.step"]
         if fields.get("type") != "message_creation"
     ]
-    with_steps = {step.get("run_id") for step in steps if mapping(step.get("usage"))}
+    with_steps = {text(step.get("run_id")) for step in steps if mapping(step.get("usage"))}
     timed += [_run(run, has_steps=run_id in with_steps) for run_id, run in runs.items()]
     timed.sort(key=lambda step: (step.seconds, step.kind))
     events = [fields for step in timed for fields in step.events]
@@ -102,7 +102,7 @@ def _message(
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
         return _Timed(seconds, _AGENT, [])
     step = next((step for step in steps if _creates(step, message.get("id"))), {})
-    run = runs.get(message.get("run_id"), {})
+    run = runs.get(text(message.get("run_id")), {})
     answer = agent_message(
         blocks,
         ts=moment,
@@ -143,7 +143,10 @@ def _step(
         events += _call(call, step)
     called = [fields for fields in events if fields["type"] == "tool_call"]
     if called:
-        usage, model = _usage(step.get("usage")), text(mapping(runs.get(step.get("run_id"))).get("model"))
+        usage, model = (
+            _usage(step.get("usage")),
+            text(mapping(runs.get(text(step.get("run_id")))).get("model")),
+        )
         called[-1].update({"usage": usage} if usage else {})
         called[-1].update({"model": model} if model else {})
     elif mapping(step.get("last_error")):

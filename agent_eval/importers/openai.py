@@ -33,7 +33,7 @@ from agent_eval.importers.sse import first_event, is_event_stream, streams_in
 
 _RESPONSE_OBJECTS = ("response", "response.compaction")
 _STARTS = frozenset({"response.created"})
-_UNFINISHED = frozenset({"queued", "in_progress"})
+_UNFINISHED = ("queued", "in_progress")
 
 _RESPONSE_FIELDS = frozenset(
     {

@@ -37,7 +37,7 @@ CHAT_FIELDS = frozenset(
 )
 """Fields of an answer, also of servers that speak the protocol, whose content is read or is no content."""
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def is_chat_messages(value: Any) -> bool:

@@ -29,7 +29,7 @@ _SERVER_TOOLS = frozenset(
 
 _RESULT_FIELDS = ("results", "outputs", "result", "output")
 _ITEM_FIELDS = frozenset({"id", "call_id", "type", "status", "namespace", "created_by", "agent", "phase"})
-_FAILED = frozenset({"failed", "incomplete", "cancelled"})
+_FAILED = ("failed", "incomplete", "cancelled")
 
 Item = Mapping[str, Any]
 

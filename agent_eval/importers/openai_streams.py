@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.sse import EventStream
+from agent_eval.importers.sse import EventStream, place_of
 
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -25,7 +25,7 @@ def response_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
         if kind == "error":
             response["error"] = {name: data.get(name) for name in ("code", "message")}
         if kind == "response.output_item.done":
-            done[data.get("output_index", len(done))] = data.get("item")
+            done[place_of(data.get("output_index"), len(done))] = data.get("item")
         stated = data.get("response")
         if isinstance(stated, dict):
             response = {**response, **stated}
@@ -45,7 +45,7 @@ def completion_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
             if chunk.get(name) is not None:
                 body[name] = chunk[name]
         for choice in map(mapping, items(chunk.get("choices"))):
-            index = choice.get("index", 0)
+            index = place_of(choice.get("index"), 0)
             made = choices.setdefault(index, {"index": index, "message": {"role": "assistant"}})
             _add_delta(made["message"], mapping(choice.get("delta")))
             if choice.get("finish_reason") is not None:
@@ -61,7 +61,7 @@ def _add_delta(message: dict[str, Any], delta: Any) -> None:
             message[name] = message.get(name, "") + part
     calls = message.setdefault("calls", {})
     for number, call in enumerate(map(mapping, items(delta.get("tool_calls")))):
-        made = calls.setdefault(call.get("index", number), {"id": "", "name": "", "arguments": ""})
+        made = calls.setdefault(place_of(call.get("index"), number), {"id": "", "name": "", "arguments": ""})
         function = mapping(call.get("function"))
         # The id and the name are in the first fragment only; some servers repeat them in each.
         made["id"] = made["id"] or call.get("id") or ""
@@ -74,6 +74,6 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     if calls:
         choice["message"]["tool_calls"] = [
             {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
-            for _, call in sorted(calls.items(), key=lambda numbered: str(numbered[0]).zfill(9))
+            for _, call in sorted(calls.items())
         ]
     return choice

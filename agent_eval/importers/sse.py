@@ -53,13 +53,18 @@ def streams_in(text: str, starts: frozenset[str] = frozenset()) -> Iterator[Even
             stream = EventStream()
             continue
         value = _parsed(data, stream)
-        if isinstance(value, dict) and value.get("type") in starts and stream.events:
+        if isinstance(value, dict) and str(value.get("type")) in starts and stream.events:
             yield stream
             stream = EventStream()
         if value is not None:
             stream.events.append(value)
     if stream.events or stream.broken:
         yield stream
+
+
+def place_of(index: Any, default: int) -> int:
+    """Return the index by which fragments of a stream belong together; `default` if it is no number."""
+    return index if isinstance(index, int) else default
 
 
 def _parsed(data: str, stream: EventStream) -> Any:

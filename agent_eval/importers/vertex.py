@@ -27,7 +27,7 @@ from agent_eval.importers.exchange import Exchange, error_of, exchange_of
 from agent_eval.importers.facts import conversation_of, record_ids, report_unknown, settings_of
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
 from agent_eval.importers.records import Record
-from agent_eval.importers.sse import first_event, is_event_stream, streams_in
+from agent_eval.importers.sse import first_event, is_event_stream, place_of, streams_in
 from agent_eval.importers.vertex_parts import (
     content_message,
     field,
@@ -167,7 +167,7 @@ def _joined(chunks: Sequence[Any]) -> dict[str, Any]:
         body.update({name: value for name, value in chunk.items() if value is not None})
         for candidate in map(mapping, items(chunk.get("candidates"))):
             empty: dict[str, Any] = {"content": {"role": "model", "parts": []}}
-            made = candidates.setdefault(candidate.get("index", 0), empty)
+            made = candidates.setdefault(place_of(candidate.get("index"), 0), empty)
             made.update({name: value for name, value in candidate.items() if name != "content"})
             made["content"]["parts"] += items(mapping(candidate.get("content")).get("parts"))
     body["candidates"] = [candidates[index] for index in sorted(candidates)]

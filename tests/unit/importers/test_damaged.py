@@ -1,0 +1,191 @@
+"""Damaged and hostile exports: an error or a diagnostic, never a traceback, never a silent loss."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import AgentEvalError
+from agent_eval.importers.catalog import names_of
+from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.suites.reader import load_suite
+from tests.extent import FULL
+
+ADAPTERS = Path(__file__).parents[2] / "fixtures" / "adapters"
+FIXTURES = sorted(
+    path
+    for provider in names_of("provider")[1:]
+    for path in (ADAPTERS / provider).iterdir()
+    if not path.name.endswith(".expected.json")
+)
+CUTS = 200 if FULL else 12
+CHANGES = 200 if FULL else 12
+
+
+def attempt(source: Path, home: Path) -> Imported | None:
+    """Import, or refuse with an error of agent-eval; anything else fails the test."""
+    out = home / "out.jsonl"
+    try:
+        imported = import_traces(ImportRequest((source,), out, "provider"))
+    except AgentEvalError:
+        return None
+    load_suite(out)
+    return imported
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_file_that_is_cut_off_is_an_error_or_a_diagnostic(fixture, tmp_path):
+    data = fixture.read_bytes().rstrip()
+    chance = random.Random(fixture.name)
+    for position in [chance.randrange(1, len(data)) for _ in range(CUTS)]:
+        source = tmp_path / fixture.name
+        source.write_bytes(data[:position])
+        imported = attempt(source, tmp_path)
+        at_the_end_of_a_record = data[position : position + 1] == b"\n" or data[:position].endswith(b"\n")
+        assert imported is None or imported.diagnostics.counts.get("lost") or at_the_end_of_a_record, position
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value in a JSON value."""
+    yield path
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    "",
+    [],
+    {},
+    0,
+    -1,
+    1e300,
+    True,
+    "\u0000\u202e",
+    [[[]]],
+    {"type": "unknown"},
+    [None],
+    "{",
+)
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """Replace one value by an odd one, or remove it."""
+    value = copy.deepcopy(value)
+    paths = [path for path in places(value) if path]
+    *way, last = chance.choice(paths)
+    parent = value
+    for key in way:
+        parent = parent[key]
+    if isinstance(parent, dict) and chance.random() < 0.3:
+        del parent[last]
+    else:
+        parent[last] = chance.choice(ODD)
+    return value
+
+
+def value_of(path: Path) -> Any:
+    text = path.read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+
+
+DOCUMENTS = [path for path in FIXTURES if path.suffix != ".sse"]
+LISTS = [path for path in DOCUMENTS if isinstance(value_of(path), list)]
+
+
+@pytest.mark.parametrize("fixture", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_odd_values_anywhere_give_no_traceback(fixture, tmp_path):
+    value = value_of(fixture)
+    chance = random.Random(fixture.name)
+    for _ in range(CHANGES):
+        source = tmp_path / "odd.json"
+        source.write_text(json.dumps(changed(value, chance)))
+        attempt(source, tmp_path)
+
+
+@pytest.mark.parametrize("fixture", LISTS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_records_in_another_order_hold_the_same(fixture, tmp_path):
+    value = value_of(fixture)
+    (tmp_path / "whole.json").write_text(json.dumps(value))
+    whole = attempt(tmp_path / "whole.json", tmp_path)
+    for seed in range(4):
+        random.Random(seed).shuffle(value)
+        (tmp_path / "shuffled.json").write_text(json.dumps(value))
+        assert attempt(tmp_path / "shuffled.json", tmp_path).totals == whole.totals
+
+
+def chat_with(messages: list[Any], **answer: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "Done.", **answer}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"request": {"messages": messages}, "response": {"object": "chat.completion", "choices": [choice]}}
+
+
+def parallel_chat(number: int) -> Any:
+    calls = [
+        {"id": f"c{k}", "type": "function", "function": {"name": "f", "arguments": json.dumps({"k": k})}}
+        for k in range(number)
+    ]
+    results = [{"role": "tool", "tool_call_id": f"c{k}", "content": str(k)} for k in reversed(range(number))]
+    asked = {"role": "user", "content": "Go"}
+    return chat_with([asked, {"role": "assistant", "content": None, "tool_calls": calls}, *results])
+
+
+def parallel_anthropic(number: int) -> Any:
+    uses = [{"type": "tool_use", "id": f"c{k}", "name": "f", "input": {"k": k}} for k in range(number)]
+    results = [
+        {"type": "tool_result", "tool_use_id": f"c{k}", "content": str(k)} for k in reversed(range(number))
+    ]
+    return {
+        "messages": [
+            {"role": "user", "content": "Go"},
+            {"role": "assistant", "content": uses},
+            {"role": "user", "content": results},
+        ]
+    }
+
+
+@pytest.mark.parametrize("make", [parallel_chat, parallel_anthropic])
+def test_ten_thousand_parallel_calls_get_their_own_results(make: Callable[[int], Any], tmp_path):
+    (tmp_path / "dump.json").write_text(json.dumps(make(10_000)))
+    imported = attempt(tmp_path / "dump.json", tmp_path)
+    assert (imported.totals.tool_calls, imported.totals.tool_results) == (10_000, 10_000)
+    (case,) = load_suite(tmp_path / "out.jsonl").cases
+    assert all(str(call.arguments["k"]) == call.result.output for call in case.recorded.calls)
+
+
+def test_an_unknown_role_or_block_is_reported_with_its_place(tmp_path):
+    record = chat_with([{"role": "user", "content": "Go"}, {"role": "narrator", "content": "Meanwhile"}])
+    (tmp_path / "dump.json").write_text(json.dumps([record]))
+    (entry,) = attempt(tmp_path / "dump.json", tmp_path).diagnostics.entries
+    assert (entry.record, entry.field) == ("dump.json[0]", "messages[1]")
+    assert "'narrator'" in entry.reason
+
+
+def test_unknown_fields_of_an_answer_are_reported_once_each(tmp_path):
+    record = chat_with([{"role": "user", "content": "Go"}])
+    record["response"]["new_field"] = {"a": 1}
+    (tmp_path / "dump.json").write_text(json.dumps([record]))
+    (entry,) = attempt(tmp_path / "dump.json", tmp_path).diagnostics.entries
+    assert (entry.severity, entry.field) == ("unknown", "response.new_field")
+
+
+def test_empty_content_makes_no_message(tmp_path):
+    messages = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": []},
+        {"role": "assistant", "content": None},
+    ]
+    (tmp_path / "dump.json").write_text(json.dumps([chat_with(messages)]))
+    attempt(tmp_path / "dump.json", tmp_path)
+    (case,) = load_suite(tmp_path / "out.jsonl").cases
+    assert [event.content for event in case.trace] == ["Go", "Done."]
