@@ -200,7 +200,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
             print_error(hint)
         raise
     remember_pack(result.pack, os.environ)
-    _print(result, results, most)
+    _print(result, results, most, debug=spec.output.debug)
     if result.stopped:
         text, hint = _stopped_text(result, spec)
         _report_stop(result.stopped, hint, text)
@@ -223,7 +223,7 @@ def _interrupts() -> Interrupts:
 _INTERRUPTS = "agent_eval.interrupts"
 
 
-def _print(result: RunLoopResult, results: Results, most: int) -> None:
+def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -> None:
     from agent_eval.operations.packs import sealed_execution
     from agent_eval.reports.terminal import agent_run_text, complete_text
 
@@ -242,14 +242,22 @@ def _print(result: RunLoopResult, results: Results, most: int) -> None:
         "cases_with_unknown_cost": progress.unknown_cost,
         **_redactions(execution),
     }
+    scores: list[str] = []
+    if result.config.dataset_metadata.get("format") == "aui":
+        from agent_eval.cli.conversation_reports import report_conversations
+
+        figures, scores = report_conversations(result.pack, debug=debug)
+        payload.update(figures)
 
     def text(colour: bool) -> str:
         pack, failing = str(result.pack), _failing(result.summary, result.pack, most)
         if result.was_complete:
-            return complete_text(result.summary, pack, colour=colour, failing=failing)
-        return agent_run_text(
-            result.summary, pack, progress, colour=colour, failing=failing, execution=execution
-        )
+            prose = complete_text(result.summary, pack, colour=colour, failing=failing)
+        else:
+            prose = agent_run_text(
+                result.summary, pack, progress, colour=colour, failing=failing, execution=execution
+            )
+        return "\n".join([prose.rstrip("\n"), *scores]) if scores else prose
 
     results.add(payload, text)
 

@@ -63,7 +63,7 @@ class StrictJudge(BaseJudge[JudgeConfig]):
         pairs = list(zip(evaluations, results, strict=True))
         total = sum(evaluation.weight for evaluation in evaluations)
         passed = sum(evaluation.weight for evaluation, result in pairs if result.outcome == "passed")
-        evidence = {"evaluations": [_evidence(*pair) for pair in pairs[:EVIDENCE_LIMIT]]}
+        evidence = {"evaluations": [_evidence(*pair) for pair in pairs]}
         failed = [pair for pair in pairs if pair[1].outcome == "failed"]
         undecided = [pair for pair in pairs if pair[1].outcome == "error"]
         reason = listed((_words(*pair) for pair in failed or undecided), limit=2)

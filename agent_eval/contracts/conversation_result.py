@@ -1,0 +1,204 @@
+"""Scores of conversations: of each evaluation, each test and the suite, with breakdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+
+__all__ = ["ConversationResult", "EvaluationResult", "GroupScore", "SuiteResult", "TurnResult"]
+
+EvaluationOutcome = Literal["passed", "failed", "inconclusive", "error"]
+
+
+class EvaluationResult(Contract):
+    """Outcome of one criterion on one conversation.
+
+    `strict` is its kind, null for a criterion that a model judged. `turns` are the turns that decided.
+
+    Example:
+        >>> EvaluationResult(criterion="It is polite.", outcome="passed", reason="It greets.").weight
+        1.0
+    """
+
+    criterion: str
+    strict: str | None = None
+    outcome: EvaluationOutcome
+    reason: str
+    weight: float = 1.0
+    category: str | None = None
+    aui_logic: list[str] = Field(default_factory=list)
+    turns: list[int] = Field(default_factory=list)
+    advisory: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the criterion is met."""
+        return self.outcome == "passed"
+
+
+class TurnResult(Contract):
+    """What the user and the agent said in one turn; `raw` is the agent's response as it came.
+
+    Example:
+        >>> TurnResult(number=1, user="Hello", agent="Hi!").workflows
+        []
+    """
+
+    number: int
+    user: str
+    agent: str
+    simulated: bool = False
+    expectation: str | None = None
+    workflows: list[str] = Field(default_factory=list)
+    raw: list[Any] = Field(default_factory=list)
+
+
+class ConversationResult(Contract):
+    """One conversation of a test: its turns, evaluations and score.
+
+    `loop` counts the conversations of a test from 1. `score` is from 0 to 100, null where nothing was
+    evaluated. `is_error` says that the agent answered with an error, which leaves the conversation out of the
+    suite's score. `passed` is what a gate counts.
+
+    Example:
+        >>> evaluation = EvaluationResult(criterion="It is polite.", outcome="passed", reason="It greets.")
+        >>> result = ConversationResult(name="a", passed=True, outcome="passed", evaluations=[evaluation])
+        >>> result.score is None, score_of(result.evaluations)
+        (True, 100.0)
+    """
+
+    name: str
+    loop: int = 1
+    tags: list[str] = Field(default_factory=list)
+    passed: bool
+    outcome: str
+    score: float | None = None
+    is_error: bool = False
+    end: str | None = None
+    problem: str = ""
+    turns: list[TurnResult] = Field(default_factory=list)
+    evaluations: list[EvaluationResult] = Field(default_factory=list)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts in the suite's score."""
+        return self.score is not None and not self.is_error
+
+
+class GroupScore(Contract):
+    """Evaluations, or tests, that have something in common: how many passed, and their score from 0 to 100.
+
+    Example:
+        >>> GroupScore(name="tone", passed=1, total=2, score=50.0).total
+        2
+    """
+
+    name: str
+    passed: int
+    total: int
+    score: float | None
+
+
+class SuiteResult(Contract):
+    """Result of a suite of conversations.
+
+    `score` is the mean of the conversations' scores, from 0 to 100, without those that ended in an error of
+    the agent (`error_tests`) and those that could not be evaluated (`not_evaluated`); null without any.
+    `pass_rate`, from 0 to 1, counts them all; a gate decides by it.
+
+    Example:
+        >>> result = SuiteResult(suite="Support", run_id="1", started_at="2026-01-01T00:00:00Z", tests=[])
+        >>> result.score is None
+        True
+    """
+
+    kind: Literal["conversation_results"] = "conversation_results"
+    schema_version: str = SCHEMA_VERSION
+    suite: str
+    run_id: str
+    started_at: str
+    agent: dict[str, Any] = Field(default_factory=dict)
+    judge: dict[str, Any] = Field(default_factory=dict)
+    pack: str | None = None
+    loops: int = 1
+    score: float | None = None
+    pass_rate: float | None = None
+    passed_tests: int = 0
+    error_tests: int = 0
+    not_evaluated: int = 0
+    by_category: list[GroupScore] = Field(default_factory=list)
+    by_aui_logic: list[GroupScore] = Field(default_factory=list)
+    by_tag: list[GroupScore] = Field(default_factory=list)
+    judging: dict[str, float] = Field(default_factory=dict)
+    tests: list[ConversationResult]
+
+
+def score_of(evaluations: Iterable[EvaluationResult]) -> float | None:
+    """Return the weighted share of evaluations that passed, from 0 to 100; None without any weight.
+
+    Advisory ones do not count. One that could not be decided did not pass.
+
+    Example:
+        >>> passed = EvaluationResult(criterion="a", outcome="passed", reason="", weight=3)
+        >>> failed = EvaluationResult(criterion="b", outcome="failed", reason="")
+        >>> score_of([passed, failed]), score_of([])
+        (75.0, None)
+    """
+    counted = [each for each in evaluations if not each.advisory]
+    total = sum(each.weight for each in counted)
+    return sum(each.weight for each in counted if each.passed) / total * 100 if total else None
+
+
+def with_scores(result: SuiteResult) -> SuiteResult:
+    """Complete a result whose conversations are known with all that follows from them.
+
+    Args:
+        result: The result; its tests have their scores.
+    """
+    tests = result.tests
+    scores = [test.score for test in tests if test.counts and test.score is not None]
+    evaluations = [each for test in tests for each in test.evaluations if not each.advisory]
+    return result.model_copy(
+        update={
+            "score": sum(scores) / len(scores) if scores else None,
+            "pass_rate": sum(test.passed for test in tests) / len(tests) if tests else None,
+            "passed_tests": sum(test.passed for test in tests),
+            "error_tests": sum(test.is_error for test in tests),
+            "not_evaluated": sum(test.score is None and not test.is_error for test in tests),
+            "by_category": _grouped(evaluations, lambda each: [each.category] if each.category else []),
+            "by_aui_logic": _grouped(evaluations, lambda each: each.aui_logic),
+            "by_tag": _by_tag(tests),
+        }
+    )
+
+
+def _grouped(
+    evaluations: Sequence[EvaluationResult], names_of: Callable[[EvaluationResult], Sequence[str]]
+) -> list[GroupScore]:
+    groups: dict[str, list[EvaluationResult]] = {}
+    for evaluation in evaluations:
+        for name in dict.fromkeys(names_of(evaluation)):
+            groups.setdefault(name, []).append(evaluation)
+    scores = []
+    for name, members in sorted(groups.items()):
+        passed = sum(each.passed for each in members)
+        scores.append(GroupScore(name=name, passed=passed, total=len(members), score=score_of(members)))
+    return scores
+
+
+def _by_tag(tests: Sequence[ConversationResult]) -> list[GroupScore]:
+    groups: dict[str, list[ConversationResult]] = {}
+    for test in tests:
+        for tag in dict.fromkeys(test.tags):
+            groups.setdefault(tag, []).append(test)
+    listed = []
+    for name, members in sorted(groups.items()):
+        scores = [test.score for test in members if test.counts and test.score is not None]
+        mean = sum(scores) / len(scores) if scores else None
+        passed = sum(test.passed for test in members)
+        listed.append(GroupScore(name=name, passed=passed, total=len(members), score=mean))
+    return listed
