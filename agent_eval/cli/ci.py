@@ -12,6 +12,8 @@ from agent_eval.cli.output import emit
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.demo.scaffold import StarterAgent
+
 
 class _JobCommand(TableCommand):
     """A command whose flags are the job's inputs.
@@ -77,12 +79,97 @@ def demo(out: Path) -> int:
 
 
 @click.command(cls=TableCommand, path="init")
-def init(out: Path, platforms: tuple[str, ...], force: bool, output_format: str) -> None:
-    """Write a starter suite, judge configuration, a gate policy and thresholds, and a CI platform's file.
+def init(
+    out: Path,
+    agent: str | None,
+    platforms: tuple[str, ...],
+    action: str | None,
+    force: bool,
+    output_format: str,
+) -> None:
+    """Write a starter suite, judge configuration, a gate policy and thresholds, and files of CI platforms.
 
-    Writes nothing if one of the files exists, unless --force is set.
+    On a terminal and without flags, asks which agent, which CI and which action. Writes nothing if one of the
+    files exists, unless --force is set.
     """
-    from agent_eval.demo.scaffold import scaffold
+    from agent_eval.demo.scaffold import PLATFORMS, scaffold
 
-    files = [str(path) for path in scaffold(out, platforms=platforms, force=force)]
-    emit(output_format, {"written": files}, lambda _colour: [f"Wrote {name}" for name in files])
+    if _may_ask():
+        agent, platforms, action = _ask(tuple(PLATFORMS))
+    platforms = platforms or (("github",) if action is not None else tuple(PLATFORMS))
+    starter = starter_agent(agent) if agent is not None else None
+    written = scaffold(out, platforms=platforms, agent=starter, action=action, force=force)
+    files = [str(path) for path in written]
+    emit(
+        output_format,
+        {"written": files},
+        lambda _colour: [*(f"Wrote {name}" for name in files), *_next(agent)],
+    )
+
+
+def _may_ask() -> bool:
+    """Tell whether a person can answer, and has not said anything by a flag."""
+    import sys
+
+    context = click.get_current_context()
+    stated = [name for name in context.params if context.get_parameter_source(name) is _COMMAND_LINE]
+    return not stated and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
+
+
+def _ask(platforms: tuple[str, ...]) -> tuple[str | None, tuple[str, ...], str | None]:
+    """Ask for the agent, the CI platform and the action; an empty answer leaves one out."""
+    agent = click.prompt(
+        "Your agent: a command, an address or openai:MODEL (empty: judge recorded traces)",
+        default="",
+        show_default=False,
+        err=True,
+    )
+    platform = click.prompt("CI", default="github", type=click.Choice(platforms), err=True)
+    action = ""
+    if platform == "github":
+        action = click.prompt(
+            "The action, as owner/repository@commit (empty: fill it in later)",
+            default="",
+            show_default=False,
+            err=True,
+        )
+    return agent.strip() or None, (platform,), action.strip() or None
+
+
+def starter_agent(agent: str) -> StarterAgent:
+    """Find the input of the CI job that names an agent, and the variable of its key.
+
+    Raises:
+        UsageError: It names no agent, or one that CI does not run.
+    """
+    from agent_eval.agents.catalog import agent_forms, kind_of
+    from agent_eval.demo.scaffold import StarterAgent
+    from agent_eval.errors import UsageError
+
+    kind = kind_of(agent)
+    if kind is None:
+        raise UsageError(
+            f"{agent!r} names no agent", remedy=f"Write it as one of: {agent_forms()}.", field="agent"
+        )
+    if kind.in_this_process:
+        raise UsageError(
+            f"{agent!r} would run in the process that holds the job's token",
+            remedy="Give a program that calls the function, such as 'python agent.py'.",
+            field="agent",
+        )
+    if kind.name == "command":
+        return StarterAgent("agent-command", agent.removeprefix("command:"))
+    if kind.name == "http":
+        return StarterAgent("agent-url", agent)
+    keys = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+    return StarterAgent("agent", agent, keys.get(kind.name, ""))
+
+
+def _next(agent: str | None) -> list[str]:
+    from agent_eval.text.escape import shell_word
+
+    running = f" --agent {shell_word(agent)}" if agent is not None else ""
+    return [f"Next: agent-eval run suites/starter_suite.json{running}"]

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "init": Entry("agent_eval.cli.ci:init", "Write a starter suite, configuration and a CI pipeline."),
+    "init": Entry("agent_eval.cli.ci:init", "Write a starter suite, configuration and CI pipelines."),
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack again."),

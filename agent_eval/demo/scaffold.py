@@ -1,8 +1,11 @@
-"""Write starter files: a suite, configuration, and the file of a CI platform (`agent-eval init`)."""
+"""Write starter files: a suite, configuration, and the files of CI platforms (`agent-eval init`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,45 +13,97 @@ from agent_eval.errors import UsageError
 from agent_eval.storage.atomic import write_file
 
 SCAFFOLD = {
-    "suites/starter_suite.json": "starter_suite.json",
-    "config/judges.json": "judges.json",
-    "config/gate.json": "gate.json",
-    "config/gate.yml": "gate.yml",
+    "suites/starter_suite.json": "demo/starter/starter_suite.json",
+    "config/judges.json": "demo/starter/judges.json",
+    "config/gate.json": "demo/starter/gate.json",
+    "config/gate.yml": "demo/starter/gate.yml",
+    ".agent_eval/schemas/suite.schema.json": "schemas/suite.schema.json",
+    ".agent_eval/schemas/thresholds.schema.json": "schemas/thresholds.schema.json",
+    ".agent_eval/schemas/gate_policy.schema.json": "schemas/gate_policy.schema.json",
 }
-"""Path of each file below the target directory, with the name of the bundled file."""
+"""Path of each file below the target directory, with that of the bundled file in the package."""
 
 PLATFORMS = {
-    "github": (".github/workflows/agent-eval.yml", "workflow.yml"),
-    "gitlab": (".gitlab-ci.yml", "gitlab.yml"),
-    "buildkite": (".buildkite/pipeline.yml", "buildkite.yml"),
-    "circleci": (".circleci/config.yml", "circleci.yml"),
-    "jenkins": ("Jenkinsfile", "Jenkinsfile"),
+    "github": (".github/workflows/agent-eval.yml", "demo/starter/workflow.yml"),
+    "gitlab": (".gitlab-ci.yml", "demo/starter/gitlab.yml"),
+    "buildkite": (".buildkite/pipeline.yml", "demo/starter/buildkite.yml"),
+    "circleci": (".circleci/config.yml", "demo/starter/circleci.yml"),
+    "jenkins": ("Jenkinsfile", "demo/starter/Jenkinsfile"),
 }
 """The same for each CI platform."""
 
+SUITE_FOR_AN_AGENT = "demo/starter/agent_suite.json"
+"""The suite in place of the one with recorded traces, where there is an agent to run."""
 
-def scaffold(out: Path, *, platforms: Sequence[str] = ("github",), force: bool = False) -> list[Path]:
+_ACTION = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(/[\w./-]+)?@[0-9a-f]{40}")
+_PLACEHOLDER = re.compile(
+    r" *# Put here where this action lives[^\n]*\n( *- uses: )your-organisation/agent-eval@0{40}\n"
+)
+_SUITE_OF_THE_ACTION = re.compile(r"^( +)suite: suites/\*\.json\n", re.MULTILINE)
+_SUITE_VARIABLE = re.compile(r"^( +)AGENT_EVAL_SUITE(: | = )[^\n]*\n", re.MULTILINE)
+_ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class StarterAgent:
+    """The agent that the starter files run.
+
+    Example:
+        >>> StarterAgent("agent-command", "python agent.py").variable
+        'AGENT_EVAL_AGENT_COMMAND'
+
+    Attributes:
+        option: The input of the CI job that names it.
+        value: The value of that input.
+        key: The environment variable of its credentials; empty if it is not known to need one.
+    """
+
+    option: str
+    value: str
+    key: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the input."""
+        return f"AGENT_EVAL_{self.option.upper().replace('-', '_')}"
+
+
+def scaffold(
+    out: Path,
+    *,
+    platforms: Sequence[str] = ("github",),
+    agent: StarterAgent | None = None,
+    action: str | None = None,
+    force: bool = False,
+) -> list[Path]:
     """Write the starter files below a directory.
 
     Args:
         out: The directory, usually the top of a repository.
         platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
+        agent: The agent that CI runs; None to judge the recorded traces of the suite.
+        action: Where the action lives, pinned by commit: `owner/repo@sha`; None leaves it to be filled in.
         force: Overwrite existing files.
 
     Returns:
         The files, in the order of writing.
 
     Raises:
-        UsageError: Files exist already and `force` is false; nothing has been written.
+        UsageError: The action is not pinned by a commit, or files exist already and `force` is false; nothing
+            has been written.
         StorageError: A file could not be written.
 
     Example:
-        >>> [str(path) for path in scaffold(Path("."), platforms=["gitlab"])][-2:]
-        ['config/gate.yml', '.gitlab-ci.yml']
+        >>> [str(path) for path in scaffold(Path("."), platforms=["gitlab"])][-1:]
+        ['.gitlab-ci.yml']
     """
-    bundled = files("agent_eval.demo") / "starter"
-    places = SCAFFOLD | dict(PLATFORMS[platform] for platform in platforms)
-    contents = {out / place: (bundled / name).read_bytes() for place, name in places.items()}
+    if action is not None and not _ACTION.fullmatch(action):
+        raise UsageError(
+            f"{action[:200]!r} does not say which commit of which repository the action is",
+            remedy="Write it as owner/repository@commit, with all 40 digits of the commit.",
+            field="action",
+        )
+    contents = {out / place: data for place, data in _contents(platforms, agent, action).items()}
     existing = [str(path) for path in contents if path.exists() or path.is_symlink()]
     if existing and not force:
         raise UsageError(
@@ -58,5 +113,56 @@ def scaffold(out: Path, *, platforms: Sequence[str] = ("github",), force: bool =
             files=existing,
         )
     for path, data in contents.items():
-        write_file(path, data)
+        write_file(path, data.encode())
     return list(contents)
+
+
+def _contents(platforms: Sequence[str], agent: StarterAgent | None, action: str | None) -> Mapping[str, str]:
+    """Make the text of every file, by its path below the target directory."""
+    places = dict(SCAFFOLD)
+    if agent is not None:
+        places["suites/starter_suite.json"] = SUITE_FOR_AN_AGENT
+    contents = {place: _bundled(name) for place, name in places.items()}
+    for platform in platforms:
+        place, name = PLATFORMS[platform]
+        text = _bundled(name)
+        if action is not None:
+            text = _PLACEHOLDER.sub(rf"\g<1>{action}\n", text)
+        contents[place] = text if agent is None else _running(text, agent)
+    return contents
+
+
+def _bundled(name: str) -> str:
+    return (files("agent_eval") / name).read_text(encoding="utf-8")
+
+
+def _running(text: str, agent: StarterAgent) -> str:
+    """Make a platform's file run the agent, where it judged recorded traces."""
+    value = json.dumps(agent.value, ensure_ascii=False)
+    inputs = f"{agent.option}: {value}\n"
+    text = _SUITE_OF_THE_ACTION.sub(lambda match: f"{match[0]}{match[1]}{inputs}", text)
+    if agent.key:
+        secret = f"env:\n  {agent.key}: ${{{{ secrets.{agent.key} }}}} # empty for a change from a fork\n"
+        text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(secret, match[1]), text)
+
+    def variable(match: re.Match[str]) -> str:
+        quoted = value if match[2] == ": " else _groovy(agent.value)
+        return f"{match[0]}{match[1]}{agent.variable}{match[2]}{quoted}\n"
+
+    text = _SUITE_VARIABLE.sub(variable, text)
+    text = text.replace(
+        "Judges the agent's recorded traces on every", "Runs the agent and judges it on every"
+    )
+    return text.replace(
+        ": judges the recorded traces of a suite on every change, compares them",
+        ": runs the agent over a suite on every change, compares the results",
+    )
+
+
+def _indented(text: str, indent: str) -> str:
+    return "".join(f"{indent}{line}\n" for line in text.splitlines())
+
+
+def _groovy(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

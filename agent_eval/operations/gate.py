@@ -31,6 +31,9 @@ from agent_eval.registry.waivers import list_waivers
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
 
+SCHEMA_OF_EDITORS = "$schema"
+"""The key of a file in which editors look for its JSON Schema; it decides nothing."""
+
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
 
@@ -242,6 +245,7 @@ def _from_file(config: Path) -> dict[str, Any]:
     from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
 
     thresholds = read_settings(config)
+    thresholds.pop(SCHEMA_OF_EDITORS, None)
     of_a_policy = sorted(
         thresholds.keys() & (GatePolicy.model_fields.keys() - Thresholds.model_fields.keys())
     )
@@ -306,7 +310,9 @@ def parse_settings(data: bytes, source: str) -> dict[str, Any]:
         settings = parse_yaml(data, source=source)
     else:
         settings = parse(data, source=source)
-    if not isinstance(settings, dict):
+    if isinstance(settings, dict):
+        settings.pop(SCHEMA_OF_EDITORS, None)
+    else:
         raise InvalidInput(
             f"{source} must hold an object, not {type(settings).__name__}",
             remedy="Write it as `name: value`.",

@@ -202,6 +202,10 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
         )
 
 
+SCHEMA_OF_EDITORS = "$schema"
+"""The field of a file's top in which editors look for its JSON Schema."""
+
+
 def _report_unknown_fields(
     report: ValidationReport,
     model: SuiteHeader | Case,
@@ -211,7 +215,7 @@ def _report_unknown_fields(
 ) -> None:
     for path in unknown_fields(model):
         name = path.removeprefix("$.")
-        if name in but:
+        if name in but or (case_id is None and name == SCHEMA_OF_EDITORS):
             continue
         report.add_error(
             Problem(

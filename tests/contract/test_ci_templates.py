@@ -194,7 +194,7 @@ def test_a_template_sets_only_inputs_that_exist(template):
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_templates_are_what_init_writes(platform):
-    bundled = PLATFORMS[platform][1]
+    bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
     template = {"workflow.yml": "github.yml"}.get(bundled, bundled)
     starter = ROOT / "agent_eval" / "demo" / "starter"
     assert (TEMPLATES / template).read_bytes() == (starter / bundled).read_bytes()

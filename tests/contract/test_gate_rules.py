@@ -134,7 +134,8 @@ def test_a_check_that_is_no_rule_is_not_in_the_table() -> None:
 
 
 def starter_json() -> str:
-    return json.dumps({rule.field: rule.example for rule in RULES}, indent=2) + "\n"
+    schema = {"$schema": "../.agent_eval/schemas/thresholds.schema.json"}
+    return json.dumps(schema | {rule.field: rule.example for rule in RULES}, indent=2) + "\n"
 
 
 def starter_policy() -> str:

@@ -307,13 +307,27 @@ PACKS: tuple[Option, ...] = (
         choices=("auto", "files", "compact"),
     ),
     Option(
+        "agent",
+        "text",
+        "The agent that CI runs: a command line, an address, `openai:MODEL` or `anthropic:MODEL`. Without "
+        "one, the recorded traces of the suite are judged.",
+        goes_to="agent",
+        commands=("init",),
+    ),
+    Option(
         "ci",
         "lines",
-        "CI platform to write a file for; repeatable.",
+        "CI platform to write a file for; repeatable. Default: all of them, or github with --action.",
         goes_to="platforms",
         commands=("init",),
-        default="github",
         choices=("github", "gitlab", "buildkite", "circleci", "jenkins"),
+    ),
+    Option(
+        "action",
+        "text",
+        "Where the action lives, pinned by a commit that you have reviewed: owner/repository@commit.",
+        goes_to="action",
+        commands=("init",),
     ),
     Option(
         "force",

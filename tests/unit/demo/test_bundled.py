@@ -7,15 +7,17 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from agent_eval.contracts import Thresholds, definition_digest
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.demo.scaffold import PLATFORMS, SCAFFOLD, scaffold
+from agent_eval.demo.scaffold import PLATFORMS, SCAFFOLD, StarterAgent, scaffold
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
-from agent_eval.operations.gate import read_policy
+from agent_eval.operations.gate import read_policy, read_thresholds
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 
@@ -64,9 +66,8 @@ def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
     report = validate_suite(tmp_path / "suites/starter_suite.json", strict=True, require_version="1.0.0")
     assert (report.passed, report.warnings) == (True, [])
     load_judges(DEFAULT_JUDGES, json.loads((tmp_path / "config/judges.json").read_text()))
-    limits = json.loads((tmp_path / "config/gate.json").read_text())
-    assert set(limits) == set(Thresholds.model_fields)
-    assert Thresholds.model_validate(limits).any_set
+    limits = read_thresholds({}, tmp_path / "config/gate.json")
+    assert limits.model_fields_set == set(Thresholds.model_fields)
 
 
 def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
@@ -76,6 +77,7 @@ def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -
     assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
     scaffold(tmp_path / "other", platforms=["gitlab"])
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == [
+        ".agent_eval",
         ".gitlab-ci.yml",
         "config",
         "suites",
@@ -122,6 +124,62 @@ def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
         scaffold(tmp_path / "file")
+
+
+def test_scaffold__editors_find_a_schema_that_the_files_satisfy(tmp_path: Path) -> None:
+    scaffold(tmp_path)
+    for name in ("suites/starter_suite.json", "config/gate.json", "config/gate.yml"):
+        path = tmp_path / name
+        text = path.read_text()
+        (reference,) = re.findall(r'\$schema"?[=:] ?"?([^\s",]+)', text)
+        schema = json.loads((path.parent / reference).read_text())
+        jsonschema.validate(yaml.safe_load(text), schema)
+
+
+COMMIT = "0123456789" * 4
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(
+    "agent",
+    [
+        StarterAgent("agent-command", 'python agent.py --say "it\'s"'),
+        StarterAgent("agent", "openai:gpt-5", "OPENAI_API_KEY"),
+    ],
+    ids=["command", "hosted"],
+)
+def test_scaffold__ci_runs_the_agent_that_was_named(
+    platform: str, agent: StarterAgent, tmp_path: Path
+) -> None:
+    *_, written = scaffold(tmp_path, platforms=[platform], agent=agent, action=f"acme/agent-eval@{COMMIT}")
+    text = written.read_text()
+    assert "recorded traces" not in text
+    if platform == "github":
+        step = yaml.safe_load(text)["jobs"]["evaluate"]["steps"][1]
+        assert step["uses"] == f"acme/agent-eval@{COMMIT}"
+        assert step["with"][agent.option] == agent.value
+        assert list(step.get("env", ())) == [agent.key] * bool(agent.key)
+        assert "Put here" not in text
+    elif platform == "jenkins":
+        value = agent.value.replace("'", "\\'")
+        assert f"{agent.variable} = '{value}'" in text
+    else:
+        (line,) = (line for line in text.splitlines() if f"{agent.variable}:" in line)
+        assert yaml.safe_load(line) == {agent.variable: agent.value}
+
+
+def test_scaffold__an_agents_suite_is_valid_and_has_no_recording(tmp_path: Path) -> None:
+    suite, *_ = scaffold(tmp_path, platforms=(), agent=StarterAgent("agent-command", "python agent.py"))
+    report = validate_suite(suite, strict=True, require_version="1.0.0")
+    assert (report.passed, report.warnings) == (True, [])
+    assert all("trace" not in raw for raw, _ in open_suite(suite).cases())
+
+
+@pytest.mark.parametrize("action", ["acme/agent-eval", "acme/agent-eval@v1", f"agent-eval@{COMMIT}", ""])
+def test_scaffold__an_action_is_pinned_by_commit(action: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="which commit of which repository"):
+        scaffold(tmp_path, action=action)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_readme_shows_the_workflow_that_init_writes() -> None:

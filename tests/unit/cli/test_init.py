@@ -1,0 +1,102 @@
+"""`agent-eval init`: what it writes, and what it asks a person."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent_eval.cli.main import main
+from agent_eval.demo.scaffold import PLATFORMS
+
+COMMIT = "0123456789" * 4
+WORKFLOW = ".github/workflows/agent-eval.yml"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:
+    """Put a person at a terminal who types these lines."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{line}\n" for line in lines)))
+    monkeypatch.setattr(sys, "stdout", screen)
+    return screen
+
+
+def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["init", "--out", "."]) == 0
+    written = json.loads(capsys.readouterr().out)["written"]
+    assert {place for place, _ in PLATFORMS.values()} <= set(written)
+    assert all(Path(name).is_file() for name in written)
+    assert main(["run", "suites/starter_suite.json", "--judge-config", "config/judges.json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["pass_rate"] == 1
+
+
+def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = answer(monkeypatch, "python agent.py", "", f"acme/agent-eval@{COMMIT}")
+    assert main(["init"]) == 0
+    step = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1]
+    assert step["uses"] == f"acme/agent-eval@{COMMIT}"
+    assert step["with"]["agent-command"] == "python agent.py"
+    assert not Path("Jenkinsfile").exists()
+    assert screen.getvalue().endswith(
+        "Next: agent-eval run suites/starter_suite.json --agent 'python agent.py'\n"
+    )
+
+
+def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "", "gitlab")
+    assert main(["init"]) == 0
+    assert Path(".gitlab-ci.yml").is_file()
+    assert not Path(WORKFLOW).exists()
+    assert "trace" in json.loads(Path("suites/starter_suite.json").read_text())["cases"][0]
+
+
+@pytest.mark.parametrize("flags", [("--out", "x"), ("--ci", "github"), ("--agent", "./agent"), ("--force",)])
+def test_a_person_who_says_something_by_a_flag_is_asked_nothing(
+    flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch)
+    assert main(["init", *flags]) == 0
+
+
+@pytest.mark.parametrize(
+    ("agent", "inputs"),
+    [
+        ("python agent.py", {"agent-command": "python agent.py"}),
+        ("command:python agent.py", {"agent-command": "python agent.py"}),
+        ("https://agent.example/ask", {"agent-url": "https://agent.example/ask"}),
+        ("anthropic:claude", {"agent": "anthropic:claude"}),
+    ],
+)
+def test_the_workflow_names_the_agent_by_the_input_of_its_kind(agent: str, inputs: dict[str, str]) -> None:
+    assert main(["init", "--agent", agent, "--ci", "github"]) == 0
+    given = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1]["with"]
+    assert {name: value for name, value in given.items() if name.startswith("agent")} == inputs
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [("python:agents:answer", "the job's token"), ("agentt", "names no agent")],
+)
+def test_an_agent_that_ci_cannot_run_is_refused(
+    agent: str, message: str, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    assert main(["init", "--agent", agent]) == 2
+    assert message in json.loads(capsys.readouterr().err)["error"]["message"]
+    assert not list(here.iterdir())
