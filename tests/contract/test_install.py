@@ -1,0 +1,56 @@
+"""The project has a distribution name of its own, and every page installs that and nothing else."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAME = "agent-eval-gate"
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "ci-templates/*", ".github/**/*.yml", "agent_eval/demo/starter/*")
+    for path in ROOT.glob(pattern)
+    if path.is_file()
+)
+BARE = re.compile(
+    r"(?:pip|pipx|uv|uvx|poetry)\b[^\n`]*\b(?:install|add|run)\b[^\n`]*?(?<![\w./-])agent[-_]eval(?![\w/-])"
+)
+"""A line that would install the project of that name on the package index."""
+
+
+def test_the_distribution_has_its_own_name_and_command_and_import_keep_theirs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == NAME
+    assert project["scripts"]["agent-eval"] == "agent_eval.cli.main:entry"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_installs_the_other_project(page: str) -> None:
+    assert BARE.findall((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install agent-eval",
+        "python -m pip install -U agent_eval==1.0",
+        'uv pip install "agent-eval[dask]"',
+    ],
+)
+def test_such_a_line_would_be_found(line: str) -> None:
+    assert BARE.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install .", "pip install agent-eval-gate", ".agent-eval/bin/pip install x"]
+)
+def test_other_lines_are_allowed(line: str) -> None:
+    assert not BARE.search(line)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
