@@ -19,7 +19,7 @@ SIGSTORE := .ci/sigstore
 GITLAB_CI_LOCAL := .ci/gitlab-ci-local
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
 	ci-templates/github-attest.yml
-SHELL_FILES := .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
+SHELL_FILES := scripts/check_contracts.sh .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -86,6 +86,12 @@ COMMANDS: dict[str, Entry] = {
     "plan": Entry("agent_eval.cli.conversations:plan", "Show what a run of conversations would do and cost."),
     "list-suites": Entry("agent_eval.cli.conversations:list_suites", "List the bundled conversations."),
     "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
+    "adapter-conformance": Entry(
+        "agent_eval.cli.conformance:adapter_conformance", "Import fixtures of every format: exit 1 on a loss."
+    ),
+    "contracts-check": Entry(
+        "agent_eval.cli.conformance:contracts_check", "Read old suites and exports: exit 1 when one changed."
+    ),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "completion": Entry("agent_eval.cli.completion:completion", "Print or install completion for a shell."),
     "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),

@@ -151,15 +151,16 @@ def validate(
 
 
 @schema.command(cls=TableCommand, path="schema migrate")
-def migrate(suite: Path, target: Path, output_format: str) -> int:
-    """Write a suite of any readable version in the current one.
+def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
+    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
 
     Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
     """
     from agent_eval.cli.conversations import validation_text
+    from agent_eval.contracts import SCHEMA_VERSION
     from agent_eval.operations.suites import migrate_suite
 
-    migration = migrate_suite(suite, target)
+    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
     validation = migration.validation
     emit(
         output_format,

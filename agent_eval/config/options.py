@@ -82,6 +82,8 @@ Command = Literal[
     "import-transcript",
     "schema validate",
     "schema migrate",
+    "adapter-conformance",
+    "contracts-check",
     "keygen",
     "attest",
     "verify-attestation",

@@ -1,4 +1,4 @@
-"""`schema migrate`: write a suite in the current schema version."""
+"""`schema migrate`: write a suite in the current schema version, or in an earlier one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
-from agent_eval.suites.migrate import migrate
+from agent_eval.suites.migrate_back import migrate_to
 from agent_eval.suites.reader import read_payload
 from agent_eval.suites.validate import ValidationReport, validate_suite
 
@@ -28,6 +28,7 @@ class Migration:
 
     source: Path
     target: Path
+    version: str
     validation: ValidationReport
 
     def to_json(self) -> dict[str, Any]:
@@ -35,16 +36,16 @@ class Migration:
         return {
             "input": str(self.source),
             "output": str(self.target),
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": self.version,
             "validation": self.validation.to_json(),
         }
 
 
-def migrate_suite(source: Path, target: Path) -> Migration:
-    """Write a suite in the current schema version, as JSON or JSON Lines by the target's ending.
+def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> Migration:
+    """Write a suite in a schema version, as JSON or JSON Lines by the target's ending.
 
     Raises:
-        InvalidInput: The source is not a suite that can be migrated.
+        InvalidInput: The source is not a suite that can be migrated, or has what the version cannot hold.
         UsageError: The target's name ends in neither `.json` nor `.jsonl`.
         StorageError: The target cannot be written.
     """
@@ -56,12 +57,12 @@ def migrate_suite(source: Path, target: Path) -> Migration:
             file=str(target),
         )
     try:
-        migrated = migrate(read_payload(source))
+        migrated = migrate_to(read_payload(source), version)
     except InvalidInput as error:
         error.details.setdefault("file", str(source))
         raise
     write_file(target, _as_lines(migrated) if suffix == ".jsonl" else dumps(migrated, indent=True))
-    return Migration(source, target, validate_suite(target))
+    return Migration(source, target, version, validate_suite(target))
 
 
 def _as_lines(payload: dict[str, Any]) -> bytes:

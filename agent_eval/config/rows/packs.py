@@ -406,6 +406,14 @@ PACKS: tuple[Option, ...] = (
         metavar="FILE",
         required=True,
     ),
+    Option(
+        "target-version",
+        "text",
+        "Schema version to write; without it the current one. One that cannot hold everything is refused.",
+        goes_to="target_version",
+        commands=("schema migrate",),
+        metavar="VERSION",
+    ),
 )
 
 FORMAT: tuple[Option, ...] = (

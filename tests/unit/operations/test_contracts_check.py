@@ -1,0 +1,81 @@
+"""`contracts-check`: suites of every version and exports of every format are read as before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.errors import InvalidInput
+from agent_eval.operations.contracts_check import check_contracts
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SUITES, ADAPTERS = FIXTURES / "schema_backcompat", FIXTURES / "adapters"
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Path:
+    """One fixture, so that the check is quick; tests/test_adapter_conformance.py has them all."""
+    target = tmp_path / "adapters" / "openai"
+    target.mkdir(parents=True)
+    shutil.copy(ADAPTERS / "openai" / "batch.jsonl", target)
+    return target.parent
+
+
+def test_suites_of_every_version_are_read_and_migrated(adapters):
+    check = check_contracts(SUITES, adapters, 0)
+    assert [suite.to_json() for suite in check.suites if not suite.passed] == []
+    assert (check.missing, check.passed) == ((), True)
+
+
+def test_a_version_without_a_suite_is_missing(adapters, tmp_path):
+    shutil.copytree(SUITES, tmp_path / "suites")
+    (tmp_path / "suites" / "suite-1.0.0.json").unlink()
+    check = check_contracts(tmp_path / "suites", adapters, 0)
+    assert check.missing == ("no suite of schema version 1.0.0",)
+    assert not check.passed
+
+
+def test_a_suite_that_is_not_valid_fails(adapters, tmp_path):
+    shutil.copytree(SUITES, tmp_path / "suites")
+    broken = tmp_path / "suites" / "suite-1.0.0.json"
+    suite = json.loads(broken.read_text())
+    suite["cases"][0]["case_id"] = 7
+    broken.write_text(json.dumps(suite))
+    (failed,) = [
+        suite for suite in check_contracts(tmp_path / "suites", adapters, 0).suites if not suite.passed
+    ]
+    assert "case_id must be a string" in failed.problems[0]
+
+
+def test_a_directory_that_is_missing_is_refused(adapters, tmp_path):
+    with pytest.raises(InvalidInput, match="no such directory"):
+        check_contracts(tmp_path / "nowhere", adapters, 0)
+
+
+def command(adapters: Path, minimum: int) -> list[str]:
+    return [
+        *("contracts-check", "--schema-fixtures-dir", str(SUITES), "--adapter-fixtures-dir", str(adapters)),
+        *("--min-fixtures-per-provider", str(minimum)),
+    ]
+
+
+def test_the_command_ends_by_what_it_found(adapters, capsys):
+    assert main([*command(adapters, 0), "--format", "text"]) == 0
+    assert "4 of 4 suites read as before." in capsys.readouterr().out
+    assert main(command(adapters, 1)) == 1
+    assert (
+        "anthropic has 0 fixtures, of at least 1"
+        in json.loads(capsys.readouterr().out)["adapters"]["missing"]
+    )
+
+
+def test_the_command_for_adapters_alone_ends_by_what_it_found(adapters, capsys):
+    words = ["adapter-conformance", "--fixtures-dir", str(adapters), "--min-fixtures-per-provider"]
+    assert main([*words, "0", "--format", "text"]) == 0
+    assert "1 of 1 export imported as they should be." in capsys.readouterr().out
+    assert main([*words, "1", "--format", "text"]) == 1
+    assert "vertex has 0 fixtures" in capsys.readouterr().out
