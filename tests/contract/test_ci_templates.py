@@ -29,12 +29,6 @@ TEMPLATES = ROOT / "ci-templates"
 PINNED = re.compile(r"uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40})(?: # (v[\d.]+))?$", re.MULTILINE)
 
 
-def buildkite() -> str:
-    """The last command of the Buildkite template, as its agent sees it."""
-    step = yaml.safe_load((TEMPLATES / "buildkite.yml").read_text())["steps"][0]
-    return step["command"][-1].replace("$$", "$")
-
-
 def circleci() -> str:
     """The evaluation's command of the CircleCI template."""
     steps = yaml.safe_load((TEMPLATES / "circleci.yml").read_text())["jobs"]["agent-eval"]["steps"]
@@ -52,7 +46,6 @@ def jenkins() -> str:
 
 
 SCRIPTS: dict[str, Callable[[], str]] = {
-    "buildkite": buildkite,
     "circleci": circleci,
     "jenkins": jenkins,
 }
@@ -119,7 +112,7 @@ def test_platforms_without_a_baseline_of_their_own_run_the_same_shell():
 
 
 def test_an_unchanged_suite_passes_and_leaves_a_report(checkout):
-    done = run(buildkite(), checkout)
+    done = run(circleci(), checkout)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert (checkout / "agent-eval-out" / "report.md").is_file()
 
@@ -127,7 +120,7 @@ def test_an_unchanged_suite_passes_and_leaves_a_report(checkout):
 def test_a_suite_that_got_worse_fails_the_job(checkout):
     shutil.copyfile(ROOT / "examples" / "suite_bad.json", checkout / "suites" / "support.json")
     commit(checkout)
-    done = run(buildkite(), checkout)
+    done = run(circleci(), checkout)
     assert done.returncode == ExitCode.NO, done.stdout + done.stderr
     assert "regressed" in done.stdout.lower()
 
@@ -135,7 +128,7 @@ def test_a_suite_that_got_worse_fails_the_job(checkout):
 def test_a_suite_that_main_does_not_have_yet_is_no_failure(checkout):
     (checkout / "suites" / "support.json").rename(checkout / "suites" / "new.json")
     commit(checkout)
-    done = run(buildkite(), checkout, "suites/new.json")
+    done = run(circleci(), checkout, "suites/new.json")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
 
 
@@ -164,11 +157,11 @@ def test_the_baseline_is_evaluated_with_its_own_agent_and_the_same_judges(checko
     git(checkout, "checkout", "--quiet", "-b", "new-agent")
     (checkout / "agent.py").write_text(AGENT.format(tool=tool) + "# changed\n")
     commit(checkout)
-    done = run(buildkite(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
+    done = run(circleci(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
     assert done.returncode == code, done.stdout + done.stderr
     comparison = next((checkout / "agent-eval-out").rglob("baseline_delta.json"))
     assert json.loads(comparison.read_text())["cases"]["compared"] == 1
-    again = run(buildkite(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
+    again = run(circleci(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
     assert again.returncode == code, "a workspace is used more than once"
 
 
@@ -179,7 +172,7 @@ def test_a_baseline_that_cannot_be_evaluated_is_no_pass(checkout):
     commit(checkout)
     git(checkout, "push", "--quiet", "origin", "main:next")
     (checkout / "agent-eval.yml").unlink()
-    done = run(buildkite(), checkout, "suites/broken.json", AGENT_EVAL_BRANCH="next")
+    done = run(circleci(), checkout, "suites/broken.json", AGENT_EVAL_BRANCH="next")
     assert done.returncode == ExitCode.WRONG_REQUEST
     assert "agent-eval-baseline/evidence.zip does not exist" in done.stdout + done.stderr
 

@@ -14,6 +14,7 @@ SHARED = {
     "build",
     "catalog",
     "checkout",
+    "order",
     "plain_log",
     "redacting",
     "rest",

@@ -13,6 +13,7 @@ from agent_eval.processes.privacy import OF_THE_SIGNER
 PLATFORMS = (
     "agent_eval.ci.platforms.github.spec:GITHUB",
     "agent_eval.ci.platforms.gitlab.spec:GITLAB",
+    "agent_eval.ci.platforms.buildkite.spec:BUILDKITE",
     "agent_eval.ci.platforms.local.spec:LOCAL",
 )
 """The `PlatformSpec` of each, as `module:NAME`; a job runs on the first that detects itself."""

@@ -20,6 +20,7 @@ from agent_eval.ci.candidates import (
 )
 from agent_eval.ci.platforms.gitlab.api import GitLabApi, Job, JobPipeline
 from agent_eval.ci.platforms.gitlab.pipeline import GitLabPipeline
+from agent_eval.ci.platforms.order import MERGE_BASE, best_first
 from agent_eval.errors import UsageError
 from agent_eval.http.errors import HttpError
 
@@ -78,23 +79,16 @@ class GitLabHistory:
 
     def _earlier(self, notes: list[str]) -> Iterator[Candidate]:
         jobs = self._jobs_by_listing() if self.api.by_job_token else self._jobs_by_pipeline()
-        seen: set[int] = set()
-        missing = self.base_sha
-        for how, job in jobs:
-            if missing is not None and how != _MERGE_BASE:
-                notes.append(_nothing_at(missing))
-            missing = None
-            if job.pipeline.id not in seen:
-                seen.add(job.pipeline.id)
-                yield self._candidate(job, how)
-        if missing is not None:
-            notes.append(_nothing_at(missing))
+        ordered = best_first(
+            jobs, key=lambda job: job.pipeline.id, base_sha=self.base_sha, noun="pipeline", notes=notes
+        )
+        yield from (self._candidate(job, how) for how, job in ordered)
 
     def _jobs_by_pipeline(self) -> Iterator[tuple[str, Job]]:
         newest_first = {"order_by": "id", "sort": "desc"}
         if self.base_sha is not None:
             for pipeline in self.api.pipelines(sha=self.base_sha, **newest_first):
-                yield from ((_MERGE_BASE, job) for job in self._jobs_of(pipeline))
+                yield from ((MERGE_BASE, job) for job in self._jobs_of(pipeline))
         for pipeline in self.api.pipelines(ref=self.branch, scope="finished", **newest_first):
             yield from ((f"newest on {self.branch}", job) for job in self._jobs_of(pipeline))
 
@@ -105,7 +99,7 @@ class GitLabHistory:
             if job.name != self.job_name or not self._counts(job.pipeline):
                 continue
             if self.base_sha is not None and job.pipeline.sha == self.base_sha:
-                yield _MERGE_BASE, job
+                yield MERGE_BASE, job
             else:
                 others.append(job)
         yield from ((f"newest on {self.branch}", job) for job in others)
@@ -165,13 +159,6 @@ class GitLabHistory:
             raise Skipped(f"The artifacts of {label} have expired.")
         refuse_large_archive(archive.size or 0, label)
         return self.api.artifact(job.id, self.evidence, label=label)
-
-
-_MERGE_BASE = "merge base"
-
-
-def _nothing_at(commit: str) -> str:
-    return f"There is no finished pipeline for the merge base `{commit[:7]}`."
 
 
 def _no_pipeline(message: str) -> UsageError:

@@ -1,0 +1,1 @@
+"""Buildkite: its variables, its REST API, and annotations."""
