@@ -182,8 +182,8 @@ class Buildkite(PlainLog):
         except AgentEvalError as error:
             return _no_annotation(f"{error.message} Run the job where `buildkite-agent` is on the PATH.")
         if done.failure is not None:
-            said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-            return _no_annotation(f"`buildkite-agent annotate` failed: {said}")
+            stderr = done.stderr.decode("utf-8", "replace").strip()[-500:]
+            return _no_annotation(f"`buildkite-agent annotate` failed: {stderr}")
         return Published("updated", build.url or "")
 
 
