@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-Run = TypeVar("Run")
+EarlierRun = TypeVar("EarlierRun")
 
 MERGE_BASE = "merge base"
 
 
 def best_first(
-    runs: Iterable[tuple[str, Run]],
+    runs: Iterable[tuple[str, EarlierRun]],
     *,
-    key: Callable[[Run], int],
+    key: Callable[[EarlierRun], int],
     base_sha: str | None,
     noun: str,
     notes: list[str],
-) -> Iterator[tuple[str, Run]]:
+) -> Iterator[tuple[str, EarlierRun]]:
     """Yield each run once, and note where none is of the merge base.
 
     Example:
