@@ -216,6 +216,8 @@ class _TrialExport:
         # A null argument or result is one that was recorded, so these may be null.
         if pair.call is not None:
             attributes["gen_ai.tool.call.arguments"] = pair.call.input
+            if isinstance(pair.call.input, str):
+                attributes["agent_eval.arguments_are_text"] = True
             if pair.call.role == USER:
                 attributes["agent_eval.actor"] = pair.call.actor
         else:

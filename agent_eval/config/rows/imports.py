@@ -24,7 +24,10 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="source",
         commands=("import-transcript",),
         default="auto",
-        choices=("auto", "claude_code", "codex", "swe_agent", "inspect", "tau_bench", "agentdojo"),
+        choices=(
+            *("auto", "otel", "openinference", "mlflow", "claude_code", "codex", "swe_agent"),
+            *("inspect", "tau_bench", "agentdojo"),
+        ),
     ),
     Option(
         "input",

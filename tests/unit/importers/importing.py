@@ -51,7 +51,7 @@ def imported(family: Family, path: Path, out: Path, *, name: str = "auto", **opt
     """Import a file or a directory; `out` is a directory for what is written."""
     out.mkdir(parents=True, exist_ok=True)
     found = import_traces(ImportRequest((path,), out / "suite.jsonl", family, name, **options))
-    lines = (out / "suite.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    lines = (out / "suite.jsonl").read_bytes().rstrip(b"\n").split(b"\n")[1:]
     diagnostics = [entry.to_json() for entry in found.diagnostics.entries]
     formats = {recognised.format for recognised in found.recognised}
     return Result([json.loads(line) for line in lines], diagnostics, formats)

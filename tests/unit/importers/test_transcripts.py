@@ -37,6 +37,11 @@ def said(result: Result) -> list[tuple[str, Any]]:
         ("tau_bench/tau2-with-a-users-tool.json", 1, 2, 1),
         ("agentdojo/benign-and-attacked.jsonl", 2, 2, 0),
         ("agentdojo/a-failed-tool.json", 1, 1, 1),
+        ("otel/children-before-parents.json", 1, 2, 1),
+        ("otel/lines-with-an-evaluation.jsonl", 1, 2, 1),
+        ("openinference/rows.jsonl", 1, 1, 1),
+        ("mlflow/a-tool-and-assessments.json", 1, 1, 0),
+        ("mlflow/a-failed-tool.json", 1, 1, 1),
     ],
 )
 def test_a_fixture_is_imported_whole_and_strictly(

@@ -1,0 +1,249 @@
+"""Spans and log records, by whichever encoding: OTLP/JSON, flat rows, MLflow's traces. All become one shape.
+
+The shape, as JSON: `trace`, `span`, `parent`, `name`, `start` and `end` (nanoseconds since 1970 or null),
+`attributes` (plain JSON), `problem` (what the status or an exception says; null if all went well), `events`
+(`name`, `time`, `attributes`, `body`), and `is_log` for a log record that may belong to a span elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent_eval.errors import InvalidInput
+from agent_eval.importers.events import items, mapping, seconds_of, text
+from agent_eval.storage.json import Limits, parse
+
+SpanFields = dict[str, Any]
+"""A span in the shape above."""
+
+_ERROR_CODES = frozenset({2, "STATUS_CODE_ERROR", "ERROR", "Error", "error"})
+_LIMITS = Limits(max_depth=50)
+
+
+def is_otlp(value: Any) -> bool:
+    """Whether this is a request, or a file, of OTLP/JSON."""
+    return isinstance(value, dict) and any(
+        isinstance(value.get(name), list) for name in ("resourceSpans", "resource_spans", "resourceLogs")
+    )
+
+
+def is_row(value: Any) -> bool:
+    """Whether this is a span, or an event, as a flat row."""
+    if not isinstance(value, dict) or not isinstance(value.get("attributes"), dict):
+        return False
+    has_ids = any(name in value for name in _TRACE_IDS) or isinstance(value.get("context"), dict)
+    return has_ids and ("name" in value or "event_name" in value)
+
+
+def is_mlflow(value: Any) -> bool:
+    """Whether this is a trace of MLflow."""
+    spans = mapping(mapping(value).get("data")).get("spans")
+    return isinstance(spans, list) and isinstance(mapping(value).get("info"), dict)
+
+
+_TRACE_IDS = ("trace_id", "traceId")
+
+
+def spans_of(value: Any) -> Iterator[SpanFields]:
+    """Yield the spans and log records of a record."""
+    if is_otlp(value):
+        yield from _otlp_spans(value)
+    elif is_mlflow(value):
+        yield from (_mlflow_span(mapping(span)) for span in value["data"]["spans"])
+    elif isinstance(mapping(value).get("spans"), list):
+        yield from (_row(mapping(span)) for span in value["spans"])
+    elif is_row(value):
+        yield _row(value)
+
+
+def _otlp_spans(request: Mapping[str, Any]) -> Iterator[SpanFields]:
+    for resource in items(request.get("resourceSpans") or request.get("resource_spans")):
+        scopes = mapping(resource).get("scopeSpans") or mapping(resource).get("scope_spans")
+        for scope in items(scopes):
+            yield from (_otlp_span(mapping(span)) for span in items(mapping(scope).get("spans")))
+    for resource in items(request.get("resourceLogs")):
+        for scope in items(mapping(resource).get("scopeLogs")):
+            yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
+
+
+def _otlp_span(span: Mapping[str, Any]) -> SpanFields:
+    status = mapping(span.get("status"))
+    events = [
+        {
+            "name": event.get("name"),
+            "time": _nanoseconds(event.get("timeUnixNano")),
+            "attributes": attributes_of(event.get("attributes")),
+        }
+        for event in map(mapping, items(span.get("events")))
+    ]
+    attributes = attributes_of(span.get("attributes"))
+    return {
+        "trace": hex_id(span.get("traceId")),
+        "span": hex_id(span.get("spanId")),
+        "parent": hex_id(span.get("parentSpanId")),
+        "name": str(span.get("name") or ""),
+        "start": _nanoseconds(span.get("startTimeUnixNano")),
+        "end": _nanoseconds(span.get("endTimeUnixNano")),
+        "attributes": attributes,
+        "problem": _problem(status, attributes, events),
+        "events": events,
+    }
+
+
+def _otlp_log(record: Mapping[str, Any]) -> SpanFields:
+    attributes = attributes_of(record.get("attributes"))
+    name = text(record.get("eventName")) or text(attributes.get("event.name")) or ""
+    time = _nanoseconds(record.get("timeUnixNano")) or _nanoseconds(record.get("observedTimeUnixNano"))
+    body = any_value(record.get("body"))
+    return _log(hex_id(record.get("traceId")), hex_id(record.get("spanId")), name, time, attributes, body)
+
+
+def _log(
+    trace: str | None, span: str | None, name: str, time: int | None, attributes: Any, body: Any
+) -> SpanFields:
+    event = {"name": name, "time": time, "attributes": attributes, "body": body}
+    return {"trace": trace, "span": span, "parent": None, "name": name, "is_log": True, "events": [event]} | {
+        "start": time,
+        "end": time,
+        "attributes": {},
+        "problem": None,
+    }
+
+
+def _row(row: Mapping[str, Any]) -> SpanFields:
+    """Read a flat row, as exporters of several SDKs and data frames have it."""
+    context = mapping(row.get("context"))
+    trace = text(row.get("trace_id")) or text(row.get("traceId")) or text(context.get("trace_id"))
+    span = text(row.get("span_id")) or text(row.get("spanId")) or text(context.get("span_id"))
+    attributes = dict(mapping(row.get("attributes")))
+    if text(row.get("event_name")) and "start_time" not in row:
+        time = _nanoseconds(row.get("timestamp"))
+        return _log(hex_id(trace), hex_id(span), row["event_name"], time, attributes, row.get("body"))
+    events = [
+        {
+            "name": event.get("event_name") or event.get("name"),
+            "time": _nanoseconds(event.get("timestamp")),
+            "attributes": dict(mapping(event.get("attributes"))),
+            "body": event.get("body"),
+        }
+        for event in map(mapping, items(row.get("span_events") or row.get("events")))
+    ]
+    status = row.get("status")
+    status = mapping(status) if isinstance(status, dict) else {"code": row.get("status_code", status)}
+    parent = row.get("parent_span_id") or row.get("parentSpanId") or row.get("parent_id")
+    return {
+        "trace": hex_id(trace),
+        "span": hex_id(span),
+        "parent": hex_id(parent),
+        "name": str(row.get("name") or ""),
+        "start": _first_time(row, ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")),
+        "end": _first_time(row, ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")),
+        "attributes": attributes,
+        "problem": _problem(
+            {"message": row.get("status_message"), "code": status.get("status_code"), **status},
+            attributes,
+            events,
+        ),
+        "events": events,
+    }
+
+
+def _mlflow_span(span: Mapping[str, Any]) -> SpanFields:
+    """Read a span of MLflow: each of its attributes is JSON text, and its ids may be base64."""
+    attributes = {name: json_or_text(value) for name, value in mapping(span.get("attributes")).items()}
+    events = [
+        {"name": event.get("name"), "time": None, "attributes": mapping(event.get("attributes"))}
+        for event in map(mapping, items(span.get("events")))
+    ]
+    status = span.get("status")
+    status = mapping(status) if isinstance(status, dict) else {"code": span.get("status_code", status)}
+    return {
+        "trace": hex_id(span.get("trace_id") or mapping(span.get("context")).get("trace_id")),
+        "span": hex_id(span.get("span_id") or mapping(span.get("context")).get("span_id")),
+        "parent": hex_id(span.get("parent_span_id") or span.get("parent_id")),
+        "name": str(span.get("name") or ""),
+        "start": _first_time(span, ("start_time_unix_nano", "start_time")),
+        "end": _first_time(span, ("end_time_unix_nano", "end_time")),
+        "attributes": attributes,
+        "problem": _problem({"message": span.get("status_message"), **status}, attributes, events),
+        "events": events,
+    }
+
+
+def _problem(status: Mapping[str, Any], attributes: Mapping[str, Any], events: list[Any]) -> str | None:
+    """Return what went wrong: the status's message, that of an exception, or the type of the error."""
+    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
+    failed = status.get("code") in _ERROR_CODES or "error.type" in attributes
+    if not failed:
+        return None
+    words = [status.get("message"), *(exception.get("exception.message") for exception in exceptions)]
+    words += [attributes.get("error.message"), attributes.get("error.type"), "error"]
+    return next(str(word) for word in words if word not in (None, ""))
+
+
+def attributes_of(pairs: Any) -> dict[str, Any]:
+    """Read a list of `KeyValue`; some exporters write an object instead."""
+    if isinstance(pairs, dict):
+        return dict(pairs)
+    return {str(pair.get("key")): any_value(pair.get("value")) for pair in map(mapping, items(pairs))}
+
+
+def any_value(value: Any) -> Any:
+    """Read an `AnyValue`; an empty one is null.
+
+    Example:
+        >>> any_value({"arrayValue": {"values": [{"intValue": "7"}, {"stringValue": "a"}, {}]}})
+        [7, 'a', None]
+    """
+    fields = mapping(value)
+    for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
+        if name in fields:
+            return fields[name]
+    if "intValue" in fields:
+        number = str(fields["intValue"])
+        return int(number) if number.lstrip("-").isdecimal() else fields["intValue"]
+    if "arrayValue" in fields:
+        return [any_value(item) for item in items(mapping(fields["arrayValue"]).get("values"))]
+    if "kvlistValue" in fields:
+        return attributes_of(mapping(fields["kvlistValue"]).get("values"))
+    return None
+
+
+def hex_id(value: Any) -> str | None:
+    """Return an id as it is, or in hexadecimal if it is base64; None for an empty one and for zeros."""
+    identifier = text(value)
+    if identifier is None:
+        return None
+    identifier = identifier.removeprefix("0x")
+    if identifier.endswith("=") and len(identifier) in (12, 24):
+        try:
+            identifier = base64.b64decode(identifier, validate=True).hex()
+        except (binascii.Error, ValueError):
+            return identifier
+    return identifier if identifier.strip("0") else None
+
+
+def _first_time(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    return next((time for name in names if (time := _nanoseconds(fields.get(name))) is not None), None)
+
+
+def _nanoseconds(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) >= 18:
+        return int(value)
+    if isinstance(value, int) and value >= 10**17:
+        return value
+    seconds = seconds_of(value)
+    return None if seconds is None else round(seconds * 1e6) * 1000
+
+
+def json_or_text(value: Any) -> Any:
+    """Parse a text that is JSON; return any other value as it is."""
+    if not isinstance(value, str) or not value.strip():
+        return value
+    try:
+        return parse(value.encode("utf-8", "surrogatepass"), source="attribute", limits=_LIMITS)
+    except InvalidInput:
+        return value

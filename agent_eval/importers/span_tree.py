@@ -1,0 +1,298 @@
+"""Put the spans of a conversation together: each message once, calls with their results, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.dialogue import Dialogue, Message, message_of
+from agent_eval.importers.events import (
+    EventFields,
+    agent_message,
+    error_event,
+    event,
+    text,
+    text_or_none,
+    tool_call,
+    tool_result,
+)
+from agent_eval.importers.span_facts import (
+    MISSING,
+    Kind,
+    answer_fields,
+    kind_of,
+    latency,
+    timestamp,
+    tool_arguments,
+    tool_name,
+    tool_output,
+)
+from agent_eval.importers.span_messages import SpanMessages
+from agent_eval.importers.span_records import SpanFields
+
+_CALLED_A_TOOL = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
+
+_HEX = frozenset("0123456789abcdef")
+
+Place = tuple[int, int]
+"""Where an event is in the order: its time, then its number."""
+
+
+class SpanTree:
+    """Reads the spans of a conversation, which may be of several traces.
+
+    Args:
+        spans: The spans, in any order, each with the place of its record.
+        diagnostics: Gets what cannot be taken over.
+
+    Example:
+        >>> span = {"span": "a1", "parent": None, "name": "execute_tool look", "start": 1, "end": 2}
+        >>> span |= {"attributes": {"gen_ai.operation.name": "execute_tool"}, "problem": None, "events": []}
+        >>> [fields["type"] for fields in SpanTree([(span, "spans.jsonl:1")], Diagnostics()).events()]
+        ['tool_call', 'tool_result']
+    """
+
+    def __init__(self, spans: Sequence[tuple[SpanFields, str]], diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        ordered = sorted(enumerate(spans), key=lambda item: (item[1][0]["start"] or 0, item[0]))
+        self._spans = [span for _, (span, _) in ordered]
+        self._place_of = {id(span): place for _, (span, place) in ordered}
+        self._by_id = {span["span"]: span for span in self._spans if span["span"] is not None}
+        self._kinds: dict[int, Kind] = {id(span): kind_of(span) for span in self._spans}
+        self._dialogues: dict[str | None, Dialogue] = {}
+        self._order: dict[int, Place] = {}
+        self._events: list[EventFields] = []
+
+    def events(self) -> list[EventFields]:
+        """Return the events of the conversation, in their order."""
+        models = [span for span in self._of("model") if not self._is_within_model(span)]
+        if not any(self._has_content(span) for span in models):
+            models = self._agents_with_content() or models
+        for span in models:
+            self._add_answer(span)
+        self._calls, self._results = _Waiting("tool_call"), _Waiting("tool_result")
+        for fields in self._events:
+            self._calls.add(fields)
+            self._results.add(fields)
+        for span in self._of("tool"):
+            self._add_call(span)
+        for span in self._spans:
+            self._add_other(span)
+        self._bring_forward(models)
+        if not any("error" in fields for fields in self._events):
+            self._add_problem_of_root()
+        return sorted(self._events, key=lambda fields: self._order[id(fields)])
+
+    def _of(self, kind: Kind) -> list[SpanFields]:
+        return [span for span in self._spans if self._kinds[id(span)] == kind]
+
+    def _ancestors(self, span: SpanFields) -> Iterable[SpanFields]:
+        seen: set[str] = set()
+        parent = span["parent"]
+        while parent is not None and parent not in seen and parent in self._by_id:
+            seen.add(parent)
+            yield self._by_id[parent]
+            parent = self._by_id[parent]["parent"]
+
+    def _is_within_model(self, span: SpanFields) -> bool:
+        """Whether an outer span records the same answer; then what this one says more goes there."""
+        for outer in self._ancestors(span):
+            if self._kinds[id(outer)] == "model":
+                outer["attributes"] = {**span["attributes"], **outer["attributes"]}
+                return True
+            if self._kinds[id(outer)] in ("tool", "agent"):
+                return False
+        return False
+
+    def _has_content(self, span: SpanFields) -> bool:
+        read = SpanMessages(span, "", Diagnostics())
+        return bool(read.inputs() or read.outputs())
+
+    def _agents_with_content(self) -> list[SpanFields]:
+        """Return the outermost agents that say what they were asked and what they answered."""
+        agents = [span for span in self._of("agent") if self._has_content(span)]
+        known = {id(span) for span in agents}
+        inner = {id(span) for span in agents if any(id(outer) in known for outer in self._ancestors(span))}
+        return [span for span in agents if id(span) not in inner]
+
+    def _scope(self, span: SpanFields) -> str | None:
+        """Return the call that a sub-agent serves; None outside of sub-agents."""
+        tools = (outer for outer in self._ancestors(span) if self._kinds[id(outer)] == "tool")
+        return next((outer["span"] for outer in tools), None)
+
+    def _agent(self, span: SpanFields) -> str | None:
+        for outer in (span, *self._ancestors(span)):
+            if self._kinds[id(outer)] == "agent":
+                attributes = outer["attributes"]
+                name = text(attributes.get("gen_ai.agent.name")) or text(attributes.get("agent.name"))
+                if name is not None:
+                    return name
+        return text(span["attributes"].get("gen_ai.agent.name"))
+
+    def _put(self, fields: EventFields, time: int | None, span: SpanFields) -> None:
+        self._order[id(fields)] = (time or 0, len(self._order))
+        self._events.append(fields)
+        for name, value in (("trace_id", span["trace"]), ("span_id", span["span"])):
+            if _is_hex(value, 32 if name == "trace_id" else 16):
+                fields.setdefault(name, value)
+        if _is_hex(span["parent"], 16) and "span_id" in fields:
+            fields.setdefault("parent_span_id", span["parent"])
+
+    def _add_answer(self, span: SpanFields) -> None:
+        read = SpanMessages(span, self._place_of[id(span)], self._diagnostics)
+        scope, agent = self._scope(span), self._agent(span)
+        dialogue = self._dialogues.setdefault(scope, Dialogue())
+        known = {id(fields) for fields in dialogue.events}
+        dialogue.add_history([_served(message) if scope else message for message in read.inputs()])
+        history = {id(fields) for fields in dialogue.events} - known
+        answer = [fields for message in read.outputs() for fields in message.events]
+        if not answer:
+            answer = [_without_content(span)]
+        for name, value in answer_fields(span).items():
+            if name == "stop_reason" or name not in answer[-1]:
+                answer[-1][name] = value
+        if span["problem"] is not None:
+            answer[-1].setdefault("error", span["problem"])
+        dialogue.add(message_of(answer))
+        for fields in dialogue.events:
+            if id(fields) in known:
+                continue
+            if agent is not None and fields["actor"] == "agent":
+                fields.setdefault("agent_name", agent)
+            self._put(fields, span["start"] if id(fields) in history else span["end"], span)
+
+    def _add_call(self, span: SpanFields) -> None:
+        name, arguments = tool_name(span), tool_arguments(span)
+        output, call_id, error = tool_output(span)
+        call = self._calls.take(name, call_id, arguments)
+        if call is None:
+            call = _made_call(name, arguments, call_id)
+            if self._agent(span) is not None:
+                call["agent_name"] = self._agent(span)
+            self._put(call, span["start"], span)
+        else:
+            call_id = call_id or call.get("call_id")
+            time, number = self._order[id(call)]
+            self._order[id(call)] = (min(time, span["start"] or time), number)
+        result = self._results.take(name, call_id)
+        more = {"ts": timestamp(span["end"]), "latency_ms": latency(span)}
+        if result is not None:
+            if error is not None and "error" not in result:
+                result["error"] = error
+            result |= {key: value for key, value in more.items() if value is not None and key not in result}
+            self._order[id(result)] = (span["end"] or 0, self._order[id(result)][1])
+            if _is_hex(span["span"], 16):
+                result["span_id"] = span["span"]
+            return
+        if output is MISSING and error is None:
+            more["content_recorded"] = False
+        made = tool_result(None if output is MISSING else output, call_id, tool=name, error=error, **more)
+        if output is None and "output" not in made:
+            made["output"] = None
+        self._put(made, span["end"], span)
+
+    def _add_other(self, span: SpanFields) -> None:
+        kind, attributes = self._kinds[id(span)], span["attributes"]
+        if kind == "handoff":
+            to = attributes.get("gen_ai.handoff.to_agent") or span["name"].removeprefix("handoff to ")
+            source = attributes.get("gen_ai.handoff.from_agent") or attributes.get("input.value")
+            made = event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
+            self._put(made, span["start"], span)
+        elif kind == "guardrail":
+            output = attributes.get("output.value")
+            made = event("agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"])
+            self._put(made, span["start"], span)
+
+    def _bring_forward(self, models: Sequence[SpanFields]) -> None:
+        """Put what was written before a call before it, where one span records several answers."""
+        own: dict[Any, list[EventFields]] = {}
+        for fields in self._events:
+            if fields["actor"] == "agent":
+                own.setdefault(fields.get("span_id"), []).append(fields)
+        for span in models:
+            time = span["end"] or 0
+            for fields in reversed(own.get(span["span"], [])):
+                time = min(time, self._order[id(fields)][0])
+                self._order[id(fields)] = (time, self._order[id(fields)][1])
+
+    def _add_problem_of_root(self) -> None:
+        """Add what a failed run says, where no answer and no call says it."""
+        for span in self._spans:
+            if span["problem"] is not None and span["parent"] not in self._by_id:
+                self._put(error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
+                return
+
+
+class _Waiting:
+    """Calls that no span has executed yet, or results that none has returned, by id and by tool."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._by_id: dict[str, list[EventFields]] = {}
+        self._by_tool: dict[str | None, list[EventFields]] = {}
+        self._used: set[int] = set()
+
+    def add(self, fields: EventFields) -> None:
+        if fields["type"] == self._kind:
+            if "call_id" in fields:
+                self._by_id.setdefault(fields["call_id"], []).append(fields)
+            else:
+                self._by_tool.setdefault(fields.get("tool"), []).append(fields)
+
+    def take(self, tool: str, call_id: str | None, arguments: Any = MISSING) -> EventFields | None:
+        """Take the first that has the id; else one without an id that has the tool, and these arguments."""
+        same = self._by_id.get(call_id, []) if call_id is not None else self._named(tool)
+        loose = [*self._by_tool.get(tool, []), *self._by_tool.get(None, [])]
+        for candidates in (same, loose):
+            exact = (fields for fields in candidates if self._is_free(fields) and _fits(fields, arguments))
+            free = (fields for fields in candidates if self._is_free(fields))
+            chosen = next(exact, None) or next(free, None)
+            if chosen is not None:
+                self._used.add(id(chosen))
+                return chosen
+        return None
+
+    def _named(self, tool: str) -> list[EventFields]:
+        events = (fields for waiting in self._by_id.values() for fields in waiting)
+        return [fields for fields in events if fields.get("tool") == tool]
+
+    def _is_free(self, fields: EventFields) -> bool:
+        return id(fields) not in self._used
+
+
+def _fits(fields: EventFields, arguments: Any) -> bool:
+    return arguments is MISSING or fields.get("input") == arguments
+
+
+def _served(message: Message) -> Message:
+    """Mark what a sub-agent is asked: it comes from another agent, and not from the user."""
+    events: list[EventFields] = []
+    for fields in message.events:
+        served = dict(fields)
+        if fields["actor"] == "user":
+            served |= {"actor": "system", "output": served.pop("input", None)}
+        events.append(served)
+    return message_of(events, message.id)
+
+
+def _made_call(name: str, arguments: Any, call_id: str | None) -> EventFields:
+    if arguments is MISSING:
+        return event("agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False)
+    if isinstance(arguments, str):
+        return event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
+    return tool_call(name, arguments, call_id)
+
+
+def _without_content(span: SpanFields) -> EventFields:
+    """Make the event of an answer of which the span says nothing but that there was one."""
+    if answer_fields(span).get("stop_reason") in _CALLED_A_TOOL:
+        return event("agent", "model_call")
+    if span["problem"] is not None:
+        return error_event(span["problem"])
+    return agent_message(None, content_recorded=False)
+
+
+def _is_hex(value: Any, length: int) -> bool:
+    is_id = isinstance(value, str) and len(value) == length and value.strip("0") != ""
+    return is_id and set(value) <= _HEX

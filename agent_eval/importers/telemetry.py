@@ -1,0 +1,252 @@
+"""Traces of OpenTelemetry, OpenInference and MLflow, and what evaluations in them say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
+from agent_eval.importers.format import Conversation, Format, Link, Match, Part
+from agent_eval.importers.own_spans import is_own, own_events
+from agent_eval.importers.recorded_verdicts import as_metadata, recorded
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import SpanFields, is_mlflow, is_otlp, is_row, spans_of
+from agent_eval.importers.span_tree import SpanTree
+
+EVALUATION = "gen_ai.evaluation.result"
+
+_SESSIONS = ("gen_ai.conversation.id", "session.id", "mlflow.trace.session", "langsmith.trace.session_id")
+_OPENINFERENCE = ("openinference.", "llm.", "input.value", "output.value")
+_PASSED = {"pass": True, "passed": True, "true": True, "fail": False, "failed": False, "false": False}
+_PASSED |= {"error": False}
+
+
+class OpenTelemetry(Format):
+    """Reads spans by the GenAI conventions: OTLP/JSON, flat rows, and what `export-otel` writes.
+
+    Example:
+        >>> OpenTelemetry().detect({"resourceSpans": []})
+        Match(confidence=0.7, variant='otlp')
+    """
+
+    name = "otel"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        variant = _variant(value)
+        if variant is None:
+            return None
+        return Match(0.5 if _is_openinference(value) else _confidence(value), variant)
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        spans = list(spans_of(record.value))
+        traces = {f"trace:{span['trace']}" for span in spans if span["trace"] is not None}
+        sessions = {f"session:{name}" for span in spans if (name := _session(span)) is not None}
+        about = mapping(record.value.get("info")) if is_mlflow(record.value) else {}
+        return Link(ids=(*sorted(traces), *sorted(sessions))), {"spans": spans, "info": about}
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        spans = [(span, part.place) for part in parts for span in mapping(part.payload)["spans"]]
+        infos = [info for part in parts if (info := mapping(part.payload)["info"])]
+        by_key: dict[str, list[tuple[SpanFields, str]]] = {}
+        sessions = _sessions_of_traces(spans)
+        for span, place in spans:
+            key = sessions.get(span["trace"], span["trace"]) or place
+            by_key.setdefault(key, []).append((span, place))
+        groups = [_with_logs(group) for group in by_key.values()]
+        own: list[Group] = []
+        others: list[Group] = []
+        for group in groups:
+            (own if is_own([span for span, _ in group[0]]) else others).append(group)
+        conversations = [_conversation(group, infos, diagnostics) for group in others]
+        return [*_own_conversations(own, diagnostics), *filter(None, conversations)]
+
+
+class OpenInference(OpenTelemetry):
+    """Reads spans by OpenInference's conventions, as Phoenix and many instrumentations write them.
+
+    Example:
+        >>> row = {"trace_id": "5b", "name": "llm", "attributes": {"openinference.span.kind": "LLM"}}
+        >>> OpenInference().detect(row)
+        Match(confidence=0.95, variant='rows')
+    """
+
+    name = "openinference"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        variant = _variant(value)
+        return Match(0.95, variant) if variant is not None and _is_openinference(value) else None
+
+
+class MLflow(OpenTelemetry):
+    """Reads traces of MLflow, `{"info", "data": {"spans"}}`, with their assessments.
+
+    Example:
+        >>> MLflow().detect({"info": {"trace_id": "tr-1"}, "data": {"spans": []}})
+        Match(confidence=0.95, variant='trace')
+    """
+
+    name = "mlflow"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        return Match(0.95, "trace") if is_mlflow(value) else None
+
+
+def _variant(value: Any) -> str | None:
+    if is_otlp(value):
+        return "otlp"
+    if is_row(value):
+        return "rows"
+    spans = mapping(value).get("spans")
+    return "rows" if isinstance(spans, list) and spans and all(map(is_row, spans[:20])) else None
+
+
+def _is_openinference(value: Any) -> bool:
+    spans = list(spans_of(value))[:200]
+    return any(name.startswith(_OPENINFERENCE) for span in spans for name in span["attributes"]) or any(
+        str(mapping(value).get("name")).startswith("openinference.") for _ in spans
+    )
+
+
+def _confidence(value: Any) -> float:
+    spans = list(spans_of(value))[:200]
+    names = [name for span in spans for name in span["attributes"]]
+    names += [name for span in spans for each in span["events"] for name in each["attributes"]]
+    return 0.95 if any(name.startswith("gen_ai.") for name in names) else 0.7
+
+
+def _session(span: SpanFields) -> str | None:
+    attributes = span["attributes"]
+    if text(attributes.get("agent_eval.case_id")) is not None:
+        return f"agent_eval:{attributes.get('agent_eval.run_id')}:{attributes['agent_eval.case_id']}"
+    return next((name for key in _SESSIONS if (name := text_or_none(attributes.get(key)))), None)
+
+
+def _sessions_of_traces(spans: Sequence[tuple[SpanFields, str]]) -> dict[str | None, str]:
+    """Map each trace to its session; trials that this program exported remain traces of their own."""
+    sessions: dict[str | None, str] = {}
+    for span, _ in spans:
+        session = _session(span)
+        if session is not None and not session.startswith("agent_eval:"):
+            sessions.setdefault(span["trace"], session)
+    return sessions
+
+
+Group = tuple[list[tuple[SpanFields, str]], list[SpanFields]]
+"""The spans of a conversation, and its evaluations."""
+
+
+def _with_logs(members: Sequence[tuple[SpanFields, str]]) -> Group:
+    """Give log records to the spans that they are of; one of no known span counts as a span."""
+    spans = [(span, place) for span, place in members if not span.get("is_log")]
+    by_id = {span["span"]: span for span, _ in spans if span["span"] is not None}
+    evaluations: list[SpanFields] = []
+    seen: set[str | None] = set()
+    for record, place in members:
+        if not record.get("is_log"):
+            if record["span"] is not None and record["span"] in seen:
+                spans = [each for each in spans if each[0] is not record]
+            seen.add(record["span"])
+        elif record["name"] == EVALUATION:
+            evaluations.append(record)
+        elif record["span"] in by_id:
+            by_id[record["span"]]["events"] += record["events"]
+        else:
+            own = {**record, "attributes": record["events"][0]["attributes"]}
+            spans.append((own, place))
+            if record["span"] is not None:
+                by_id[record["span"]] = own
+    for span, _ in spans:
+        evaluations += [{**span, "events": [each]} for each in span["events"] if each["name"] == EVALUATION]
+    return spans, evaluations
+
+
+def _verdicts(evaluations: Sequence[SpanFields]) -> dict[str, Any]:
+    verdicts: dict[str, Any] = {}
+    for evaluation in evaluations:
+        attributes = mapping(evaluation["events"][0]["attributes"])
+        name = text(attributes.get("gen_ai.evaluation.name"))
+        score, label = (
+            attributes.get("gen_ai.evaluation.score.value"),
+            attributes.get("gen_ai.evaluation.score.label"),
+        )
+        if name is None or label == "skipped":
+            continue
+        verdict = recorded(score, attributes.get("gen_ai.evaluation.explanation")) or {"score": None}
+        passed = _PASSED.get(str(label).lower(), None if label is not None else verdict.get("passed"))
+        verdicts[name] = {**verdict, "passed": passed}
+    return as_metadata(verdicts)
+
+
+def _conversation(group: Group, infos: Sequence[Any], diagnostics: Diagnostics) -> Conversation | None:
+    spans, evaluations = group
+    events = SpanTree(spans, diagnostics).events()
+    places = list(dict.fromkeys(place for _, place in spans))
+    if not events:
+        names = ", ".join(sorted({span["name"] for span, _ in spans})[:3])
+        diagnostics.note(
+            places[0] if places else "", "", f"has no answer and no tool call, only {names[:200]}"
+        )
+        return None
+    traces = {span["trace"] for span, _ in spans if span["trace"] is not None}
+    session = next((name for span, _ in spans if (name := _session(span)) is not None), None)
+    expected, assessed = _assessments(infos)
+    case = {"metadata": _verdicts(evaluations) or assessed}
+    trace = next(iter(traces), None) if len(traces) == 1 else None
+    return Conversation(
+        events,
+        id=session or next((text(info.get("trace_id")) for info in infos), None) or trace,
+        aliases=tuple(sorted(traces)),
+        expected_output=expected,
+        case={name: value for name, value in case.items() if value},
+        trace_id=trace if trace is not None and len(trace) == 32 else None,
+        records=places,
+    )
+
+
+def _assessments(infos: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+    """Read the assessments of MLflow: an expectation is what is expected, feedback is a verdict."""
+    expected, verdicts = None, {}
+    for assessment in (mapping(each) for info in infos for each in items(info.get("assessments"))):
+        name = text(assessment.get("assessment_name")) or text(assessment.get("name"))
+        if "expectation" in assessment:
+            expected = mapping(assessment["expectation"]).get("value", expected)
+        elif name is not None:
+            value = mapping(assessment.get("feedback")).get("value")
+            named = _PASSED.get(str(value).lower()) if isinstance(value, str) else None
+            verdicts[name] = recorded(value if named is None else named, assessment.get("rationale"))
+    return expected, as_metadata(verdicts)
+
+
+def _own_conversations(groups: Sequence[Group], diagnostics: Diagnostics) -> list[Conversation]:
+    """Make conversations of exported trials: those of one case together."""
+    by_case: dict[str, list[tuple[int, Group, Mapping[str, Any]]]] = {}
+    for group in groups:
+        root = next(span for span, _ in group[0] if "agent_eval.case_id" in span["attributes"])
+        attributes = root["attributes"]
+        number = attributes.get("agent_eval.trial")
+        key = f"{attributes.get('agent_eval.run_id')}\0{attributes['agent_eval.case_id']}"
+        by_case.setdefault(key, []).append((number if isinstance(number, int) else 0, group, attributes))
+    conversations = []
+    for trials in by_case.values():
+        trials.sort(key=lambda trial: trial[0])
+        traces: list[list[EventFields]] = [own_events(group[0], diagnostics) for _, group, _ in trials]
+        verdicts = [_verdicts(group[1]) for _, group, _ in trials]
+        conversations.append(
+            Conversation(
+                traces[0],
+                id=text(trials[0][2].get("agent_eval.case_id")),
+                case={"metadata": verdicts[0]} if verdicts[0] else {},
+                trials=traces[1:],
+                trial_metadata=verdicts[1:],
+                records=list(dict.fromkeys(place for _, group, _ in trials for _, place in group[0])),
+            )
+        )
+    return conversations
