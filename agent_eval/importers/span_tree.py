@@ -47,8 +47,9 @@ class SpanTree:
         diagnostics: Gets what cannot be taken over.
 
     Example:
-        >>> span = {"span": "a1", "parent": None, "name": "execute_tool look", "start": 1, "end": 2}
-        >>> span |= {"attributes": {"gen_ai.operation.name": "execute_tool"}, "problem": None, "events": []}
+        >>> span = {"trace": "t", "span": "a1", "parent": None, "name": "execute_tool look"}
+        >>> span |= {"start": 1, "end": 2, "problem": None, "events": []}
+        >>> span["attributes"] = {"gen_ai.operation.name": "execute_tool"}
         >>> [fields["type"] for fields in SpanTree([(span, "spans.jsonl:1")], Diagnostics()).events()]
         ['tool_call', 'tool_result']
     """
