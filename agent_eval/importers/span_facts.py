@@ -30,7 +30,7 @@ _KINDS: Mapping[str, Kind] = {
 
 _HANDOFF = "handoff to "
 MISSING = object()
-"""Stands for a value that the span does not have, where null is one."""
+"""Marks a value that the span does not have, where null is a value."""
 
 
 def kind_of(span: SpanFields) -> Kind:
