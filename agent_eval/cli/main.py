@@ -62,6 +62,9 @@ COMMANDS: dict[str, Entry] = {
     "stability-check": Entry(
         "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
     ),
+    "judge-agreement": Entry(
+        "agent_eval.cli.judge_agreement:judge_agreement", "Measure an LLM judge against what people found."
+    ),
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
     "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
     "view": Entry("agent_eval.cli.html:view", "Open a comparison or a pack in the browser."),

@@ -65,6 +65,7 @@ Command = Literal[
     "compare",
     "gate",
     "stability-check",
+    "judge-agreement",
     "report markdown",
     "report html",
     "view",

@@ -160,7 +160,8 @@ class Tally:
         """Number of cases by `(passed trials, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
-        self.judging: dict[str, float] = {}
+        self.judging: Counter[str] = Counter()
+        """Sums of `judging_in`: money is in billionths of a dollar, so that no order changes its sum."""
 
     def add(self, result: CaseResult) -> None:
         """Count one case."""
@@ -175,8 +176,7 @@ class Tally:
                 self._add_not_judged(verdict.evidence, 1)
         for trial in result.trials or [result]:
             for verdict in trial.verdicts:
-                if JUDGING in verdict.evidence:
-                    self._add_judging(verdict.evidence[JUDGING], 1)
+                self.judging.update(dict(judging_in(verdict.evidence)))
 
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
         """Count one case, or several with the same result.
@@ -197,20 +197,14 @@ class Tally:
                 self._add_not_judged(verdict["evidence"], times)
         for trial in trials:
             for verdict in trial["verdicts"]:
-                if JUDGING in verdict["evidence"]:
-                    self._add_judging(verdict["evidence"][JUDGING], times)
+                for name, number in judging_in(verdict["evidence"]):
+                    self.judging[name] += number * times
 
     def _add_not_judged(self, evidence: Mapping[str, Any], times: int) -> None:
         is_unchecked, fields = not_judged_in(evidence)
         self.answers_not_checked += times * is_unchecked
         for name in fields:
             self.fields_not_judged[name] += times
-
-    def _add_judging(self, judging: Any, times: int) -> None:
-        for name in JudgingUse.model_fields if isinstance(judging, Mapping) else ():
-            value = judging.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self.judging[name] = self.judging.get(name, 0) + value * times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -220,7 +214,7 @@ class Tally:
         self.answers_not_checked += other.answers_not_checked
         self.fields_not_judged.update(other.fields_not_judged)
         self.trials.update(other.trials)
-        self._add_judging(other.judging, 1)
+        self.judging.update(other.judging)
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
 
@@ -259,11 +253,12 @@ class Tally:
         )
 
     def _judging(self) -> JudgingUse | None:
-        used = {name: value for name, value in sorted(self.judging.items()) if value}
+        used: dict[str, float] = {name: value for name, value in sorted(self.judging.items()) if value}
         if not used:
             return None
-        costs = {name: round(value, 6) for name, value in used.items() if name.endswith("_usd")}
-        return JudgingUse.model_validate({**{name: int(value) for name, value in used.items()}, **costs})
+        return JudgingUse.model_validate(
+            {name: value / _BILLION if name.endswith("_usd") else value for name, value in used.items()}
+        )
 
     def _flaky_cases(self) -> int | None:
         if all(trials == 1 for _, trials in self.trials):
@@ -274,6 +269,31 @@ class Tally:
         if any(trials == 1 for _, trials in self.trials):
             return []
         return weighted_pass_curve((*counts, cases) for counts, cases in sorted(self.trials.items()))
+
+
+_BILLION = 10**9
+_MOST_USED = 2**53
+"""A larger figure is no count of tokens, and no sum of money."""
+
+
+def judging_in(evidence: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Return what a verdict says its judging took, by the names of `JudgingUse`.
+
+    Money is in billionths of a dollar. What is no figure is left out.
+
+    Example:
+        >>> judging_in({"judging": {"calls": 2, "cost_usd": 0.25, "reused": "many"}})
+        (('calls', 2), ('cost_usd', 250000000))
+    """
+    judging = evidence.get(JUDGING)
+    if not isinstance(judging, Mapping):
+        return ()
+    figures: list[tuple[str, Any]] = [(name, judging.get(name)) for name in JudgingUse.model_fields]
+    return tuple(
+        (name, round(figure * _BILLION) if name.endswith("_usd") else int(figure))
+        for name, figure in figures
+        if type(figure) in (int, float) and 0 < figure < _MOST_USED
+    )
 
 
 def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:

@@ -23,7 +23,7 @@ from agent_eval.contracts import (
     case_policy,
     combine,
 )
-from agent_eval.contracts.run import not_judged_in
+from agent_eval.contracts.run import judging_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import TrialResult
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
@@ -295,10 +295,14 @@ class ResultChecker:
             key.append(_DECISIVE(verdict))
             if verdict["evidence"]:
                 key.append(not_judged_in(verdict["evidence"]))
+                key.append(judging_in(verdict["evidence"]))
         if row.get("trials"):
             if problem := self._trials_problem(row):
                 return problem
             key.append(tuple(trial["passed"] for trial in row["trials"]))
+            key += (
+                judging_in(verdict["evidence"]) for trial in row["trials"] for verdict in trial["verdicts"]
+            )
         elif row["trial"]:
             return "names a trial but has none"
         return self._count(tuple(key), row)

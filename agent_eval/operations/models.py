@@ -54,11 +54,15 @@ class ModelAccess:
         {'provider': 'scripted', 'model': 'scripted'}
         >>> access() is access()
         True
+
+    Raises:
+        InvalidInput: The record of agreement is malformed.
     """
 
     def __init__(self, spec: LlmSpec, environ: Mapping[str, str]) -> None:
         self.spec, self._environ = spec, environ
         self._only_kept = False
+        self._earned = _earned(spec)
         self._evidence: list[tuple[str, ModelReply]] = []
         self._described: Mapping[str, Any] | None = None
         self._model = cache(self._keep)
@@ -144,16 +148,8 @@ class ModelAccess:
         return ModelClient(open_model(spec.provider, options))
 
     def earned(self) -> frozenset[str]:
-        """Return the digests of the advisory criteria that count, by the record of agreement.
-
-        Raises:
-            InvalidInput: The record is malformed.
-        """
-        if self.spec.agreement is None:
-            return frozenset()
-        from agent_eval.operations.agreement_record import earned_digests
-
-        return earned_digests(self.spec.agreement)
+        """Return the digests of the advisory criteria that count, by the record of agreement."""
+        return self._earned
 
     def write_cassette(self, redactor: Redactor) -> None:
         """Write new replies into the cassette's file, if there is one.
@@ -166,6 +162,14 @@ class ModelAccess:
         from agent_eval.storage.atomic import write_file
 
         write_file(self.spec.cassette, self._store().to_bytes(redactor))
+
+
+def _earned(spec: LlmSpec) -> frozenset[str]:
+    if spec.agreement is None:
+        return frozenset()
+    from agent_eval.operations.agreement_record import earned_digests
+
+    return earned_digests(spec.agreement)
 
 
 def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:

@@ -1,0 +1,116 @@
+"""The statistics of a judge against people: known values, and intervals that cover what they should."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from agent_eval.gate.agreement import Confusion, Estimate, kappa, pass_rate, share
+
+
+def test_kappa_is_that_of_the_textbook():
+    # Two readers of 50 applications agree on 20 that pass and on 15 that fail.
+    estimate = kappa(Confusion(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15))
+    assert estimate.value == pytest.approx(0.4)
+    # 0.4 +- 1.96 * 0.127 without smoothing.
+    assert estimate.interval.low == pytest.approx(0.14, abs=0.02)
+    assert estimate.interval.high == pytest.approx(0.64, abs=0.02)
+
+
+@pytest.mark.parametrize("confusion", [Confusion(), Confusion(both_passed=20), Confusion(both_failed=3)])
+def test_kappa_cannot_be_estimated_where_all_verdicts_are_the_same(confusion: Confusion):
+    estimate = kappa(confusion)
+    assert estimate.value is None
+    assert estimate.interval.low < 0.5
+
+
+def test_complete_agreement_and_complete_disagreement_are_the_ends():
+    assert kappa(Confusion(both_passed=10, both_failed=10)).value == pytest.approx(1.0)
+    assert kappa(Confusion(wrongly_failed=10, wrongly_passed=10)).value == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "passed", "blocks"),
+    [
+        ((0, 30), (0, 30), True),
+        ((3, 30), (3, 30), True),
+        ((4, 30), (0, 30), False),
+        ((0, 30), (4, 30), False),
+        ((0, 29), (0, 30), False),
+        ((0, 30), (0, 29), False),
+        ((5, 50), (0, 30), True),
+        ((5, 49), (0, 30), False),
+    ],
+)
+def test_a_criterion_blocks_by_thirty_labels_of_each_verdict_with_three_errors(
+    failed: tuple[int, int], passed: tuple[int, int], blocks: bool
+):
+    confusion = Confusion(
+        both_passed=passed[1] - passed[0],
+        wrongly_passed=passed[0],
+        wrongly_failed=failed[0],
+        both_failed=failed[1] - failed[0],
+    )
+    assert confusion.may_block is blocks
+
+
+def covered(estimates: list[Estimate], truth: float) -> float:
+    return sum(row.interval.low <= truth <= row.interval.high for row in estimates) / len(estimates)
+
+
+def drawn(
+    rng: random.Random, number: int, *, human: float, right_passed: float, right_failed: float
+) -> Confusion:
+    """Label items at random: people pass a share of them; the judge is right with two others."""
+    cells = {"both_passed": 0, "wrongly_failed": 0, "wrongly_passed": 0, "both_failed": 0}
+    for _ in range(number):
+        if rng.random() < human:
+            cells["both_passed" if rng.random() < right_passed else "wrongly_failed"] += 1
+        else:
+            cells["both_failed" if rng.random() < right_failed else "wrongly_passed"] += 1
+    return Confusion(**cells)
+
+
+@pytest.mark.parametrize("number", [20, 60, 100])
+@pytest.mark.parametrize("human", [0.5, 0.9])
+def test_the_interval_of_kappa_covers_from_twenty_labels_on(number: int, human: float):
+    rng = random.Random(7)
+    truth_of = {"right_passed": 0.95, "right_failed": 0.85}
+    many = drawn(rng, 200_000, human=human, **truth_of)
+    truth = kappa(many).value
+    assert truth is not None
+    estimates = [kappa(drawn(rng, number, human=human, **truth_of)) for _ in range(400)]
+    assert covered(estimates, truth) >= 0.93
+
+
+@pytest.mark.parametrize("by_verdict", [False, True])
+def test_the_estimated_pass_rate_covers_however_labels_are_drawn(by_verdict: bool):
+    """200 conversations, of which people pass 80 %; the judge is right in 95 % of these, and in 80 %."""
+    rng = random.Random(11)
+    estimates, alone = [], []
+    for _ in range(300):
+        items = []
+        for _ in range(200):
+            human = rng.random() < 0.8
+            judge = rng.random() < (0.95 if human else 0.2)
+            items.append((human, judge))
+        labelled = rng.sample(items, 60)
+        if by_verdict:
+            failed = [item for item in items if not item[1]]
+            passed = [item for item in items if item[1]]
+            labelled = rng.sample(failed, min(30, len(failed))) + rng.sample(passed, 30)
+        confusion = Confusion(
+            both_passed=labelled.count((True, True)),
+            wrongly_failed=labelled.count((True, False)),
+            wrongly_passed=labelled.count((False, True)),
+            both_failed=labelled.count((False, False)),
+        )
+        judged_passed = sum(judge for _, judge in items)
+        estimates.append(pass_rate(confusion, judged_passed, len(items)))
+        people = confusion.both_passed + confusion.wrongly_failed
+        alone.append(share(people, confusion.total))
+    assert covered(estimates, 0.8) >= 0.94
+    assert (covered(alone, 0.8) < 0.1) is by_verdict
+    width = sum(row.interval.high - row.interval.low for row in estimates) / len(estimates)
+    assert width < 0.2
