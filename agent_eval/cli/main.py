@@ -73,6 +73,7 @@ COMMANDS: dict[str, Entry] = {
     "export-otel": Entry("agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry, or send it."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
+    "demo-agent": Entry("agent_eval.cli.demo_agent:demo_agent", "Serve the agents of the bundled suites."),
     "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),
     "attest": Entry("agent_eval.cli.attest:attest", "State in signed form how a run and its gate ended."),
     "verify-attestation": Entry(

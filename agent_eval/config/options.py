@@ -75,6 +75,7 @@ Command = Literal[
     "export-otel",
     "ci",
     "demo",
+    "demo-agent",
     "validate",
     "plan",
     "list-suites",

@@ -81,7 +81,6 @@ class ExecutionConfig(SparseContract):
         redacted_cases: In how many cases something was replaced by `[redacted:NAME]`; absent for none.
         redactions: How many replacements there are in them; absent for none, and in packs of 0.1.0.
         simulator: The model that played the users of conversations, and its prompt; absent for none.
-        redacted_cases: In how many cases a secret was replaced; absent for none.
         damaged_records: Records of finished trials that something damaged before the run was resumed; these
             trials were run again. Absent for none. The agent under test can have done that.
     """

@@ -151,6 +151,8 @@ class Answer:
     rules: list[str] = field(default_factory=list)
     integrations: list[str] = field(default_factory=list)
     is_error: bool = False
+    status: int = 200
+    """HTTP status of every integration that was called."""
 
 
 def _filled(reply: str, variables: Mapping[str, Any]) -> str:

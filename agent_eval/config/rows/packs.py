@@ -6,7 +6,7 @@ from typing import get_args
 
 from agent_eval.config.options import REGISTRY, Command, Option
 
-_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "schema show", "completion")
+_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "demo-agent", "schema show", "completion")
 """Commands that print one kind of text: prose, JSON, or a script."""
 
 PACKS: tuple[Option, ...] = (

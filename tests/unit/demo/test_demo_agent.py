@@ -1,0 +1,250 @@
+"""The demonstration's agents by the AUI API, and what catches each of their defects."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from agent_eval.agents.base import AgentOptions, Clocks, Surroundings, Task
+from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.tools import CaseTools
+from agent_eval.cli.main import main
+from agent_eval.contracts import Case, Trace
+from agent_eval.contracts.conversation import EndReason, conversation_end
+from agent_eval.conversation.loop import Setting, attempt_case
+from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respond
+from agent_eval.demo.defects import DEFECTS, INVENTED, forbidden_to
+from agent_eval.demo.domain import BUNDLED, domains_by_agent
+from agent_eval.errors import NotEvaluable, UsageError
+from agent_eval.http.client import Session
+from agent_eval.http.errors import HttpError
+from agent_eval.judges.matching.strict import Kind, StrictEvaluation, check
+from agent_eval.judges.matching.turn_facts import facts_by_turn
+from agent_eval.models.scripted import ScriptedModel
+from agent_eval.suites.reader import open_suite
+from tests.extent import crossed
+
+SUITES = {
+    path.stem: path
+    for folder in ("Demo Agents", "Quack Agents")
+    for path in sorted((BUNDLED / folder).rglob("*.json"))
+}
+# No step of a domain answers the first message; the second ends the conversation.
+USER = [
+    {"contains": "Zzz?", "object": {"message": "Zzz again.", "done": True, "reason": "goal"}},
+    {"text": "Zzz?"},
+]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[DemoServer]:
+    with DemoServer(DemoAgents()) as server:
+        yield server
+
+
+def converse(server: DemoServer, case: Case, agent: str) -> Trace:
+    """Hold the conversation of a case with an agent of the server."""
+    key = f"pk_network_{agent.partition(':')[2]}"
+    options = AgentOptions(environ={"AUI_API_KEY": key}, base_url=server.url)
+    task = Task(case)
+    surroundings = Surroundings(CaseTools(case), clocks=Clocks())
+    with closing(open_agent(agent, options)) as opened:
+        setting = Setting(Simulation(ScriptedModel(USER)))
+        result = attempt_case(opened, task, surroundings, setting)
+    assert result.failure is None, result.problem
+    return Trace(result.events)
+
+
+def failing(case: Case, trace: Trace) -> dict[str, list[str]]:
+    """List the kinds of strict evaluations that fail, or cannot be told, by outcome."""
+    turns = facts_by_turn(trace)
+    found: dict[str, list[str]] = {"failed": [], "error": []}
+    for evaluation in case.metadata["strict"]:
+        outcome = check(StrictEvaluation.model_validate(evaluation), turns).outcome
+        if outcome != "passed":
+            found[outcome].append(evaluation["strict"])
+    return found
+
+
+@cache
+def cases_of(suite: str) -> Sequence[Case]:
+    return [case for _, case in open_suite(SUITES[suite]).cases()]
+
+
+def agent_of(suite: str) -> str:
+    return str(open_suite(SUITES[suite]).header.metadata["agent_id"])
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_strict_check_of_a_bundled_suite_passes_without_a_defect(
+    served: DemoServer, suite: str
+) -> None:
+    for case in cases_of(suite):
+        trace = converse(served, case, f"aui:{agent_of(suite)}")
+        assert failing(case, trace) == {"failed": [], "error": []}, case.case_id
+
+
+@crossed(suite=sorted(SUITES), defect=sorted(DEFECTS))
+def test_a_defect_is_caught_by_the_checks_that_should_and_by_no_other(suite: str, defect: str) -> None:
+    expected = DEFECTS[defect].caught_by
+    caught: set[str] = set()
+    with DemoServer(DemoAgents([defect])) as server:
+        for case in cases_of(suite):
+            found = failing(case, converse(server, case, f"aui:{agent_of(suite)}"))
+            assert found["error"] == [], case.case_id
+            assert set(found["failed"]) <= expected, case.case_id
+            caught.update(found["failed"])
+    kinds = {each["strict"] for case in cases_of(suite) for each in case.metadata["strict"]}
+    assert caught == expected & kinds
+
+
+def test_every_strict_check_is_the_one_that_catches_some_defect() -> None:
+    caught = set().union(*(defect.caught_by for defect in DEFECTS.values()))
+    assert caught == set(get_args(Kind))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_later_api_has_no_facts_for_half_of_the_checks(served: DemoServer, suite: str) -> None:
+    for case in cases_of(suite):
+        found = failing(case, converse(served, case, f"aui-v3:{agent_of(suite)}"))
+        assert found["failed"] == []
+        kinds = {each["strict"] for each in case.metadata["strict"]}
+        told = {
+            "rule_triggered",
+            "rule_not_triggered",
+            "escalated_due_to_error",
+            "not_escalated_due_to_error",
+        }
+        assert set(found["error"]) == kinds - told
+
+
+def test_a_conversation_ends_where_the_agent_escalates_or_answers_with_an_error(served: DemoServer) -> None:
+    reasons = {
+        end.reason
+        for case in cases_of("hr")
+        if (end := conversation_end(converse(served, case, "aui:demo-hr"))) is not None
+    }
+    assert reasons == {EndReason.GOAL, EndReason.ESCALATION, EndReason.AGENT_ERROR}
+
+
+def test_a_rude_agent_does_everything_right(served: DemoServer) -> None:
+    case = cases_of("hr")[0]
+    with DemoServer(DemoAgents(["rude"])) as server:
+        assert "stop bothering me" in str(converse(server, case, "aui:demo-hr").final_output)
+
+
+def test_an_unknown_agent_or_defect_is_refused_with_those_that_exist(served: DemoServer) -> None:
+    with pytest.raises(NotEvaluable, match="demo-hr"):
+        converse(served, cases_of("hr")[0], "aui:nobody")
+    with pytest.raises(NotEvaluable, match="pk_network_demo-hr"):
+        converse(served, cases_of("hr")[0], "aui-v3:nobody")
+    with pytest.raises(UsageError, match="no defect 'lazy'"):
+        DemoAgents(["lazy"])
+
+
+HEADERS = {"x-network-api-key": "any", "authorization": "Bearer token-of-demo-hr"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/v1/external/tasks", {}, 422),
+        ("POST", "/api/v1/external/message", {"task_id": "x"}, 422),
+        ("POST", "/api/v1/external/message", {"task_id": "x", "text": "hi"}, 404),
+        ("GET", "/api/v1/external/tasks/x/messages", {}, 404),
+        ("GET", "/api/v1/external/tasks/x/messages/message-1/trace-info", {}, 404),
+        ("POST", "/messaging/v1/messages", {"text": "hi"}, 422),
+        ("POST", "/messaging/v1/messages", {"text": "hi", "user_id": "u", "thread_id": "x"}, 404),
+        ("GET", "/messaging/v1/threads/x/trace", {}, 404),
+        ("POST", "/management/v1/auth/token", {"grant_type": "password"}, 401),
+        ("PUT", "/api/v1/external/tasks", {}, 404),
+    ],
+)
+def test_requests_that_the_api_refuses(method: str, path: str, body: dict[str, Any], status: int) -> None:
+    assert respond(DemoAgents(), ApiRequest(method, path, {}, HEADERS, body))[0] == status
+    if status != 401:
+        expected = 404 if method == "PUT" else 401
+        assert respond(DemoAgents(), ApiRequest(method, path, {}, {}, body))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "members"),
+    [
+        ({}, None),
+        ({"include_trace_info": "true"}, {"context", "decisions", "understanding"}),
+        ({"include_business_trace": "true"}, {"decisions", "understanding"}),
+        ({"include_context_trace": "true"}, {"context", "decisions"}),
+    ],
+)
+def test_the_trace_has_what_the_request_asks_for(query: dict[str, str], members: set[str] | None) -> None:
+    agents = DemoAgents()
+    task_id = agents.begin("demo-hr")
+    body = {"task_id": task_id, "text": "I need three weeks of vacation in September."}
+    body["agent_variables"] = {"leave_balance_days": "2"}  # type: ignore[assignment]
+    _, message = respond(agents, ApiRequest("POST", "/api/v1/external/message", query, HEADERS, body))
+    if members is None:
+        assert "trace_info" not in message
+        return
+    trace = message["trace_info"]
+    assert {"context", "decisions", "understanding"} & trace.keys() == members
+    kinds = {decision["type"] for decision in trace["decisions"]}
+    assert ("call_integration" in kinds) == ("context" in members)
+    assert ("rule_triggered" in kinds) == ("understanding" in members)
+
+
+def test_messages_and_traces_can_be_read_again() -> None:
+    agents = DemoAgents()
+    task_id = agents.begin("demo-hr")
+    agents.say(task_id, "I'm sick and can't come in today.", {})
+    path = f"/api/v1/external/tasks/{task_id}/messages"
+    _, listed = respond(agents, ApiRequest("GET", path, {}, HEADERS, {}))
+    assert [message["id"] for message in listed] == ["message-1"]
+    flags = {"include_business_logic": "true", "include_context_logic": "true"}
+    _, trace = respond(agents, ApiRequest("GET", f"{path}/message-1/trace-info", flags, HEADERS, {}))
+    assert trace["input"]["message"] == "I'm sick and can't come in today."
+
+
+def test_bodies_that_are_no_object_or_too_large_are_refused(served: DemoServer) -> None:
+    session = Session(served.url, secret_headers={"x-network-api-key": "any"})
+    with pytest.raises(HttpError) as refused:
+        session.request("POST", "/api/v1/external/tasks", json=[1])
+    assert refused.value.status == 422
+    address = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((address[0], int(address[1]))) as raw:
+        raw.sendall(b"POST /api/v1/external/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_what_the_suites_forbid_is_known() -> None:
+    assert "COMPENSATION_LOOKUP" in forbidden_to("demo-hr").workflows
+    assert forbidden_to("nobody").params == ()
+    agents = DemoAgents(["invents-parameters"])
+    answer = agents.say(agents.begin("demo-hr"), "Zzz", {})
+    assert answer.params == dict.fromkeys(forbidden_to("demo-hr").params, INVENTED)
+
+
+def test_the_command_lists_its_defects_and_refuses_unknown_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["demo-agent", "--list-defects"]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(DEFECTS)
+    assert main(["demo-agent", "--defect", "lazy"]) == 2
+    assert "Name one of" in json.dumps(capsys.readouterr().err)
+
+
+def test_a_port_that_is_taken_is_refused(served: DemoServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo-agent", "--port", served.url.rpartition(":")[2]]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+def test_every_agent_has_its_domain() -> None:
+    assert {agent_of(suite) for suite in SUITES} == set(domains_by_agent())
+    assert all(Path(path).is_file() for path in SUITES.values())
