@@ -8,6 +8,7 @@ import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
+from agent_eval.text.numbers import count
 
 
 @click.command("demo-agent", cls=TableCommand, path="demo-agent")
@@ -25,8 +26,9 @@ def demo_agent(port: int, defects: tuple[str, ...], list_defects: bool) -> None:
         return
     server = DemoServer(DemoAgents(defects), port)
     with_defects = f" Defects: {', '.join(defects)}." if defects else ""
+    agents = count(len(domains_by_agent()), "AUI agent")
     lines = [
-        f"Serving {len(domains_by_agent())} AUI agents at {server.url}.{with_defects} Ctrl-C ends it.",
+        f"Serving {agents} at {server.url}.{with_defects} Ctrl-C ends it.",
         f"  AUI_API_KEY=any agent-eval run demo:hr --base-url {server.url} ...",
     ]
     emit("text", {}, lambda _colour: lines)
