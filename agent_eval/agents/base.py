@@ -241,6 +241,7 @@ class AgentOptions:
         repair_command: Command that a `command` agent runs for repairs.
         pass_on: Names of further variables that a `command` agent gets.
         cwd: Working directory of a `command` agent.
+        keep_alive: Whether a `command` agent stays alive for a conversation.
         headers: Headers of every request to an `http` agent; never shown or recorded.
         base_url: Endpoint of a hosted model.
         system: System prompt of a hosted model.
@@ -255,6 +256,7 @@ class AgentOptions:
     repair_command: str | None = None
     pass_on: tuple[str, ...] = ()
     cwd: Path | None = None
+    keep_alive: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     base_url: str | None = None
     system: str | None = None
@@ -330,6 +332,9 @@ class Agent(ABC):
             AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is
                 malformed.
         """
+
+    def end_session(self, session_id: str) -> None:  # noqa: B027 - most agents keep nothing
+        """Let a conversation's state go, once its last turn is over."""
 
     def close(self) -> None:  # noqa: B027 - most agents have nothing to close
         """Close connections, once every attempt is done."""

@@ -12,10 +12,12 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
+from agent_eval.agents.living_command import LivingPrograms, Starter
 from agent_eval.agents.recorder import LimitReached, Recorder, UnusableAnswer, read_answer, record_answer
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.reply import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.processes.conversing_child import ConversingChild
 from agent_eval.storage.json import dumps
 
 STDERR = "stderr.txt"
@@ -38,6 +40,7 @@ class CommandAgent(Agent):
         environ: The environment of agent-eval; the program gets an allow-listed part of it.
         pass_on: Names of further variables that the program gets (`--agent-env`).
         cwd: The program's working directory.
+        keep_alive: Whether the program stays alive for a conversation, with one line of JSON a turn.
 
     Example:
         >>> CommandAgent(["python", "agent.py"]).describe()["command"]
@@ -52,7 +55,9 @@ class CommandAgent(Agent):
         environ: Mapping[str, str] | None = None,
         pass_on: Sequence[str] = (),
         cwd: Path | None = None,
+        keep_alive: bool = False,
     ) -> None:
+        self._programs = LivingPrograms() if keep_alive else None
         self._argv, self._repair = list(argv), list(repair) if repair else None
         self._pass_on = sorted(set(pass_on))
         self._env = allowed_environment(os.environ if environ is None else environ, pass_on)
@@ -68,6 +73,7 @@ class CommandAgent(Agent):
             environ=options.environ,
             pass_on=options.pass_on,
             cwd=options.cwd,
+            keep_alive=options.keep_alive,
         )
 
     @classmethod
@@ -80,6 +86,7 @@ class CommandAgent(Agent):
             options,
             pass_on=(*options.pass_on, *described.get("environment", ())),
             repair_command=options.repair_command or (shlex.join(repair) if repair else None),
+            keep_alive=options.keep_alive or described.get("keep_alive") is True,
         )
 
     @override
@@ -89,7 +96,18 @@ class CommandAgent(Agent):
             "command": self._argv,
             "repair_command": self._repair,
             "environment": self._pass_on,
+            **({"keep_alive": True} if self._programs is not None else {}),
         }
+
+    @override
+    def end_session(self, session_id: str) -> None:
+        if self._programs is not None:
+            self._programs.end(session_id)
+
+    @override
+    def close(self) -> None:
+        if self._programs is not None:
+            self._programs.end_all()
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
@@ -102,6 +120,12 @@ class CommandAgent(Agent):
             stderr_bytes=task.limits.output_bytes,
         )
         stdin = dumps(task.payload())
+        if self._programs is not None and task.session is not None:
+            session_id = task.session.session_id
+            program = self._programs.of_session(session_id, recorder, self._starter(argv))
+            result = program.child.ask(stdin, limits)
+            recorder.seconds = result.duration_s
+            return _record(recorder, result, program.tools.failure)
 
         from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress  # a server, only for programs
 
@@ -118,6 +142,9 @@ class CommandAgent(Agent):
         recorder.retries += retries
         assert reply.value is not None
         return _record(recorder, reply.value, tools.failure)
+
+    def _starter(self, argv: Sequence[str]) -> Starter:
+        return lambda variables: ConversingChild(argv, env={**self._env, **variables}, cwd=self._cwd)
 
 
 def _record(

@@ -56,6 +56,11 @@ class ToolAddress:
         self._thread = threading.Thread(target=self._serve, daemon=True, name="tool-address")
         self.url = f"http://{_HOST}:{self._server.server_address[1]}{self._path}"
 
+    def record_with(self, recorder: Recorder) -> None:
+        """Record further calls with another recorder, which is that of the next turn."""
+        with self._lock:
+            self._recorder, self.failure = recorder, None
+
     def _serve(self) -> None:
         while not self._has_ended:
             self._server.handle_request()

@@ -63,6 +63,7 @@ class AgentSpec:
         resume: Whether to go on with what an earlier start left.
         case_commands: Whether the cases' `setup` and `teardown` commands may run.
         case_command_seconds: Time limit of each of these commands.
+        keep_alive: Whether a program stays alive for a conversation.
         user_prompt: File with the prompt of the model that plays users, in place of the released one.
     """
 
@@ -88,6 +89,7 @@ class AgentSpec:
     case_commands: bool = False
     case_command_seconds: float = 60.0
     user_prompt: Path | None = None
+    keep_alive: bool = False
 
     @property
     def names_one(self) -> bool:

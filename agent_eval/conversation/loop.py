@@ -90,11 +90,14 @@ def attempt_case(
 def _say_all(agent: Agent, task: Task, surroundings: Surroundings) -> AttemptResult:
     """Say the turns of a case without a simulated user."""
     session = Session(task)
-    for turn in task.case.turns:
-        turn_task = session.next_task(turn, seconds=turn.timeout)
-        session.add(agent.attempt(turn_task, surroundings))
-        if session.failure is not None:
-            break
+    try:
+        for turn in task.case.turns:
+            turn_task = session.next_task(turn, seconds=turn.timeout)
+            session.add(agent.attempt(turn_task, surroundings))
+            if session.failure is not None:
+                break
+    finally:
+        agent.end_session(session.session_id)
     return session.result()
 
 
@@ -117,15 +120,21 @@ class _Conversation:
 
     def hold(self) -> AttemptResult:
         """Hold the conversation; return it as one attempt, with its end as the last event."""
+        try:
+            end = self._talk()
+        finally:
+            self._agent.end_session(self._session.session_id)
+        return self._result(end)
+
+    def _talk(self) -> ConversationEnd:
+        """Say one message after the other until there is a reason to end."""
         for turn in self._turns:
             message = turn if not turn.auto else self._simulated(turn)
-            if message is None:
-                break
-            self._ask(message, simulated=turn.auto)
+            if message is not None:
+                self._ask(message, simulated=turn.auto)
             if self._end is not None:
-                break
-        assert self._end is not None
-        return self._result(self._end)
+                return self._end
+        raise AssertionError("the last turn ends the conversation")  # pragma: no cover
 
     def _simulated(self, turn: CaseTurn) -> CaseTurn | None:
         """Have the user say something; None where that ends the conversation."""

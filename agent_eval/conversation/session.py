@@ -43,6 +43,11 @@ class Session:
         self.has_own_time = False
 
     @property
+    def session_id(self) -> str:
+        """Id of the session, as the agent gets it."""
+        return self._id
+
+    @property
     def turns(self) -> int:
         """Number of turns that were asked."""
         return len(self._inputs)

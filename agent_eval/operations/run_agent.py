@@ -242,6 +242,7 @@ def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
         environ=environ,
         repair_command=agent.repair_command,
         pass_on=agent.environment,
+        keep_alive=agent.keep_alive,
         headers={name: _value_of(variable, environ) for name, variable in agent.headers},
         base_url=agent.base_url,
         system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,

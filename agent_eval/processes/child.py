@@ -131,24 +131,24 @@ def run_child(
         InvalidInput: `argv` is empty, or `argv` or `env` has a value that no process can receive.
         NotEvaluable: No process can be started at all.
     """
-    _check(argv, env)
+    check_program(argv, env)
     directory = os.getcwd() if cwd is None else os.path.abspath(cwd)
-    program = _find(argv[0], env)
+    program = find_program(argv[0], env)
     for _ in range(_TRIES):
         try:
             link = SUPERVISORS.take()
         except OSError as error:
-            raise _no_resources(error) from error
+            raise no_resources(error) from error
         try:
             return _run(link, stdin, limits or ChildLimits(), (program, argv, env, directory))
-        except _CannotStart as error:
+        except CannotStart as error:
             SUPERVISORS.give_back(link)
-            raise _not_started(argv[0], directory, error) from None
+            raise not_started(argv[0], directory, error) from None
         except SupervisorLost:
             link.destroy()  # nothing was started, so another supervisor may try
         except OSError as error:
             link.close()
-            raise _no_resources(error) from error
+            raise no_resources(error) from error
         except BaseException:
             link.close()  # such as Ctrl-C: a supervisor whose link is closed ends its child
             raise
@@ -177,7 +177,8 @@ def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -
     return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
 
 
-def _no_resources(error: OSError) -> NotEvaluable:
+def no_resources(error: OSError) -> NotEvaluable:
+    """Make the error for a machine that cannot start a process."""
     return NotEvaluable(
         f"no process can be started: {error.strerror or error}",
         remedy="Run fewer at once, or raise the limits on open files, processes and memory (ulimit -a).",
@@ -208,7 +209,8 @@ def _run(
         exchange.close()
 
 
-def _check(argv: Sequence[str], env: Mapping[str, str]) -> None:
+def check_program(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Refuse arguments and variables that no process can receive."""
     words = [*argv, *env, *env.values()]
     if not argv or not argv[0]:
         raise InvalidInput("the command is empty", remedy="Name a program and its arguments.")
@@ -219,14 +221,16 @@ def _check(argv: Sequence[str], env: Mapping[str, str]) -> None:
         )
 
 
-def _find(name: str, env: Mapping[str, str]) -> str:
+def find_program(name: str, env: Mapping[str, str]) -> str:
+    """Look a program up in the `PATH` of its environment."""
     if "/" in name:
         return name
     # If it is not found, starting it fails with the right error.
     return shutil.which(name, path=env.get("PATH", os.defpath)) or name
 
 
-def _not_started(name: str, directory: str, error: _CannotStart) -> ChildNotStarted:
+def not_started(name: str, directory: str, error: CannotStart) -> ChildNotStarted:
+    """Make the error for a program that cannot be run."""
     if not os.path.isdir(directory):
         return ChildNotStarted(
             f"cannot run {name}: its working directory {directory} does not exist",
@@ -240,7 +244,7 @@ def _not_started(name: str, directory: str, error: _CannotStart) -> ChildNotStar
     )
 
 
-class _CannotStart(Exception):
+class CannotStart(Exception):
     """The supervisor could not start the child; `errno` says why."""
 
     def __init__(self, errno: int) -> None:
@@ -249,7 +253,7 @@ class _CannotStart(Exception):
 
 
 @dataclass
-class _Output:
+class ChildOutput:
     """One of the child's outputs, as far as it has been read."""
 
     name: str
@@ -303,8 +307,8 @@ class _Exchange:
             raise
         self._child_ends = (stdin_reader, stdout_writer, stderr_writer)
         self._outputs = (
-            _Output("standard output", stdout_reader, limits.stdout_bytes),
-            _Output("standard error", stderr_reader, limits.stderr_bytes),
+            ChildOutput("standard output", stdout_reader, limits.stdout_bytes),
+            ChildOutput("standard error", stderr_reader, limits.stderr_bytes),
         )
         self._poll = select.poll()
         self._failure: FailureKind | None = None
@@ -327,7 +331,7 @@ class _Exchange:
         """Feed and read the child until it and all its descendants have ended.
 
         Raises:
-            _CannotStart: The child never ran.
+            CannotStart: The child never ran.
             SupervisorLost: The supervisor is gone; use `lost_result`.
         """
         self._write()
@@ -341,10 +345,10 @@ class _Exchange:
             pass
         errno, status, survivors, seconds = self._link.answer()
         if errno:
-            raise _CannotStart(errno)
+            raise CannotStart(errno)
         self._drain()
         if self._failure is None and status:
-            self._failure, self._problem = FailureKind.AGENT_ERROR, _ending(status)
+            self._failure, self._problem = FailureKind.AGENT_ERROR, ending_in_words(status)
         return self._result(status, seconds, survivors)
 
     def lost_result(self) -> ChildResult:
@@ -375,7 +379,7 @@ class _Exchange:
             if not output.is_open:
                 self._poll.unregister(descriptor)
             elif output.exceeds_limit:
-                self._end(FailureKind.OUTPUT_LIMIT, _too_much(output))
+                self._end(FailureKind.OUTPUT_LIMIT, too_much_in_words(output))
                 return True
         return False
 
@@ -402,7 +406,7 @@ class _Exchange:
             while output.is_open and not output.exceeds_limit and output.read():
                 pass
             if output.exceeds_limit and self._failure is None:
-                self._failure, self._problem = FailureKind.OUTPUT_LIMIT, _too_much(output)
+                self._failure, self._problem = FailureKind.OUTPUT_LIMIT, too_much_in_words(output)
 
     def _result(self, status: int | None, seconds: float, survivors: int) -> ChildResult:
         stdout, stderr = (output.within_limit() for output in self._outputs)
@@ -420,11 +424,12 @@ class _Exchange:
         os.close(descriptor)
 
 
-def _too_much(output: _Output) -> str:
+def too_much_in_words(output: ChildOutput) -> str:
+    """Say which output exceeds its limit."""
     return f"wrote more than {output.limit} bytes to {output.name}"
 
 
-def _ending(status: int) -> str:
+def ending_in_words(status: int) -> str:
     """Describe how a child ended."""
     if status > 0:
         return f"exited with code {status}"

@@ -70,6 +70,16 @@ AGENT: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
+        "keep-agent-alive",
+        "switch",
+        "Keep the agent's program alive for a conversation: for each turn it reads a line of JSON, and "
+        "writes one.",
+        goes_to="agent.keep_alive",
+        commands=_CONNECTS,
+        loosens="nothing",
+        default="false",
+    ),
+    Option(
         "user-prompt",
         "path",
         "File with the prompt of the model that plays the users of conversations, in place of the released "

@@ -55,6 +55,9 @@ class FakeAgent:
     def refuse(self, case: Case) -> str:
         return ""
 
+    def end_session(self, session_id: str) -> None:
+        pass
+
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         with self._lock:
             self.tasks.append(task)
