@@ -200,14 +200,14 @@ DEFECTS: Mapping[str, Defect] = {defect.name: defect for defect in _ROWS}
 @cache
 def forbidden_to(agent_id: str) -> Forbidden:
     """Collect what the bundled suites of an agent forbid in some test."""
-    found: dict[str, set[str]] = {kind: set() for kind in _NAMES}
+    names_by_kind: dict[str, set[str]] = {kind: set() for kind in _NAMES}
     for suite in map(_read, sorted(BUNDLED.rglob("*.json"))):
         for test in suite.get("tests", ()) if suite.get("agentId") == agent_id else ():
             for evaluation in test["evaluations"]:
                 kind = evaluation.get("strict")
-                if kind in found:
-                    found[kind].add(str(evaluation[_NAMES[kind]]))
-    workflows, params, rules = (tuple(sorted(names)) for names in found.values())
+                if kind in names_by_kind:
+                    names_by_kind[kind].add(str(evaluation[_NAMES[kind]]))
+    workflows, params, rules = (tuple(sorted(names)) for names in names_by_kind.values())
     return Forbidden(workflows, params, rules)
 
 
