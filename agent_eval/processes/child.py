@@ -254,7 +254,12 @@ class CannotStart(Exception):
 
 @dataclass
 class ChildOutput:
-    """One of the child's outputs, as far as it has been read."""
+    """One of the child's outputs, as far as it has been read.
+
+    Example:
+        >>> ChildOutput("standard output", 1, limit=3, data=bytearray(b"hello")).within_limit()
+        b'hel'
+    """
 
     name: str
     descriptor: int
