@@ -126,13 +126,16 @@ def _config(run: RunConfig, name: str) -> str:
 
 
 def _load(name: str, run: RunConfig) -> Judge | None:
-    from agent_eval.judges.catalog import load_judges  # only where something differs
+    from agent_eval.judges.asking import AsksModel  # only where something differs
+    from agent_eval.judges.catalog import load_judges
 
     configs = {name: run.judge_configs[name]} if name in run.judge_configs else {}
     try:
-        return load_judges([name], configs, allow_plugins=False)[0]
+        judge = load_judges([name], configs, allow_plugins=False)[0]
     except InvalidInput:
         return None
+    # A judge that is a model is asked only where its calls are wanted and paid for.
+    return None if isinstance(judge, AsksModel) else judge
 
 
 class _Crossing:

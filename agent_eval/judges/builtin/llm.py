@@ -157,7 +157,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
                 f" {self.config.max_characters:,} that are judged",
             )
         model = self._source()
-        decisions = self._decide(model, case, transcript, criteria)
+        decisions = self._decide(model, case, trace, transcript, criteria)
         return self._verdict_on(
             case, _Judged(criteria, decisions, transcript, model, self._source.earned()), trace
         )
@@ -176,14 +176,14 @@ class LlmJudge(BaseJudge[LlmConfig]):
         return self.nothing_done(case, trace)
 
     def _decide(
-        self, model: Model, case: Case, transcript: Transcript, criteria: Sequence[Criterion]
+        self, model: Model, case: Case, trace: Trace, transcript: Transcript, criteria: Sequence[Criterion]
     ) -> list[Decision]:
         """Ask about the first criterion alone, which fills the provider's cache, then about the others."""
         config = self.config
         settings = AskSettings(
             config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
         )
-        first, *others = questions_on(case, transcript, criteria)
+        first, *others = questions_on(case, trace, transcript, criteria)
         decisions = [decide(model, first, settings)]
         if others:
             with ThreadPoolExecutor(min(len(others), AT_ONCE)) as pool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agent_eval.contracts import Case, canonical_json
+from agent_eval.contracts import Case, Trace, canonical_json
 from agent_eval.contracts.trace import is_blank
 from agent_eval.judges.matching.rulings import RULING_SCHEMA
 from agent_eval.judges.matching.transcript import Transcript, json_line
@@ -43,6 +43,8 @@ class Criterion(BaseModel):
     """What the author expects, as a hint for the judge."""
     reference: bool = False
     """Whether the judge also sees the case's `expected_output`."""
+    compare: bool = False
+    """Whether the agent's answer must be at least as good as the case's `expected_output`, in both orders."""
     advisory: bool = False
     """Whether it is shown and counts for nothing until the judge has been found right about it."""
 
@@ -86,6 +88,7 @@ class Question:
         transcript: The conversation.
         expectations: What the author expected, by turn.
         reference: The expected output, where the criterion wants it shown.
+        answer: The agent's answer, where the criterion compares it with the reference.
         case_id: The case, for scripts and messages; no part of the request.
 
     Example:
@@ -99,14 +102,31 @@ class Question:
     expectations: Mapping[int, str]
     reference: Any
     case_id: str
+    answer: Any = None
 
     def request(
-        self, *, vote: int, model: str | None, parameters: Mapping[str, Any], max_tokens: int
+        self,
+        *,
+        vote: int,
+        model: str | None,
+        parameters: Mapping[str, Any],
+        max_tokens: int,
+        swapped: bool = False,
     ) -> ModelRequest:
-        """Build the request of one vote. Conversation first, so that providers can cache it."""
+        """Build the request of one vote. Conversation first, so that providers can cache it.
+
+        Args:
+            vote: Number of the vote, from 1.
+            model: The model's name; None for the one that the model itself names.
+            parameters: Sampling parameters.
+            max_tokens: Maximum number of tokens of the reply.
+            swapped: Whether the agent's answer is the second of two.
+        """
         wanted = self._wanted()
+        if self.criterion.compare:
+            wanted = {**wanted, **self._answers(swapped=swapped)}
         return ModelRequest(
-            purpose="judge",
+            purpose="compare" if self.criterion.compare else "judge",
             system=prompt_text(),
             messages=(Message("user", (self.transcript.text, f"{_NOTICE}\n{json_line(wanted)}")),),
             reply_schema=RULING_SCHEMA,
@@ -124,18 +144,29 @@ class Question:
             shared_prefix=True,
         )
 
+    def _answers(self, *, swapped: bool) -> dict[str, Any]:
+        answers = [self.reference, self.answer] if swapped else [self.answer, self.reference]
+        judged = 2 if swapped else 1
+        rule = (
+            f"passed: by the criterion, answer {judged} is at least as good as answer {3 - judged}; failed:"
+            " it is worse. Neither length nor order counts."
+        )
+        return {"answer_1": answers[0], "answer_2": answers[1], "rule": rule}
+
     def _wanted(self) -> dict[str, Any]:
         wanted: dict[str, Any] = {"criterion": self.criterion.criterion}
         if self.criterion.expectation:
             wanted["expectation"] = self.criterion.expectation
         if self.expectations:
             wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
-        if self.reference is not None:
+        if self.reference is not None and not self.criterion.compare:
             wanted["reference_answer"] = self.reference
         return wanted
 
 
-def questions_on(case: Case, transcript: Transcript, criteria: Sequence[Criterion]) -> list[Question]:
+def questions_on(
+    case: Case, trace: Trace, transcript: Transcript, criteria: Sequence[Criterion]
+) -> list[Question]:
     """Pair criteria with a conversation, and with what the case's author expected of it."""
     expectations = {
         number: turn.expectation for number, turn in enumerate(case.turns, 1) if turn.expectation is not None
@@ -145,8 +176,9 @@ def questions_on(case: Case, transcript: Transcript, criteria: Sequence[Criterio
             criterion,
             transcript,
             expectations,
-            case.expected_output if criterion.reference else None,
+            case.expected_output if criterion.reference or criterion.compare else None,
             case.case_id,
+            trace.final_output if criterion.compare else None,
         )
         for criterion in criteria
     ]

@@ -108,7 +108,13 @@ def needed_votes(votes: int) -> tuple[int, int]:
 
 
 def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
-    """Ask a model about one criterion until a majority of votes is reached."""
+    """Ask a model about one criterion until a majority of votes is reached.
+
+    Two answers are compared in both orders, since models prefer one place to the other: a verdict that
+    depends on the order is none.
+    """
+    if question.criterion.compare:
+        return _compare(model, question, settings)
     majority, most = needed_votes(settings.votes)
     votes: list[Vote] = []
     while len(votes) < most:
@@ -122,6 +128,23 @@ def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
     return Decision("inconclusive", votes, f"{len(votes)} votes of the judge have no majority")
 
 
+def _compare(model: Model, question: Question, settings: AskSettings) -> Decision:
+    if question.reference is None or question.answer is None:
+        missing = "no expected_output" if question.reference is None else "no answer of the agent"
+        return Decision("inconclusive", (), f"there is {missing} to compare")
+    votes: list[Vote] = []
+    for swapped in (False, True):
+        votes.append(_vote(model, question, settings, 1, swapped=swapped))
+        if votes[-1].ruling is None:
+            return _undecided(votes)
+    first, second = (vote.ruling for vote in votes)
+    assert first is not None
+    assert second is not None
+    if first.verdict == second.verdict:
+        return Decision(first.verdict, votes, first.reasoning)
+    return Decision("inconclusive", votes, "the judge's verdict depends on the order of the two answers")
+
+
 def _undecided(votes: list[Vote]) -> Decision:
     last = votes[-1]
     if last.too_long:
@@ -130,12 +153,15 @@ def _undecided(votes: list[Vote]) -> Decision:
     return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
 
 
-def _vote(model: Model, question: Question, settings: AskSettings, number: int) -> Vote:
+def _vote(
+    model: Model, question: Question, settings: AskSettings, number: int, *, swapped: bool = False
+) -> Vote:
     request = question.request(
         vote=number,
         model=settings.model,
         parameters=settings.parameters,
         max_tokens=settings.max_tokens,
+        swapped=swapped,
     )
     key = model.key_of(request)
     replies: list[ModelReply] = []

@@ -12,6 +12,7 @@ from agent_eval.config.spec import AgentSpec, Judging, LlmSpec, Output, RunSpec
 from agent_eval.contracts import RunSummary
 from agent_eval.errors import UsageError
 from agent_eval.evidence.reader import open_pack
+from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.rejudge import RejudgeRequest, rejudge
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_agent import run_agent
@@ -173,3 +174,11 @@ def test_the_key_is_in_no_output(place: str, suite: Path, tmp_path: Path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) > 8
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_case_whose_criterion_changed_is_not_compared_and_costs_no_call(suite: Path, tmp_path: Path):
+    """What the baseline's conversation would be by today's criterion is not asked in a comparison."""
+    first = run_suite(spec_of(suite, tmp_path / "first"), environ={})
+    write_suite(suite, "The agent does something else.", POLITE)
+    second = run_suite(spec_of(suite, tmp_path / "second"), environ={})
+    assert judge_twice(open_pack(first.pack), open_pack(second.pack)) is None

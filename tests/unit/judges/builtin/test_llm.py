@@ -323,3 +323,35 @@ def test_malformed_criteria_of_a_case_are_refused_with_their_place(raw: Any, fie
 def test_a_configuration_cannot_choose_address_or_key_nor_change_what_is_asked(config: dict[str, Any]):
     with pytest.raises(InvalidInput):
         load_judges(["llm"], {"llm": config})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        ("passed", "passed", Outcome.PASSED),
+        ("failed", "failed", Outcome.FAILED),
+        ("passed", "failed", Outcome.INCONCLUSIVE),
+        ("failed", "passed", Outcome.INCONCLUSIVE),
+    ],
+)
+def test_two_answers_are_compared_in_both_orders(first: str, second: str, outcome: Outcome):
+    agents_first = '"answer_1":"You are welcome."'
+    model = Scripted({"contains": agents_first, **ruling(first)}, ruling(second))
+    compared = {"criterion": "It is the friendlier answer.", "compare": True}
+    verdict = judged(model, compared, case={"expected_output": "Bye."})
+    assert verdict.outcome is outcome
+    answers = [json.loads(request.messages[0].parts[1].splitlines()[-1]) for request in model.requests]
+    assert [(row["answer_1"], row["answer_2"]) for row in answers] == [
+        ("You are welcome.", "Bye."),
+        ("Bye.", "You are welcome."),
+    ]
+    assert ["answer 1 is at least" in answers[0]["rule"], "answer 2 is at least" in answers[1]["rule"]] == [
+        True
+    ] * 2
+    assert {request.purpose for request in model.requests} == {"compare"}
+
+
+def test_nothing_is_compared_with_a_missing_answer():
+    model = Scripted(ruling())
+    verdict = judged(model, {"criterion": "Friendlier.", "compare": True})
+    assert (verdict.outcome, model.requests) == (Outcome.INCONCLUSIVE, [])
