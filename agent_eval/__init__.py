@@ -1,7 +1,29 @@
 """agent-eval: judge LLM agents' trajectories, compare with a baseline, gate the release.
 
 Importing `agent_eval` is cheap: it loads nothing beyond the standard library. Import what you need from its
-packages, such as `agent_eval.judges`.
+packages, such as `agent_eval.judges`. The names below evaluate conversations from Python; each is imported
+when it is first used.
 """
 
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
+    from agent_eval.agents.adapter import AgentAdapter, AgentResponse, create_aui_adapter
+
 __version__ = "0.1.0"
+
+__all__ = ["AgentAdapter", "AgentResponse", "__version__", "create_aui_adapter"]
+
+_MODULE_OF = {
+    "AgentAdapter": "agent_eval.agents.adapter",
+    "AgentResponse": "agent_eval.agents.adapter",
+    "create_aui_adapter": "agent_eval.agents.adapter",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
+    return value

@@ -1,0 +1,422 @@
+"""Evaluate any agent from Python: implement `AgentAdapter`, or make one of an AUI agent.
+
+An adapter has the four functions that a run of conversations needs. They may be `async`. `AdapterAgent` and
+`AdapterModel` put an adapter on the same rails as every other agent and model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from agent_eval.agents.aui import AuiAgent
+from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.session_so_far import SessionSoFar
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import AttemptLimits, Case
+from agent_eval.contracts.conversation import AUI, TURN_SECONDS
+from agent_eval.contracts.suite import Conversation
+from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from agent_eval.models.base import (
+    Message,
+    Model,
+    ModelFailure,
+    ModelOptions,
+    ModelReply,
+    ModelRequest,
+    Purpose,
+)
+from agent_eval.models.catalog import open_model
+from agent_eval.models.client import ModelClient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AgentResponse:
+    """An agent's answer to one message.
+
+    Attributes:
+        text: What the agent says.
+        executed_workflows: Names of workflows or tools that ran; None where that is not known.
+        trace_info: What the agent understood and decided, as an AUI agent reports it; None where unknown.
+        raw: The answer as it came, for readers of the evidence.
+
+    Example:
+        >>> AgentResponse("Refunded.", executed_workflows=["REFUND"]).text
+        'Refunded.'
+    """
+
+    text: str
+    executed_workflows: list[str] | None = None
+    trace_info: dict[str, Any] | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AgentAdapter(ABC):
+    """An agent and a model, as four functions. Each may be `async`; several threads may call them at once.
+
+    Example:
+        >>> class Echo(AgentAdapter):
+        ...     def spawn_session(self, agent_id, api_key, label, model=None):
+        ...         return label
+        ...     def send_message(self, session_key, message, user_info=None, timeout=None):
+        ...         return AgentResponse(f"You said: {message}")
+        ...     def call_judge(self, prompt, model=None):
+        ...         return '{"reasoning": "It did.", "evidence": [], "verdict": "passed"}'
+        ...     def generate_user_message(self, prompt, model=None):
+        ...         return "###STOP###"
+        >>> Echo().send_message("refund", "Hello").text
+        'You said: Hello'
+    """
+
+    @abstractmethod
+    def spawn_session(
+        self, agent_id: str, api_key: str, label: str, model: str | None = None
+    ) -> str | Awaitable[str]:
+        """Begin a conversation, and return the key of its session.
+
+        Args:
+            agent_id: The agent of the suite.
+            api_key: Its key.
+            label: Name of the test.
+            model: The model that the suite wants the agent to use.
+        """
+
+    @abstractmethod
+    def send_message(
+        self,
+        session_key: str,
+        message: str,
+        user_info: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> AgentResponse | Awaitable[AgentResponse]:
+        """Send a message of the user, and return the agent's answer.
+
+        Args:
+            session_key: From `spawn_session`.
+            message: What the user says.
+            user_info: What the agent may know of the user.
+            timeout: Seconds that the agent has; raise `TimeoutError` after them.
+
+        Raises:
+            Exception: The agent failed, which fails the conversation; `ConnectionError` says that it could
+                not be reached, and `TimeoutError` that it took too long.
+        """
+
+    @abstractmethod
+    def call_judge(self, prompt: str, model: str | None = None) -> str | Awaitable[str]:
+        """Ask the model that judges, and return its reply."""
+
+    @abstractmethod
+    def generate_user_message(self, prompt: str, model: str | None = None) -> str | Awaitable[str]:
+        """Ask the model that plays the user, and return what it says."""
+
+
+def settled(value: T | Awaitable[T]) -> T:
+    """Return the result of a function that may be `async`.
+
+    Example:
+        >>> async def answer():
+        ...     return "Hello!"
+        >>> settled(answer()), settled("Hello!")
+        ('Hello!', 'Hello!')
+    """
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> T:
+        result: T = await value
+        return result
+
+    return asyncio.run(awaited())
+
+
+class AdapterAgent(Agent):
+    """The agent of an adapter, for the loop of turns.
+
+    Args:
+        adapter: The adapter.
+        agent_id: The agent that conversations are begun with.
+        api_key: Its key, never recorded.
+        model: The model that the suite wants the agent to use.
+
+    Example:
+        >>> AdapterAgent.__init__.__annotations__["adapter"]
+        'AgentAdapter'
+    """
+
+    def __init__(self, adapter: AgentAdapter, agent_id: str, api_key: str, model: str | None = None) -> None:
+        self._adapter, self._agent_id, self._key, self._model = adapter, agent_id, api_key, model
+        self._sessions: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    @override
+    def from_options(cls, rest: str, options: AgentOptions) -> AdapterAgent:
+        raise UsageError("an adapter is used from Python only", remedy="Pass it to agent_eval.run_suite.")
+
+    @classmethod
+    @override
+    def from_description(
+        cls, described: Mapping[str, Any], options: AgentOptions
+    ) -> tuple[str, AgentOptions]:
+        raise ValueError("an adapter cannot be built from its description")
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        kind = type(self._adapter)
+        return {
+            "agent": "adapter",
+            "adapter": f"{kind.__module__}:{kind.__qualname__}",
+            "agent_id": self._agent_id,
+            "model": self._model,
+        }
+
+    @override
+    def end_session(self, session_id: str) -> None:
+        with self._lock:
+            self._sessions.pop(session_id, None)
+
+    @override
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        recorder = Recorder(task, surroundings)
+        recorder.record_input()
+        began = surroundings.clocks.monotonic()
+        try:
+            response = self._asked(task)
+        # An adapter is code of its author, and may raise anything.
+        except Exception as error:
+            recorder.seconds = surroundings.clocks.monotonic() - began
+            problem = f"raised {type(error).__name__}: {error}"[:2000]
+            return recorder.result(None, _failure_of(error), problem)
+        recorder.seconds = surroundings.clocks.monotonic() - began
+        try:
+            _record(recorder, response)
+            recorder.check_time()
+        except LimitReached as reached:
+            return recorder.result(None, reached.failure, reached.problem)
+        if not response.text and response.trace_info is None:
+            return recorder.result(None, FailureKind.MISSING_OUTPUT, "answered with nothing")
+        return recorder.result(response.text)
+
+    def _asked(self, task: Task) -> AgentResponse:
+        content = task.case.input
+        message = content if isinstance(content, str) else str(content)
+        info = task.case.conversation.user_info if task.case.conversation is not None else None
+        response = settled(
+            self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
+        )
+        if not isinstance(response, AgentResponse):
+            raise TypeError(f"send_message returned {type(response).__name__} instead of an AgentResponse")
+        return response
+
+    def _session(self, task: Task) -> str:
+        """Return the adapter's session of the conversation, which is begun with its first message."""
+        own_id = task.session.session_id if task.session is not None else ""
+        with self._lock:
+            known = self._sessions.get(own_id) if own_id else None
+        if known is not None:
+            return known
+        adapter, label = self._adapter, task.case.case_id
+        spawned = settled(adapter.spawn_session(self._agent_id, self._key, label, self._model))
+        with self._lock:
+            if own_id:
+                self._sessions[own_id] = spawned
+        return spawned
+
+
+def _failure_of(error: Exception) -> FailureKind:
+    if isinstance(error, TimeoutError):
+        return FailureKind.TIMEOUT
+    return FailureKind.INFRASTRUCTURE if isinstance(error, ConnectionError) else FailureKind.AGENT_ERROR
+
+
+def _record(recorder: Recorder, response: AgentResponse) -> None:
+    if response.executed_workflows is None and response.trace_info is None:
+        recorder.record_message(response.text, seconds=recorder.seconds)
+        return
+    stated = (
+        {} if response.executed_workflows is None else {"executed_workflows": response.executed_workflows}
+    )
+    message = {**response.raw, "text": response.text, **stated}
+    record_aui_answer(recorder, AuiAnswer(message, response.trace_info), recorder.seconds)
+
+
+class AdapterModel(Model):
+    """The model of an adapter, which judges and plays users.
+
+    Args:
+        adapter: The adapter.
+        model: The model that is asked; empty for the adapter's own.
+
+    Example:
+        >>> AdapterModel.kind
+        'adapter'
+    """
+
+    kind = "adapter"
+
+    def __init__(self, adapter: AgentAdapter, model: str = "") -> None:
+        self._adapter = adapter
+        self.model = model or type(adapter).__qualname__
+        self._asked_model = model or None
+
+    @classmethod
+    @override
+    def from_options(cls, options: ModelOptions) -> AdapterModel:
+        raise UsageError("an adapter is used from Python only", remedy="Pass it to agent_eval.run_suite.")
+
+    @override
+    def complete(self, request: ModelRequest) -> ModelReply:
+        ask = self._function(request)
+        try:
+            text = settled(ask(prompt_of(request), request.model or self._asked_model))
+        except ModelFailure:
+            raise
+        except Exception as error:
+            kind = _failure_of(error)
+            failure = FailureKind.JUDGE_ERROR if kind is FailureKind.AGENT_ERROR else kind
+            raise ModelFailure(failure, f"raised {type(error).__name__}: {error}"[:500]) from error
+        if not isinstance(text, str):
+            raise ModelFailure(FailureKind.JUDGE_ERROR, f"returned {type(text).__name__} instead of text")
+        return ModelReply(text, model=self.model)
+
+    def _function(self, request: ModelRequest) -> Callable[[str, str | None], str | Awaitable[str]]:
+        is_user = request.purpose == "simulate"
+        return self._adapter.generate_user_message if is_user else self._adapter.call_judge
+
+
+def prompt_of(request: ModelRequest) -> str:
+    """Write a request as one text, for models that take nothing else.
+
+    Example:
+        >>> from agent_eval.models.base import Message
+        >>> prompt_of(ModelRequest("simulate", "Be brief.", (Message("user", ("Hello!",)),)))
+        'Be brief.\\n\\nuser: Hello!'
+    """
+    if len(request.messages) == 1 and request.purpose != "simulate":
+        return f"{request.system}\n\n{request.messages[0].text}"
+    return "\n\n".join([request.system, *(f"{each.role}: {each.text}" for each in request.messages)])
+
+
+class AuiAdapter(AgentAdapter):
+    """An AUI agent with a hosted model. Made by `create_aui_adapter`.
+
+    Args:
+        api_key: Key of the AUI network, used where a suite has none.
+        model: The model that judges and plays users.
+        base_url: Address of the AUI API; None for AUI's own.
+
+    Example:
+        >>> from agent_eval.models.scripted import ScriptedModel
+        >>> adapter = AuiAdapter("API_KEY_1", ScriptedModel([{"text": "Hello!"}]))
+        >>> adapter.generate_user_message("Say hello.")
+        'Hello!'
+    """
+
+    def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:
+        self._key, self._llm, self._base_url = api_key, model, base_url
+        self._agents: dict[tuple[str, str], AuiAgent] = {}
+        self._sessions: dict[str, tuple[AuiAgent, SessionSoFar]] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    @override
+    def spawn_session(self, agent_id: str, api_key: str, label: str, model: str | None = None) -> str:
+        if model is not None:
+            raise UsageError(
+                f"the suite wants the model {model!r}, for which the AUI API has no field",
+                remedy="Remove model from the suite.",
+            )
+        key = self._key or api_key
+        with self._lock:
+            session_key = f"{label} {next(self._numbers)}"
+            agent = self._agents.get((agent_id, key))
+            if agent is None:
+                agent = AuiAgent(agent_id, base_url=self._base_url, api_key=key)
+                self._agents[agent_id, key] = agent
+            self._sessions[session_key] = (agent, SessionSoFar(session_key, 1))
+        return session_key
+
+    @override
+    def send_message(
+        self,
+        session_key: str,
+        message: str,
+        user_info: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> AgentResponse:
+        agent, session = self._sessions[session_key]
+        about = Conversation(user_info=dict(user_info or {}))
+        case = Case(case_id=session_key, input=message, conversation=about)
+        limits = AttemptLimits(seconds=TURN_SECONDS if timeout is None else timeout)
+        result = agent.attempt(Task(case, limits=limits, session=session), Surroundings(CaseTools(case)))
+        following = SessionSoFar(session_key, session.turn + 1, (), result.conversation)
+        self._sessions[session_key] = (agent, following)
+        if result.failure is not None:
+            raise _error_of(result.failure, result.problem)
+        answer = next(event.attributes[AUI] for event in reversed(result.events) if AUI in event.attributes)
+        text = result.output if isinstance(result.output, str) else str(result.output)
+        return AgentResponse(text, answer.get("executed_workflows"), answer.get("trace_info"), answer)
+
+    @override
+    def call_judge(self, prompt: str, model: str | None = None) -> str:
+        return self._llm.complete(_text_request("judge", prompt, model)).text
+
+    @override
+    def generate_user_message(self, prompt: str, model: str | None = None) -> str:
+        return self._llm.complete(_text_request("simulate", prompt, model)).text
+
+    def close(self) -> None:
+        """Close the connections to agents and model."""
+        for agent in self._agents.values():
+            agent.close()
+        self._llm.close()
+
+
+def _error_of(failure: FailureKind, problem: str) -> Exception:
+    if failure is FailureKind.TIMEOUT:
+        return TimeoutError(problem)
+    return ConnectionError(problem) if failure is FailureKind.INFRASTRUCTURE else NotEvaluable(problem)
+
+
+def _text_request(purpose: Purpose, prompt: str, model: str | None) -> ModelRequest:
+    return ModelRequest(purpose, "", (Message("user", (prompt,)),), model=model)
+
+
+def create_aui_adapter(
+    api_key: str,
+    llm_key: str | None = None,
+    provider: str = "openai",
+    *,
+    base_url: str | None = None,
+    llm_model: str | None = None,
+    llm_script: Path | None = None,
+) -> AuiAdapter:
+    """Make an adapter of an AUI agent and a hosted model.
+
+    Args:
+        api_key: Key of the AUI network.
+        llm_key: Key of the model that judges and plays users.
+        provider: Its provider: `openai`, `anthropic`, `claude-code` or `scripted`.
+        base_url: Address of the AUI API; None for AUI's own.
+        llm_model: Name of the model; None for the provider's default.
+        llm_script: File of a `scripted` model.
+
+    Raises:
+        UsageError: There is no such provider, or the model cannot be used.
+    """
+    options = ModelOptions(model=llm_model, api_key=llm_key, script=llm_script)
+    return AuiAdapter(api_key, ModelClient(open_model(provider, options)), base_url=base_url)
