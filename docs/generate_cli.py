@@ -16,7 +16,7 @@ INTRODUCTION = """\
 # Command line
 
 Generated from the commands; `agent-eval COMMAND --help` says the same. `python -m agent_eval` is the same
-program. `ci` has its own page: [the GitHub Action](../guides/github-action.md).
+program. [The GitHub Action](../guides/github-action.md) explains what `ci` does with its flags.
 
 Output is prose on a terminal and JSON when piped; `--format text|json` decides otherwise. `ci` and `demo`
 always speak prose. Errors go to stderr, as prose on a terminal. Otherwise stderr ends in one line, which is a
@@ -45,9 +45,6 @@ JSON object, also when a signal or a limit ended the command; progress and prose
 | `NO_COLOR` | no colour on a terminal |
 """
 
-ELSEWHERE = {"ci"}
-"""Commands described on pages of their own."""
-
 
 def reference() -> str:
     """The whole page."""
@@ -55,7 +52,7 @@ def reference() -> str:
     sections = [INTRODUCTION]
     for name in COMMANDS:
         command = agent_eval.get_command(root, name)
-        if command is not None and name not in ELSEWHERE:
+        if command is not None:
             sections.extend(_sections(command, f"agent-eval {name}"))
     return "\n".join(sections)
 

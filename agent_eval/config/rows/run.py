@@ -55,7 +55,7 @@ RUN: tuple[Option, ...] = (
         "judge",
         "list",
         "Judges, one a line or separated by commas: built-in names, entry points or `module:Class`. "
-        "Default: tool_contract, policy, trajectory_step, regex, json_schema.",
+        "Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output.",
         goes_to="judging.judges",
         commands=("run", "run-loop", "stability-check", "replay-exec", "ci"),
         loosens="compared",

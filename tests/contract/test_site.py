@@ -1,0 +1,135 @@
+"""The documentation as a site: built without a warning, complete, and readable without a network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
+
+from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.cli.main import COMMANDS
+from agent_eval.judges.catalog import JUDGES
+from tests.extent import unavailable
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+COUNTED = ("table", "tr", "li", "pre", "h2", "h3")
+"""Elements of which a page has as many on the site as on GitHub."""
+
+
+@cache
+def generated() -> dict[str, str]:
+    """The pages that are made from the code."""
+    spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pages: dict[str, str] = module.pages()
+    return pages
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built; mkdocs is strict, so that a broken link or anchor ends the build."""
+    if importlib.util.find_spec("material") is None:
+        unavailable("without mkdocs-material (make docs installs it)")
+    place = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(place)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return place
+
+
+class Page(HTMLParser):
+    """Counts the elements of a page's text, and collects what the page loads."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.loads: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self.counts:
+            self.counts[tag] += 1
+        if tag != "a":
+            self.loads += [value for name, value in attrs if name in ("src", "href", "srcset") and value]
+
+
+def page_of(site: Path, source: Path) -> str:
+    """The text of a page on the site, without navigation."""
+    path = (site / source.relative_to(DOCS)).with_suffix(".html")
+    if source.name == "README.md":
+        path = path.with_name("index.html")
+    article = re.search(r"<article.*?</article>", path.read_text(encoding="utf-8"), re.DOTALL)
+    assert article is not None
+    return article[0]
+
+
+def test_nothing_is_loaded_from_outside(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 40
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        outside = [address for address in Page(text).loads if re.match(r"(?:https?:)?//", address)]
+        assert outside == [], path
+        # Its renderer is the one thing that the theme would load.
+        assert 'class="mermaid"' not in text
+
+
+def test_a_page_has_on_the_site_what_it_has_on_github(site: Path) -> None:
+    for source in DOCS.rglob("*.md"):
+        markdown = source.read_text(encoding="utf-8")
+        expected = Page(cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE))
+        shown = re.sub(r'<div class="highlight">', "", page_of(site, source))
+        assert Page(shown).counts == expected.counts, source
+
+
+def test_every_page_can_be_reached_from_the_first(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    navigation = "".join(re.findall(r"<nav.*?</nav>", text, re.DOTALL))
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    shown = [page.replace("README.md", "index.md") for page in pages if page != "index.md"]
+    missing = [
+        page
+        for page in (*shown, *generated())
+        if f'href="{page.removesuffix(".md")}.html"' not in navigation and not page.startswith("decisions/")
+    ]
+    assert missing == []
+
+
+def test_the_references_name_everything_that_there_is() -> None:
+    pages = generated()
+    for row in (*INPUTS, *OUTPUTS):
+        assert f"| `{row.name}` |" in pages["reference/inputs.md"]
+    for judge in JUDGES:
+        assert f"\n## {judge}\n" in pages["reference/judges.md"]
+    for schema in (ROOT / "agent_eval" / "schemas").glob("*.json"):
+        assert f"\n## {schema.name}\n" in pages["reference/schemas.md"]
+    for name in ("run.run_suite", "run_agent.run_agent", "compare.compare_packs", "gate.decide_on"):
+        assert f"{{#agent_eval.operations.{name}}}" in pages["reference/python.md"]
+    commands = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"\n## agent-eval {name}" not in commands] == []
+
+
+def test_what_would_be_loaded_is_noticed() -> None:
+    page = Page('<a href="https://x.example"></a><script src="//x.example/a.js"></script><li>')
+    assert page.loads == ["//x.example/a.js"]
+    assert page.counts["li"] == 1
