@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
 _SHORTEST_LINE = 16
+_LEVELS = 4
 _OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
 
 
@@ -26,18 +27,31 @@ def forms_of(secret: str) -> Iterable[bytes]:
         yield from _base64_forms(raw)
         yield quote(raw, safe="").encode()
         yield quote_plus(raw).encode()
-        yield html.escape(text).encode("utf-8", "surrogatepass")
         yield from json_forms(text)
+        # HTML is put into JSON, and JSON into HTML.
+        shown_in_html = html.escape(text)
+        yield shown_in_html.encode("utf-8", "surrogatepass")
+        if shown_in_html != text:
+            yield from json_forms(shown_in_html)
+            for ascii_only in (False, True):
+                in_json = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+                yield html.escape(in_json).encode("utf-8", "surrogatepass")
 
 
 def json_forms(text: str) -> Iterable[bytes]:
-    """Yield a text as JSON writes it within a string, and within a string within a string."""
-    for ascii_only in (False, True):
-        escaped_once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-        # Escaped twice for JSON within a JSON string, as tool arguments often are.
-        for escaped in (escaped_once, json.dumps(escaped_once, ensure_ascii=ascii_only)[1:-1]):
-            yield escaped.encode("utf-8", "surrogatepass")
-            yield escaped.replace("/", "\\/").encode("utf-8", "surrogatepass")
+    """Yield a text as JSON writes it within a string, within a string of a string, and so on.
+
+    Tool arguments are JSON within JSON, and errors of servers repeat whole answers; each level may write
+    other characters than ASCII, and slashes, as they are or escaped.
+    """
+    level = {text}
+    for _ in range(_LEVELS):
+        escaped = {
+            json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in level for ascii_only in (False, True)
+        }
+        level = escaped | {form.replace("/", "\\/") for form in escaped}
+        for form in sorted(level):
+            yield form.encode("utf-8", "surrogatepass")
 
 
 def _base64_forms(raw: bytes) -> Iterable[bytes]:
