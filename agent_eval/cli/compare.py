@@ -171,9 +171,11 @@ def markdown(
     output_format: str,
 ) -> None:
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
+    from agent_eval.evidence.derived import clear_unfinished
     from agent_eval.operations.compare import read_report_material, write_report
     from agent_eval.reports.markdown_file import render_markdown
 
+    clear_unfinished(out)
     source = only_one(comparison, run)
     if run is None:
         material = read_report_material(source, decision=decision, replay=replay)

@@ -18,8 +18,8 @@ from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.sources import DirectorySource
 from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, RUN_PARTS, Seal, read_seal
-from agent_eval.storage.atomic import write_file, writing_failed
-from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
+from agent_eval.storage.atomic import new_file, write_file, writing_failed
+from agent_eval.storage.files import check_member_name, read_bytes, same_place, sha256_bytes
 from agent_eval.storage.json import Limits, dumps, read_json
 from agent_eval.text.escape import clean
 
@@ -51,6 +51,9 @@ def is_pack(directory: Path) -> bool:
     except AgentEvalError:
         return False
     return isinstance(value, dict) and value.get("kind") == "run" and isinstance(value.get("files"), list)
+
+
+_LARGEST_KEPT = 1 << 30
 
 
 def write_output(path: Path, data: bytes) -> None:
@@ -85,8 +88,29 @@ def write_output(path: Path, data: bytes) -> None:
             files=[entries[name] for name in sorted(entries)],
         )
         aside = _aside(pack)
-        write_file(target, data, aside=aside)
-        write_file(pack / at.DERIVED, dumps(derived.to_json(), indent=True), aside=aside)
+        listed, list_path = dumps(derived.to_json(), indent=True), pack / at.DERIVED
+        before = read_bytes(target, max_bytes=_LARGEST_KEPT) if relative in seal.derived_files else None
+        try:
+            # The list is on disk before the file appears: a full disk leaves neither without the other.
+            with new_file(list_path, aside=aside) as listing:
+                listing.write(listed)
+                listing.flush()
+                os.fsync(listing.fileno())
+                write_file(target, data, aside=aside)
+        except BaseException:
+            with suppress(AgentEvalError, OSError):
+                _restore(target, before, list_path, listed)
+            raise
+
+
+def _restore(target: Path, before: bytes | None, list_path: Path, listed: bytes) -> None:
+    """Undo the writing of an output that failed, unless its list is in place already."""
+    if list_path.is_file() and list_path.read_bytes() == listed:
+        return
+    if before is None:
+        target.unlink(missing_ok=True)
+    else:
+        write_file(target, before)
 
 
 def _print(data: bytes) -> None:
@@ -98,6 +122,25 @@ def _print(data: bytes) -> None:
     if not data.endswith(b"\n"):
         sys.stdout.write("\n")
     sys.stdout.flush()
+
+
+def clear_unfinished(path: Path) -> None:
+    """Remove an output that a killed `write_output` left in a pack without listing it.
+
+    Call it before the pack is opened, for the output that is about to be made again.
+
+    Args:
+        path: Path of the output; nothing happens where there is no file, or outside of packs.
+
+    Raises:
+        InvalidPack: The pack's manifests are broken.
+        StorageError: The file cannot be removed.
+    """
+    if path == STDOUT or not path.is_file():
+        return
+    pack = enclosing_pack(path)
+    if pack is not None:
+        remove_unlisted(pack, [_resolved(path).relative_to(pack).as_posix()])
 
 
 def remove_unlisted(pack: Path, names: Iterable[str]) -> None:

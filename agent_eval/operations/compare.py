@@ -12,7 +12,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.errors import UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
 from agent_eval.operations.judged_twice import judge_twice
@@ -83,6 +83,11 @@ def compare_packs(
         UsageError: The candidate is an archive and `out` is None.
     """
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
+    path = out
+    if path is None and candidate.is_dir():
+        path = _default_path(candidate)
+    if path is not None:
+        clear_unfinished(path)
     before = open_signed(registered.path, keys.baseline)
     after = open_signed(candidate, keys.candidate)
     registered.check(before.manifest_sha256)
@@ -92,7 +97,7 @@ def compare_packs(
         changed="include" if allow_incompatible else "exclude",
         generated_at=clock.timestamp(environ),
     )
-    path = out if out is not None else _default_path(candidate)
+    path = path if path is not None else _default_path(candidate)
     comparison.baseline_path = _relative(registered.path, path)
     comparison.candidate_path = _relative(candidate, path)
     write_output(path, dumps(comparison.to_json(), indent=True))

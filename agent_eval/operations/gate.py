@@ -13,7 +13,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, Threshold
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.gate.decide import (
     decide,
     decide_by_policy,
@@ -130,6 +130,8 @@ def decide_on(
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     comparison = comparison_file(comparison)
+    path = out if out is not None else comparison.with_name(DECISION_NAME)
+    clear_unfinished(path)
     read = read_comparison(comparison)
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
@@ -145,7 +147,6 @@ def decide_on(
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
         raise
-    path = out if out is not None else comparison.with_name(DECISION_NAME)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
 

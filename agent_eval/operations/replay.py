@@ -22,7 +22,7 @@ from agent_eval.contracts import AgentDescription, ExecutionConfig, SuiteHeader,
 from agent_eval.contracts.replay import ReplayExecReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.judges.catalog import load_judges
@@ -121,6 +121,9 @@ def replay_exec(
         NotEvaluable: The agent cannot be run, or is never reached.
         StorageError: The report cannot be written.
     """
+    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
+    if out is not None:
+        clear_unfinished(out)
     pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
@@ -147,7 +150,6 @@ def replay_exec(
         refuse_unreachable(replayed, request.pack)
         report = _compared(request, pack, replayed, environ)
     report = report.model_copy(update={"trusted_by": trusted_by})
-    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
         write_output(out, dumps(report.to_json(), indent=True))
     return ReplayExecResult(report, out)

@@ -18,7 +18,7 @@ from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import REPLAY_CONTRACT, RunConfig, Tally
 from agent_eval.contracts.replay import CaseMismatch, PinnedDifference, ReplayReport
 from agent_eval.errors import ExitCode, InvalidPack, UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
@@ -114,6 +114,9 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
             remedy="Give the signer's public key with --public-key.",
             field="trust_pack_commands",
         )
+    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
+    if out is not None:
+        clear_unfinished(out)
     pack = _opened(request)
     refuse_incomplete(pack.name, pack.manifest)
     judges = _judges(request, pack)
@@ -123,7 +126,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
     redacted = redactor_for(environ).redact_value(report.to_json(), numbers=False)
     report = ReplayReport.model_validate(redacted)
-    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
         write_output(out, dumps(redacted, indent=True))
     return ReplayResult(report, out)

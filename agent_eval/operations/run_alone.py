@@ -10,7 +10,7 @@ from pathlib import Path
 from agent_eval.contracts import CaseResultRow, GateDecision, GateStatus, RunReference
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import decide_without_baseline, merge_thresholds
 from agent_eval.operations import clock
@@ -58,6 +58,8 @@ def decide_on_run(
         'passed'
     """
     rules = read_thresholds(limits, config)
+    path = out if out is not None else _default_path(run)
+    clear_unfinished(path)
     pack = open_run(run)
     stated = policy.thresholds if policy is not None else rules
     decision = decide_without_baseline(
@@ -72,7 +74,6 @@ def decide_on_run(
             remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "
             "the comparison with --compare.",
         )
-    path = out if out is not None else _default_path(run)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, None)
 

@@ -1,0 +1,234 @@
+"""A call that writes fails, or ends the process: nothing acknowledged is lost, and one more try completes it.
+
+Each command is run once to count its writes, syncs, renames, truncations, new files and directories. Each of
+these is then the one at which the process is killed (a write after half of its bytes), the disk is full from
+then on, or the disk reports an error. A developer's run takes a sample of them, a full run all.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent_eval.attestations.files import Trust
+from agent_eval.attestations.keys import SigningKey
+from agent_eval.cli.main import main
+from agent_eval.errors import InvalidPack
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.registry.store import RegistryStore
+from agent_eval.storage.records import JournalContents, whole_lines
+from tests.e2e.program import CLOCK, tree
+from tests.extent import FULL
+from tests.factories import make_case, make_suite
+from tests.security.faults import MODES, FaultServer, Outcome
+
+SAMPLE = 2
+"""Calls of each command and mode that a developer's run tries, beside the last."""
+
+AGENT = """
+import json, sys
+task = json.load(sys.stdin)
+with open(sys.argv[1], "a") as calls:
+    calls.write(task["case_id"] + "\\n")
+print(json.dumps({"assistant_output": task["case_id"], "tool_calls": [{"tool": "lookup", "arguments": {}}]}))
+"""
+KEY = SigningKey.generate()
+CASES = ["a", "b", "c"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, and what holds after it, whatever happened to it.
+
+    Attributes:
+        words: The command.
+        holds: Checks what is there after the command has failed. Gets its exit code, and whether a pack may
+            have a file that its list does not name yet, which opening refuses and one more try mends.
+        again: Words that are added when the command is run once more.
+    """
+
+    words: tuple[str, ...]
+    holds: Callable[[Path, int, bool], None]
+    again: tuple[str, ...] = field(default=())
+
+
+def opened(pack: Path, unlisted: bool) -> Pack | None:
+    """Open a pack; None for one with a file that its list does not name, where that may be so."""
+    try:
+        return open_pack(pack)
+    except InvalidPack as error:
+        if not unlisted or "added after the pack was sealed" not in error.message:
+            raise
+        return None
+
+
+def run_holds(place: Path, code: int, unlisted: bool) -> None:
+    """The pack is the old one or the new one, and whole."""
+    pack = open_pack(place / "p")
+    assert pack.config.run_id in ({"new"} if code == 0 else {"old", "new"})
+    assert pack.case_ids() == CASES
+
+
+def loop_holds(place: Path, code: int, unlisted: bool) -> None:
+    """What the agent did is in the journal or in the pack, and no case was run twice."""
+    journal = place / "loop.journal"
+    if code == 0:
+        assert open_pack(place / "loop").case_ids() == CASES
+    if journal.exists():
+        assert JournalContents.of(journal).damaged == 0
+    if code != 0:
+        assert max(Counter(calls(place)).values(), default=0) <= 1
+
+
+def acknowledged(place: Path) -> set[str]:
+    """The cases whose trials have a whole record in the journal."""
+    journal = place / "loop.journal"
+    lines = whole_lines(journal) if journal.exists() else ()
+    return {line.record["case_id"] for line in lines if not line.is_header}
+
+
+def calls(place: Path) -> list[str]:
+    path = place / "calls"
+    return path.read_text().split() if path.exists() else []
+
+
+def ci_holds(place: Path, code: int, unlisted: bool) -> None:
+    """The baseline is untouched; the job's evidence is absent or whole."""
+    assert open_pack(place / "p").config.run_id == "old"
+    for manifest in (place / "out").glob("*/manifest.json"):
+        pack = opened(manifest.parent, unlisted)
+        assert pack is None or pack.case_ids() == CASES
+    assert code != 0 or list((place / "out").glob("*.zip"))
+
+
+def registry_holds(place: Path, code: int, unlisted: bool) -> None:
+    """The registry is whole and has what was acknowledged before."""
+    baselines = RegistryStore(place / "registry.json").read().baselines
+    assert "first" in baselines
+    assert code != 0 or "second" in baselines
+    assert main(["registry", "verify", "--registry-path", str(place / "registry.json")]) == 0
+
+
+def attest_holds(place: Path, code: int, unlisted: bool) -> None:
+    """The run is untouched; what is attested verifies, once attest said so."""
+    if code == 0:
+        assert open_trusted(place / "p", Trust(keys=(KEY.public,))).key_id == KEY.public.key_id
+    pack = opened(place / "p", unlisted)
+    assert pack is None or pack.config.run_id == "old"
+
+
+def compare_holds(place: Path, code: int, unlisted: bool) -> None:
+    """Both packs are whole, with the comparison or without it."""
+    pack = opened(place / "q", unlisted)
+    assert code != 0 or (pack is not None and pack.derived is not None)
+    assert open_pack(place / "p").config.run_id == "old"
+
+
+JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new", "--workers", "1")
+SCENARIOS = {
+    "run": Scenario(("run", *JUDGED, "--layout", "files"), run_holds),
+    "run compact": Scenario(("run", *JUDGED, "--layout", "compact"), run_holds),
+    "run-loop": Scenario(
+        (
+            *("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop", "--workers", "1"),
+            *("--parallel", "1", "--agent-command", f"{sys.executable} -S -E agent.py calls"),
+        ),
+        loop_holds,
+        ("--resume",),
+    ),
+    "ci": Scenario(
+        (
+            *("ci", "--suite", "suite.json", "--baseline", "p", "--out", "out"),
+            *("--fail-on", "never", "--comment", "never"),
+        ),
+        ci_holds,
+    ),
+    "registry": Scenario(
+        (
+            *("registry", "baseline-set", "--registry-path", "registry.json"),
+            *("--name", "second", "--run", "p", "--dataset-id", "shop"),
+        ),
+        registry_holds,
+    ),
+    "attest": Scenario(("attest", "--run", "p", "--key", "key.pem"), attest_holds),
+    "compare": Scenario(("compare", "--baseline", "p", "--candidate", "q"), compare_holds),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
+    with FaultServer(tmp_path_factory.mktemp("faults")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prepared(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a suite, two packs, a registry, an agent and a key."""
+    place = tmp_path_factory.mktemp("prepared")
+    cases = [make_case(name, "lookup", policy={"required_tools": ["lookup"]}) for name in CASES]
+    (place / "suite.json").write_text(json.dumps(make_suite(*cases)))
+    (place / "agent.py").write_text(AGENT)
+    (place / "key.pem").write_bytes(KEY.pem())
+    (place / "key.pem").chmod(0o600)
+    for out, run_id in (("p", "old"), ("q", "other")):
+        words = ("run", "--suite", "suite.json", "--out", out, "--run-id", run_id)
+        assert command(server, place, *words).code == 0
+    first = ("registry", "baseline-set", "--registry-path", "registry.json", "--name", "first", "--run", "q")
+    ended = command(server, place, *first, "--dataset-id", "shop")
+    assert ended.code == 0, ended.said
+    return place
+
+
+def command(server: FaultServer, place: Path, *words: str, at: int = 0, mode: int | None = None) -> Outcome:
+    environ = {"AGENT_EVAL_CLOCK": CLOCK, "XDG_STATE_HOME": str(place / "state"), "HOME": str(place)}
+    how = {"at": at, "mode": mode} if mode is not None else {}
+    return server.run(*words, cwd=place, environ=environ, **how)
+
+
+def kept(place: Path) -> dict[str, str]:
+    """What must be the same after a command was run to its end, whatever went before."""
+    left_out = ("state", "calls")
+    return {name: digest for name, digest in tree(place).items() if not name.startswith(left_out)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_was_acknowledged_survives_a_failing_call(
+    name: str, mode: str, server: FaultServer, prepared: Path, tmp_path: Path
+) -> None:
+    scenario = SCENARIOS[name]
+    usual = Path(shutil.copytree(prepared, tmp_path / "usual"))
+    done = command(server, usual, *scenario.words)
+    assert (done.code, done.calls > 2) == (0, True), done.said
+    for at in points(done.calls, f"{name} {mode}"):
+        place = Path(shutil.copytree(prepared, tmp_path / "place"))
+        failed = command(server, place, *scenario.words, at=at, mode=MODES[mode])
+        context = f"call {at} of {done.calls}, exit {failed.code}: {failed.said[-300:]}"
+        assert failed.code != 70, context
+        assert "Traceback" not in failed.said, context
+        scenario.holds(place, failed.code, mode != "no space" and failed.code != 0)
+        before = acknowledged(place)
+        again = command(server, place, *scenario.words, *scenario.again)
+        assert again.code == 0, f"{context}\nagain: {again.said}"
+        scenario.holds(place, 0, False)
+        ran = Counter(calls(place))
+        assert all(ran[case_id] == 1 for case_id in before), context
+        if name not in ("attest", "registry"):  # a signature, and the log of what was tried, differ
+            assert kept(place) == kept(usual), context
+        shutil.rmtree(place)
+
+
+def points(calls_made: int, seed: str) -> list[int]:
+    """The calls to fail: all of them in a full run, otherwise some in the middle, others for each command."""
+    if FULL:
+        return list(range(1, calls_made + 1))
+    step = max(calls_made // (SAMPLE + 1), 1)
+    return [1 + (number * step + len(seed) * 7) % calls_made for number in range(SAMPLE)]
