@@ -10,6 +10,7 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, VerdictRow
 from agent_eval.reports.blocks import AMOUNTS, amount
+from agent_eval.reports.html.content import as_text
 from agent_eval.reports.html.differences import marked, window
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import CaseLine
@@ -21,7 +22,6 @@ from agent_eval.reports.html.steps import (
     StepTurn,
     TraceSide,
     aligned_steps,
-    as_text,
     single_steps,
 )
 from agent_eval.text.escape import many_lines, one_line

@@ -32,7 +32,9 @@ SMALL = 2_000_000
 PER_CASE = 4_000
 """Bytes of a page: as many as `SMALL`, more from 500 cases on, never more than `CAP`."""
 OPEN_SHARE = 0.5
-"""Share of what is left beside the table that cases in full may take; the others are packed."""
+OPEN_LIMIT = 1_000_000
+"""Bytes that cases in full may take, which are also at most a share of the room beside the table. The others
+are packed."""
 
 AT_FIRST = 3
 """Cases in full, one for each cause, that are unfolded at first."""
@@ -127,7 +129,7 @@ def render_html(request: HtmlReport) -> str:
     total = sum(len(suite.lines) for suite in suites)
     room = min(CAP, max(SMALL, PER_CASE * total)) - _FIXED_BYTES
     room -= _keep_lines_that_fit(suites, room)
-    spent = _open_cases(suites, request, int(room * OPEN_SHARE))
+    spent = _open_cases(suites, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
     blocks = _pack_others(suites, request, room - spent)
     parts = [
         _part(number, suite, blocks, is_decided=request.is_decided) for number, suite in enumerate(suites, 1)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from agent_eval.comparison.alignment import Call, align
 from agent_eval.contracts import Event, Trace
-from agent_eval.contracts.event import ERROR, MESSAGE, TOOL_CALL, TOOL_RESULT
+from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
+from agent_eval.reports.html.content import StepContent, alike_in_form
 from agent_eval.reports.html.differences import Piece, Window, marked, window, windows
-from agent_eval.text.escape import many_lines, one_line
+from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
 NAME_LIMIT = 120
-VALUE_LIMIT = 200_000
-"""Characters of a value that are looked at."""
-
-ONE_LINE = 90
-"""Characters up to which JSON is written on one line."""
 
 RowKind = Literal["same", "arguments", "added", "removed", "moved", "single", "gap"]
 
@@ -51,7 +45,7 @@ class StepCell:
         cut: Characters left out after them.
         facts: Short facts: the model, tokens, an attempt.
         verdicts: The verdicts that rest on the event.
-        text: The whole message where the event is one, for rendering as Markdown; None for other events.
+        is_message: Whether the content is a message, which may be rendered as Markdown.
 
     Example:
         >>> cell_of(Event(idx=0, actor="agent", type="message", output="Done."), limit=100).title
@@ -65,15 +59,25 @@ class StepCell:
     cut: int = 0
     facts: Sequence[str] = ()
     verdicts: Sequence[StepNote] = ()
-    text: str | None = None
+    is_message: bool = False
+
+    @property
+    def text(self) -> str:
+        """The content as far as it is shown."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether something of the content differs."""
+        return any(piece.differs for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """A row of the aligned steps: an event of the baseline beside one of the candidate.
 
-    A row of kind `gap` has no events: `hidden` is the number of rows that are not shown there. In a row
-    of kind `same` both sides show the same content.
+    A row of kind `gap` has no events: `hidden` is the number of rows that are not shown there. A row of kind
+    `same` has only the candidate's event, unless a verdict rests on the baseline's.
 
     Example:
         >>> StepRow("gap", hidden=12).baseline is None
@@ -125,7 +129,7 @@ def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
         most: Rows shown.
     """
     turns = [
-        StepTurn(number, [StepRow("single", candidate=_cell(event, side.notes, limit)) for event in events])
+        StepTurn(number, [StepRow("single", candidate=_whole(event, side.notes, limit)) for event in events])
         for number, events in _turns(side.trace).items()
     ]
     return _numbered(_shortened(turns, most))
@@ -169,50 +173,48 @@ def _numbered(turns: Sequence[StepTurn]) -> list[StepTurn]:
 def _aligned(
     before: Sequence[Event], now: Sequence[Event], notes_before: Notes, notes_now: Notes, limit: int
 ) -> Iterable[StepRow]:
-    for step in align([_key(event) for event in before], [_key(event) for event in now]).steps:
-        earlier = None if step.baseline is None else before[step.baseline]
-        later = None if step.candidate is None else now[step.candidate]
-        if earlier is not None and later is not None and step.kind == "arguments":
-            first, second = _alike_in_form(earlier, later)
-            views = windows(first, second, limit=limit)
-            pieces = marked(views[0].text, views[1].text)
+    said_before, said_now = [StepContent(event) for event in before], [StepContent(event) for event in now]
+    steps = align(list(map(_key, before, said_before)), list(map(_key, now, said_now))).steps
+    for step in steps:
+        there, here = step.baseline, step.candidate
+        if there is None or here is None or step.kind != "arguments":
             yield StepRow(
                 step.kind,
-                _cell(earlier, notes_before, limit, views[0], pieces[0]),
-                _cell(later, notes_now, limit, views[1], pieces[1]),
+                None
+                if there is None or (step.kind == "same" and before[there].idx not in notes_before)
+                else _cell(before[there], notes_before, said_before[there].text, limit),
+                None if here is None else _cell(now[here], notes_now, said_now[here].text, limit),
             )
             continue
+        views = windows(*alike_in_form(said_before[there], said_now[here]), limit=limit)
+        pieces = marked(views[0].text, views[1].text)
         yield StepRow(
             step.kind,
-            None if earlier is None else _cell(earlier, notes_before, limit),
-            None if later is None else _cell(later, notes_now, limit),
+            _shown(before[there], notes_before, views[0], pieces[0]),
+            _shown(now[here], notes_now, views[1], pieces[1]),
         )
 
 
-def _key(event: Event) -> Call:
+def _key(event: Event, content: StepContent) -> Call:
     """Say what makes two events the same kind of step, and what makes them equal."""
-    content = hashlib.blake2b(
-        _value(event, indented=True).encode("utf-8", "replace"), digest_size=8
-    ).hexdigest()
-    return f"{event.type} {event.role} {event.tool or ''}", content
+    return f"{event.type} {event.role} {event.tool or ''}", content.compact
 
 
 def cell_of(event: Event, *, limit: int) -> StepCell:
     """Show one event without verdicts."""
-    return _cell(event, {}, limit)
+    return _whole(event, {}, limit)
 
 
-def _cell(
-    event: Event,
-    notes: Notes,
-    limit: int,
-    view: Window | None = None,
-    pieces: Sequence[Piece] | None = None,
-) -> StepCell:
-    view = view or window(shown_value(event), limit=limit)
-    if pieces is None:
-        pieces = [Piece(False, view.text)] if view.text else []
-    content = event.content if event.type == MESSAGE else None
+def _whole(event: Event, notes: Notes, limit: int) -> StepCell:
+    return _cell(event, notes, StepContent(event).text, limit)
+
+
+def _cell(event: Event, notes: Notes, text: str, limit: int) -> StepCell:
+    view = window(text, limit=limit)
+    return _shown(event, notes, view, [Piece(False, view.text)] if view.text else [])
+
+
+def _shown(event: Event, notes: Notes, view: Window, pieces: Sequence[Piece]) -> StepCell:
     return StepCell(
         number=event.idx,
         title=_title(event),
@@ -221,7 +223,7 @@ def _cell(
         cut=view.after,
         facts=list(_facts(event)),
         verdicts=notes.get(event.idx, ()),
-        text=many_lines(content, limit=limit) if isinstance(content, str) else None,
+        is_message=event.type == MESSAGE and isinstance(event.content, str),
     )
 
 
@@ -235,38 +237,6 @@ def _title(event: Event) -> str:
     if event.type == MESSAGE:
         return f"{who} says"
     return f"{who}: {one_line(event.type, limit=NAME_LIMIT).replace('_', ' ')}"
-
-
-def shown_value(event: Event) -> str:
-    """Write the content of an event as text; JSON with sorted keys, on one line where it is short."""
-    text = _value(event, indented=False)
-    return text if len(text) <= ONE_LINE else _value(event, indented=True)
-
-
-def _alike_in_form(first: Event, second: Event) -> tuple[str, str]:
-    """Write two contents on one line each, or both indented, so that only what they say differs."""
-    texts = _value(first, indented=False), _value(second, indented=False)
-    if max(map(len, texts)) <= ONE_LINE:
-        return texts
-    return _value(first, indented=True), _value(second, indented=True)
-
-
-def _value(event: Event, *, indented: bool) -> str:
-    if event.content_recorded is False:
-        return "(not recorded)"
-    if event.type in (TOOL_CALL, TOOL_RESULT, ERROR):
-        values = [event.error, event.input if event.type == TOOL_CALL else event.output]
-    else:
-        values = [event.error, event.content if event.content is not None else event.input]
-    return "\n".join(as_text(value, indented=indented) for value in values if value is not None)
-
-
-def as_text(value: Any, *, indented: bool = True) -> str:
-    """Write a value for reading: a text as it is, anything else as JSON."""
-    if not isinstance(value, str):
-        indent = 2 if indented else None
-        value = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent, default=str)
-    return many_lines(value, limit=VALUE_LIMIT)
 
 
 def _facts(event: Event) -> Iterable[str]:
