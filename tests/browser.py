@@ -10,6 +10,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,13 @@ _SWITCHES = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"),
     *("--disable-extensions", "--no-first-run", "--proxy-server=127.0.0.1:9", "--disable-dev-shm-usage"),
 )
+
+_BECOME = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 @dataclass
@@ -196,8 +204,8 @@ def chromium() -> Iterator[Browser]:
     assert path is not None, "there is no Chromium on this machine"
     to_browser, from_browser = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # The protocol is on the descriptors 3 and 4, which only a shell renumbers without a fork of ours.
-        command = ["sh", "-c", f'exec "$@" 3<&{to_browser[0]} 4>&{from_browser[1]}', "sh", path, *_SWITCHES]
+        # The protocol is on the descriptors 3 and 4: a small program moves the pipes there.
+        command = [sys.executable, "-c", _BECOME, str(to_browser[0]), str(from_browser[1]), path, *_SWITCHES]
         process = subprocess.Popen(
             [*command, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(to_browser[0], from_browser[1]),

@@ -190,8 +190,8 @@ def _aligned(
         pieces = marked(views[0].text, views[1].text)
         yield StepRow(
             step.kind,
-            _shown(before[there], notes_before, views[0], pieces[0]),
-            _shown(now[here], notes_now, views[1], pieces[1]),
+            _cell_with(before[there], notes_before, views[0], pieces[0]),
+            _cell_with(now[here], notes_now, views[1], pieces[1]),
         )
 
 
@@ -211,10 +211,10 @@ def _whole(event: Event, notes: Notes, limit: int) -> StepCell:
 
 def _cell(event: Event, notes: Notes, text: str, limit: int) -> StepCell:
     view = window(text, limit=limit)
-    return _shown(event, notes, view, [Piece(False, view.text)] if view.text else [])
+    return _cell_with(event, notes, view, [Piece(False, view.text)] if view.text else [])
 
 
-def _shown(event: Event, notes: Notes, view: Window, pieces: Sequence[Piece]) -> StepCell:
+def _cell_with(event: Event, notes: Notes, view: Window, pieces: Sequence[Piece]) -> StepCell:
     return StepCell(
         number=event.idx,
         title=_title(event),

@@ -180,4 +180,6 @@
 
   addEventListener("beforeprint", () => { for (const each of all(".case")) each.open = true; });
   follow();
+  // A browser goes to the place of an address once all is loaded, and takes the focus away.
+  addEventListener("load", () => setTimeout(follow));
 })();

@@ -1,0 +1,276 @@
+"""The HTML report as people use it: narrow, dark, printed, by keyboard, without script, behind a policy."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.evidence.reader import Pack
+from tests.browser import Browser, chromium
+from tests.extent import OTHERS, unavailable
+from tests.factories import make_case, make_event
+from tests.unit.reports.html.pages import agent_says, pack_of, page_of, page_of_run
+
+AXE = Path(__file__).parents[2] / ".ci" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self';"
+"""The content security policy under which Jenkins serves archived files."""
+REGRESSED, PACKED = "#case=refund%20over%20limit", "#case=greeting"
+
+pytestmark = pytest.mark.usefixtures("browser")
+
+
+def packs(folder: Path) -> tuple[Pack, Pack]:
+    """Two runs: a conversation, a case with very long words, a refund, and cases that stay as they are."""
+    found = {"items": [{"sku": "MUG-4", "price": 12.5}], "note": "x" * 400}
+    order = ("lookup_order", {"order_id": 7}, found)
+    turns = agent_says("It is free.", order, user="What is the shipping?")
+    later = [
+        make_event(len(turns), actor="user", input="And to Peru?"),
+        make_event(len(turns) + 1, output="20 EUR."),
+    ]
+    changed = [later[0], make_event(len(turns) + 1, output="I do not know.")]
+    others = [make_case(f"order-{number}") for number in range(30)]
+    sides = []
+    for name, answer, amount, conversation in (
+        ("before", "I have refunded 12.50.", 12.5, [*turns, *later]),
+        ("now", "I have refunded 12.50 EUR.", "12.50 EUR", [*turns, *changed]),
+    ):
+        refund = ("refund", {"order_id": 7, "amount": amount, "reason": "damaged"}, {"ok": True})
+        cases = [
+            make_case("refund over limit", trace=agent_says(answer, order, refund)),
+            make_case("shipping", trace=conversation),
+            make_case("w" * 150, output="long" * 100),
+            make_case("greeting", output="Hello!"),
+            *others,
+        ]
+        failed = (
+            {}
+            if name == "before"
+            else {"refund over limit": "tool_contract", "shipping": "regex", "w" * 150: "policy"}
+        )
+        sides.append(pack_of(folder / name, cases, failed=failed, run_id=name))
+    return sides[0], sides[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("pages")
+    before, now = packs(place)
+    (place / "compared.html").write_text(page_of(before, now), "utf-8")
+    (place / "markdown.html").write_text(page_of(before, now, render_markdown=True), "utf-8")
+    (place / "run.html").write_text(page_of_run(now), "utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(opened: Browser, folder: Path) -> Browser:
+    """The page of the two runs, opened."""
+    opened.open((folder / "compared.html").as_uri())
+    return opened
+
+
+def visible(page: Browser, selector: str) -> bool:
+    """Whether an element is there and can be seen."""
+    return bool(page.value(f"document.querySelector({json.dumps(selector)})?.checkVisibility() ?? false"))
+
+
+def until(page: Browser, expression: str) -> None:
+    """Wait until an expression is true."""
+    loop = f"(async () => {{ for (let turn = 0; turn < 1000; turn++) {{ if ({expression}) return true; "
+    loop += "await new Promise((go) => setTimeout(go, 10)); } return false; })()"
+    assert page.value(loop), expression
+
+
+def unfolded(page: Browser) -> None:
+    """Unpack a case, and unfold everything."""
+    page.value(f"document.querySelector('a[href={json.dumps(PACKED)}]').click()")
+    until(page, "document.querySelector('.opened .case')")
+    page.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+
+
+@pytest.mark.parametrize("width", [390, 900, 1600])
+def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(
+    width: int, opened: Browser, folder: Path
+) -> None:
+    opened.open((folder / "compared.html").as_uri(), width=width)
+    unfolded(opened)
+    assert opened.value("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "dark"),
+    [
+        ("compared", 1200, False),
+        ("compared", 390, True),
+        pytest.param("run", 1200, True, marks=OTHERS),
+        pytest.param("run", 390, False, marks=OTHERS),
+        pytest.param("markdown", 1200, False, marks=OTHERS),
+    ],
+)
+def test_axe_finds_nothing(name: str, width: int, dark: bool, opened: Browser, folder: Path) -> None:
+    if not AXE.exists():
+        unavailable("without axe-core (make oracles)")
+    opened.open((folder / f"{name}.html").as_uri(), width=width, dark=dark)
+    unfolded(opened)
+    opened.value(f"{AXE.read_text('utf-8')}; 0")
+    found = opened.value("axe.run(document, {resultTypes: ['violations', 'incomplete']})")
+    assert [told(each) for each in found["violations"]] == []
+    # The signs are too short for axe to tell their contrast; they have the colour of the words beside them.
+    unsure = [told(each) for each in found["incomplete"] if each["id"] != "color-contrast"]
+    assert unsure == []
+    assert len(found["passes"]) > 20
+
+
+def told(violation: dict[str, Any]) -> str:
+    places = [node["html"][:120] for node in violation["nodes"][:3]]
+    return f"{violation['id']}: {violation['help']}: {places}"
+
+
+def test_a_link_to_a_regressed_case_unfolds_it(opened: Browser, folder: Path) -> None:
+    opened.open((folder / "compared.html").as_uri() + "#case=shipping")
+    until(opened, "document.activeElement.tagName === 'SUMMARY'")
+    assert opened.value("document.getElementById('case=shipping').open")
+    assert opened.value("document.activeElement.closest('.case').id") == "case=shipping"
+
+
+def test_a_link_to_a_packed_case_unpacks_it(opened: Browser, folder: Path) -> None:
+    opened.open((folder / "compared.html").as_uri() + PACKED)
+    until(opened, "document.querySelector('.opened .case')")
+    assert opened.value("document.querySelector('.opened .case').open")
+    assert "Hello!" in opened.value("document.querySelector('.opened .case').innerText")
+
+
+def test_a_link_to_a_step_leads_to_the_step(opened: Browser, folder: Path) -> None:
+    opened.open((folder / "compared.html").as_uri() + f"{REGRESSED}&step=1")
+    until(opened, "document.activeElement.textContent === '1 agent calls lookup_order'")
+
+
+def test_a_case_is_unpacked_once(page: Browser) -> None:
+    for _ in range(3):
+        page.value(f"document.querySelector('a[href={json.dumps(PACKED)}]').click()")
+        until(page, "document.querySelector('.opened .case')")
+    assert page.value("document.querySelectorAll('.opened .case').length") == 1
+
+
+def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
+    rows = "[...document.querySelectorAll('.lines tbody tr')].filter((row) => !row.hidden)"
+    assert page.value("document.querySelector('output').textContent") == "34 of 34 cases"
+    page.value(
+        "{ const find = document.querySelector('.filter input'); find.value = 'ORDER-1';"
+        "find.dispatchEvent(new Event('input')); 0 }"
+    )
+    until(page, f"{rows}.length === 11")
+    assert page.value("document.querySelector('output').textContent") == "11 of 34 cases"
+    page.value(
+        "{ const find = document.querySelector('.filter input'); find.value = '';"
+        "find.dispatchEvent(new Event('input')); const show = document.querySelector('select');"
+        "show.value = 'needs attention'; show.dispatchEvent(new Event('change')); 0 }"
+    )
+    until(page, f"{rows}.length === 3")
+    page.value("document.querySelector('.lines th button').click()")
+    assert page.value("document.querySelector('.lines th').getAttribute('aria-sort')") == "ascending"
+    assert page.value(f"{rows}.map((row) => row.cells[0].textContent.slice(0, 8))") == [
+        "refund o",
+        "shipping",
+        "wwwwwwww",
+    ]
+    page.value("document.querySelector('.lines th button').click()")
+    assert page.value(f"{rows}[0].cells[0].textContent.slice(0, 3)") == "www"
+
+
+def test_keys_lead_to_the_search_and_through_the_cases(page: Browser) -> None:
+    page.key("/")
+    assert page.value("document.activeElement.type") == "search"
+    page.key("n")
+    assert page.value("document.activeElement.value") == "n"
+    page.key("Escape")
+    page.value("document.activeElement.blur()")
+    ids = []
+    for _ in range(2):
+        page.key("n")
+        ids.append(page.value("document.activeElement.closest('.case').id"))
+    page.key("p")
+    assert ids == page.value("[...document.querySelectorAll('.case')].slice(0, 2).map((each) => each.id)")
+    assert page.value("document.activeElement.closest('.case').id") == ids[0]
+    page.key("Escape")
+    assert page.value(f"document.getElementById({json.dumps(ids[0])}).open") is False
+
+
+def test_everything_is_reached_with_the_tab_key(page: Browser) -> None:
+    page.key("Tab")
+    seen = []
+    for _ in range(40):
+        seen.append(page.value("document.activeElement.outerHTML.slice(0, 40)"))
+        page.key("Tab")
+    for start in (
+        '<a href="#open-1"',
+        "<summary><h4>",
+        '<input type="search"',
+        "<select>",
+        "<button",
+        '<a href="#case=',
+    ):
+        assert any(each.startswith(start) for each in seen), start
+
+
+def test_without_script_the_regressed_cases_and_all_rows_can_be_read(opened: Browser, folder: Path) -> None:
+    opened.open((folder / "compared.html").as_uri(), script=False)
+    # The protocol can evaluate where the page's own script may not run.
+    assert visible(opened, ".case[open] .steps ins")
+    assert opened.value(
+        "[...document.querySelectorAll('.lines tbody tr')].every((row) => row.checkVisibility())"
+    )
+    assert not visible(opened, ".filter")
+    assert not visible(opened, ".opened")
+    assert not visible(opened, ".keys")
+    assert "agent-eval show out/shop CASE" in opened.value("document.querySelector('.packed').innerText")
+
+
+def test_a_printed_page_shows_folded_cases_and_no_controls(page: Browser) -> None:
+    page.value("document.querySelector('.case').open = false")
+    page.call("Emulation.setEmulatedMedia", {"media": "print"})
+    assert visible(page, "details.case:not([open]) .steps")
+    assert not visible(page, ".filter")
+    assert not visible(page, "nav")
+
+
+class _LikeJenkins(SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", JENKINS)
+        super().end_headers()
+
+    def log_request(self, *_args: Any) -> None:
+        """Say nothing."""
+
+
+def test_under_the_policy_of_jenkins_it_can_still_be_read(opened: Browser, folder: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_LikeJenkins, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        opened.open(f"http://127.0.0.1:{server.server_port}/compared.html")
+        text = opened.value("document.body.innerText")
+        assert opened.value("document.documentElement.className") == ""
+        assert opened.value("getComputedStyle(document.querySelector('.brief')).borderLeftWidth") == "0px"
+    finally:
+        server.shutdown()
+        server.server_close()
+    steps = text[text.index("refund over limit") :]
+    assert (
+        steps.index("Baseline\tCandidate")
+        < steps.index('"amount": 12.5')
+        < steps.index('"amount": "12.50 EUR"')
+    )
+    assert "Find" not in text
