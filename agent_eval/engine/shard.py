@@ -6,7 +6,6 @@ import hashlib
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, 
 from agent_eval.judges.asking import ask_models
 from agent_eval.judges.base import Judge, clipped
 from agent_eval.judges.catalog import judge_case, validate_case
+from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor, count_markers
@@ -114,10 +114,10 @@ def _pending_cases(
             yield raw_case, case, partial(_result_of, job, judges, raw_case, case)
         return
     waiting: deque[_Pending] = deque()
-    with ThreadPoolExecutor(JUDGED_AT_ONCE) as pool:
+    with ThreadPool(JUDGED_AT_ONCE) as pool:
         for raw_case, case in cases:
             # A copy: the case is written as it was read, whatever judges do to it meanwhile.
-            judged = pool.submit(_result_of, job, judges, raw_case, case.model_copy(deep=True))
+            judged = pool.submit(partial(_result_of, job, judges, raw_case, case.model_copy(deep=True)))
             waiting.append((raw_case, case, judged.result))
             if len(waiting) > 2 * JUDGED_AT_ONCE:
                 yield waiting.popleft()

@@ -16,10 +16,11 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import override
 
 from agent_eval.contracts import SCHEMA_VERSION, TokenUsage, canonical_json
@@ -31,6 +32,10 @@ from agent_eval.storage.redaction import Redactor
 KIND = "model_cassette"
 Mode = Literal["auto", "record", "replay"]
 """`auto` asks the model what is not kept, `record` asks it everything, `replay` asks it nothing."""
+
+
+ALIAS_LASTS = timedelta(days=30)
+"""How long replies last of a model whose name is an alias, such as `gpt-5-mini`: it may change models."""
 
 
 class KeptReply(BaseModel):
@@ -46,7 +51,21 @@ class KeptReply(BaseModel):
     cost_usd: float | None = None
     rung: Rung | None = None
     dropped: list[str] = []
-    date: str | None = None
+    date: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
+
+    def is_over(self, today: str | None) -> bool:
+        """Tell whether the reply is too old: a name without version may mean another model by now.
+
+        Args:
+            today: The date, as in `date`.
+        """
+        is_alias = self.model is not None and self.model != self.fields.get("model")
+        if not is_alias or self.date is None or today is None:
+            return False
+        try:
+            return date.fromisoformat(today) - date.fromisoformat(self.date) > ALIAS_LASTS
+        except ValueError:
+            return True
 
     def reply(self) -> ModelReply:
         """Return the reply as it was, from the cassette."""
@@ -143,12 +162,19 @@ class ReplyStore:
             for key, reply in replies:
                 self._evidence.setdefault(key, replace(reply, source="baseline", retries=0))
 
-    def find(self, key: str) -> ModelReply | None:
-        """Return the kept reply to a request; None if there is none, or if everything is asked again."""
+    def find(self, key: str, today: str | None = None) -> ModelReply | None:
+        """Return the kept reply to a request; None if there is none, or if everything is asked again.
+
+        Args:
+            key: Key of the request.
+            today: The date, from which replies of an alias are too old; `replay` takes them all the same.
+        """
         if self.mode == "record":
             return None
         row = self._rows.get(key)
-        return row.reply() if row is not None else self._evidence.get(key)
+        if row is not None and (self.mode == "replay" or not row.is_over(today)):
+            return row.reply()
+        return self._evidence.get(key)
 
     def keep(self, row: KeptReply) -> None:
         """Keep a reply for the file."""
@@ -289,7 +315,7 @@ class KeptModel(Model):
     def complete(self, request: ModelRequest) -> ModelReply:
         rungs: tuple[Rung | None, ...] = (None,) if request.reply_schema is None else RUNGS
         for rung in rungs:
-            reply = self._store.find(self._asked(request, rung).key)
+            reply = self._store.find(self._asked(request, rung).key, self._date)
             if reply is not None:
                 self._reused(request.purpose, reply)
                 return reply

@@ -180,7 +180,8 @@ def _replay(pack: Pack, path: Path) -> Replay:
 def _compared(saved: Pack, replayed: Pack) -> Replay:
     differing = [mismatch.case_id for mismatch in mismatching_cases(saved, replayed)]
     if not differing:
-        return Replay(True, "this version of agent-eval reaches the same verdicts on all cases")
+        rulings = "; rulings of LLM judges are those of the pack" if saved.summary.judging is not None else ""
+        return Replay(True, f"this version of agent-eval reaches the same verdicts on all cases{rulings}")
     redacted = saved.config.execution_config.redacted_cases
     why = "; its judges saw text that is redacted now" if redacted else ""
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""

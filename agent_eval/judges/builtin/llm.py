@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -28,6 +28,7 @@ from agent_eval.judges.matching.transcript import Transcript, transcript_of
 from agent_eval.judges.matching.votes import AskSettings, Decision, Vote, decide
 from agent_eval.judges.reading import read_model
 from agent_eval.models.base import Model, ModelReply
+from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.text.numbers import count
 
 FIELD = "llm"
@@ -186,8 +187,9 @@ class LlmJudge(BaseJudge[LlmConfig]):
         first, *others = questions_on(case, trace, transcript, criteria)
         decisions = [decide(model, first, settings)]
         if others:
-            with ThreadPoolExecutor(min(len(others), AT_ONCE)) as pool:
-                decisions += pool.map(lambda question: decide(model, question, settings), others)
+            with ThreadPool(min(len(others), AT_ONCE)) as pool:
+                asked = [pool.submit(partial(decide, model, question, settings)) for question in others]
+                decisions += [decision.result() for decision in asked]
         return decisions
 
     def _verdict_on(self, case: Case, judged: _Judged, trace: Trace) -> Verdict:

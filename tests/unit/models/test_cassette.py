@@ -193,3 +193,20 @@ def test_replay_needs_a_file_and_record_overwrites_none(tmp_path: Path):
     path.write_bytes(ReplyStore().to_bytes())
     with pytest.raises(UsageError, match="would be overwritten"):
         ReplyStore(path, "record")
+
+
+@pytest.mark.parametrize(
+    ("answered", "date", "mode", "is_reused"),
+    [
+        ("small-2026-08-07", "2026-10-23", "auto", True),
+        ("small-2026-08-07", "2026-10-22", "auto", False),
+        ("small-2026-08-07", "2026-10-22", "replay", True),
+        ("small", "2020-01-01", "auto", True),
+    ],
+)
+def test_replies_of_an_alias_expire(tmp_path: Path, answered: str, date: str, mode: Any, is_reused: bool):
+    store = ReplyStore(path := tmp_path / "cassette.json")
+    KeptModel(DESCRIBED, store, None, date=date).keep(REQUEST, ModelReply("kept", model=answered))
+    path.write_bytes(store.to_bytes())
+    model = Counting()
+    assert kept(model, path, mode).complete(REQUEST).text == ("kept" if is_reused else "reply 1")

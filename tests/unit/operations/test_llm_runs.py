@@ -129,7 +129,9 @@ def test_another_judge_reuses_nothing(suite: Path, tmp_path: Path):
 def test_a_pack_is_verified_and_judged_again_from_its_own_rulings(suite: Path, tmp_path: Path):
     first = run_suite(spec_of(suite, tmp_path / "first", votes=2), environ={})
     assert judging(first.summary)["calls"] == 8
-    assert verify(first.pack).replay.same is True
+    replay = verify(first.pack).replay
+    assert replay.same is True
+    assert replay.note.endswith("rulings of LLM judges are those of the pack")
     request = RejudgeRequest(
         pack=first.pack,
         output=Output(pack=tmp_path / "again"),
