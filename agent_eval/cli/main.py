@@ -84,6 +84,9 @@ COMMANDS: dict[str, Entry] = {
     "import-trace": Entry(
         "agent_eval.cli.import_trace:import_trace", "Import a provider's exports as a suite with traces."
     ),
+    "import-framework": Entry(
+        "agent_eval.cli.import_framework:import_framework", "Import what a framework recorded as a suite."
+    ),
     "import-transcript": Entry(
         "agent_eval.cli.import_transcript:import_transcript", "Import telemetry, sessions, benchmark logs."
     ),

@@ -81,6 +81,7 @@ Command = Literal[
     "list-suites",
     "schema show",
     "import-trace",
+    "import-framework",
     "import-transcript",
     "schema validate",
     "schema migrate",

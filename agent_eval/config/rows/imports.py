@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_eval.config.options import Command, Option
 
-IMPORTING: tuple[Command, ...] = ("import-trace", "import-transcript")
+IMPORTING: tuple[Command, ...] = ("import-trace", "import-framework", "import-transcript")
 """Commands that import: all have the rows of this file but the first."""
 
 IMPORTS: tuple[Option, ...] = (
@@ -16,6 +16,15 @@ IMPORTS: tuple[Option, ...] = (
         commands=("import-trace",),
         default="auto",
         choices=("auto", "openai", "anthropic", "vertex", "foundry"),
+    ),
+    Option(
+        "framework",
+        "choice",
+        "Which framework's format the input has. auto recognises that of each record by its structure.",
+        goes_to="framework",
+        commands=("import-framework",),
+        default="auto",
+        choices=("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel"),
     ),
     Option(
         "source",

@@ -1,0 +1,261 @@
+"""Exports of CrewAI: the output of a crew, its log file, and the events of its bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import (
+    EventFields,
+    agent_message,
+    event,
+    items,
+    mapping,
+    seconds_of,
+    text,
+    timestamp_of,
+    usage_of,
+    user_message,
+)
+from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
+from agent_eval.importers.framework_spans import (
+    AGENT_NAME,
+    INPUTS,
+    KIND,
+    OUTPUTS,
+    model_attributes,
+    span_fields,
+)
+from agent_eval.importers.openai_chat import chat_message
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import SpanFields
+from agent_eval.importers.span_tree import SpanTree
+
+_FAILED = "Error executing tool: "
+
+
+class CrewAI(Format):
+    """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus.
+
+    Example:
+        >>> CrewAI().detect({"raw": "Done.", "tasks_output": [], "token_usage": {}})
+        Match(confidence=0.95, variant='output')
+    """
+
+    name = "crewai"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        fields = mapping(value)
+        if isinstance(fields.get("tasks_output"), list):
+            return Match(0.95, "output")
+        if fields.get("status") in ("started", "completed") and {"task", "agent", "timestamp"} <= set(fields):
+            return Match(0.9, "log")
+        kind = fields.get("type")
+        marks = {
+            "event_id",
+            "emission_sequence",
+            "agent_role",
+            "source_fingerprint",
+            "event_class",
+            "crew_name",
+        }
+        if isinstance(kind, str) and "timestamp" in fields and not marks.isdisjoint(fields):
+            return Match(0.9, "event")
+        return None
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        match = self.detect(record.value)
+        variant = "event" if match is None else match.variant
+        if variant == "output":
+            return ALONE, {"variant": variant, "value": record.value}
+        return Link(ids=(f"file:{record.source}",)), {"variant": variant, "value": record.value}
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        values = [(part.payload["variant"], mapping(part.payload["value"]), part.place) for part in parts]
+        if values[0][0] == "output":
+            return [_of_output(value, place, diagnostics) for _, value, place in values]
+        if values[0][0] == "log":
+            return [Conversation([made for _, value, _ in values for made in _of_log(value)])]
+        return [_of_events([(value, place) for _, value, place in values], diagnostics)]
+
+
+def _of_output(output: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
+    events: list[EventFields] = []
+    for number, task in enumerate(map(mapping, items(output.get("tasks_output")))):
+        events += _of_task(task, f"{place}#tasks_output[{number}]", diagnostics)
+    usage = mapping(output.get("token_usage"))
+    tokens = usage_of(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        cached=usage.get("cached_prompt_tokens"),
+        reasoning=usage.get("reasoning_tokens"),
+    )
+    if tokens:
+        events.append(event("agent", "model_call", usage=tokens))
+    spoken = any(fields["type"] == "message" and fields["actor"] == "agent" for fields in events)
+    if not spoken and text(output.get("raw")):
+        events.append(agent_message(output["raw"]))
+    return Conversation(events)
+
+
+def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> list[EventFields]:
+    agent = text(task.get("agent"))
+    messages = items(task.get("messages"))
+    if not messages:  # older versions keep only what was asked and answered
+        asked, answered = text(task.get("description")), text(task.get("raw"))
+        made = [user_message(asked)] if asked else []
+        return [*made, agent_message(answered, agent_name=agent)] if answered else made
+    events: list[EventFields] = []
+    for number, message in enumerate(messages):
+        for fields in chat_message(message, place, f"messages[{number}]", diagnostics).events:
+            if fields["actor"] == "agent" and agent is not None:
+                fields["agent_name"] = agent
+            events.append(fields)
+    failures = [mapping(failure) for failure in items(task.get("tool_failures"))]
+    for fields in events:
+        output = fields.get("output")
+        if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(_FAILED):
+            fields["error"] = _failure(fields.get("tool"), output, failures)
+            del fields["output"]
+    return events
+
+
+def _failure(tool: Any, output: str, failures: list[Mapping[str, Any]]) -> Any:
+    """Return what is recorded of a failure, which the text only says."""
+    words = output.removeprefix(_FAILED)
+    for position, failure in enumerate(failures):
+        stated = mapping(failure.get("failure"))
+        if failure.get("tool_name") == tool and stated.get("message") == words:
+            del failures[position]
+            return dict(stated)
+    return words
+
+
+def _of_log(line: Mapping[str, Any]) -> list[EventFields]:
+    agent = text(line.get("agent"))
+    # These times have no offset, so they say nothing of the order beside others.
+    if line.get("status") == "started":
+        return [user_message(line.get("task"))]
+    return [agent_message(line.get("output"), agent_name=agent)]
+
+
+def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagnostics) -> Conversation:
+    ordered = sorted(enumerate(rows), key=lambda item: _order(item[1][0], item[0]))
+    started = {text(row.get("event_id")): row for row, _ in rows if text(row.get("event_id"))}
+    spans: list[tuple[SpanFields, str]] = []
+    open_tools: list[tuple[Mapping[str, Any], str]] = []
+    for _, (row, place) in ordered:
+        kind = str(row.get("type"))
+        if kind in ("llm_call_completed", "llm_call_failed"):
+            spans.append((_model_span(row, _start_of(row, started, rows)), place))
+        elif kind == "tool_usage_started":
+            open_tools.append((row, place))
+        elif kind in ("tool_usage_finished", "tool_usage_error"):
+            start = _matching(row, open_tools)
+            spans.append((_tool_span(row if start is None else start, row), place))
+    spans += [(_tool_span(row, None), place) for row, place in open_tools]
+    events = SpanTree(spans, diagnostics).events()
+    kickoff = next((row for row, _ in rows if row.get("type") == "crew_kickoff_started"), {})
+    about = {name: kickoff[name] for name in ("crew_name", "inputs") if kickoff.get(name)}
+    if not events:
+        events = _of_tasks([row for _, (row, _) in ordered])
+    return Conversation(events, metadata=about)
+
+
+def _order(row: Mapping[str, Any], position: int) -> tuple[float, float]:
+    sequence = row.get("emission_sequence")
+    return (sequence if isinstance(sequence, int) else seconds_of(row.get("timestamp")) or 0, position)
+
+
+def _start_of(
+    row: Mapping[str, Any],
+    started: Mapping[Any, Mapping[str, Any]],
+    rows: Sequence[tuple[Mapping[str, Any], str]],
+) -> Mapping[str, Any]:
+    """Return the event that began what this one ends."""
+    known = started.get(text(row.get("started_event_id")))
+    if known is not None:
+        return known
+    call_id = row.get("call_id")
+    same = (other for other, _ in rows if other.get("type") == "llm_call_started")
+    return next((other for other in same if call_id is not None and other.get("call_id") == call_id), row)
+
+
+def _matching(
+    row: Mapping[str, Any], waiting: list[tuple[Mapping[str, Any], str]]
+) -> Mapping[str, Any] | None:
+    """Take the start of a tool's use: by its id, else by tool and arguments."""
+    identifier = text(row.get("started_event_id"))
+    for position, (start, _) in enumerate(waiting):
+        by_id = identifier is not None and start.get("event_id") == identifier
+        same = all(start.get(name) == row.get(name) for name in ("tool_name", "tool_args"))
+        if by_id or (identifier is None and same):
+            del waiting[position]
+            return start
+    return None
+
+
+def _model_span(row: Mapping[str, Any], start: Mapping[str, Any]) -> SpanFields:
+    response = row.get("response")
+    message: dict[str, Any] = {"role": "assistant", "content": response}
+    if isinstance(response, list):
+        message = {"role": "assistant", "content": None, "tool_calls": response}
+    usage = mapping(row.get("usage"))
+    attributes = {
+        KIND: "LLM",
+        AGENT_NAME: text(row.get("agent_role")),
+        INPUTS: {"messages": _unquoted(start.get("messages") or row.get("messages"))},
+        OUTPUTS: None if response is None else {"choices": [{"message": message}]},
+        "gen_ai.response.id": text(row.get("response_id")),
+        **model_attributes(usage, model=row.get("model"), reason=row.get("finish_reason")),
+    }
+    times = (start.get("timestamp"), row.get("timestamp"))
+    return span_fields("llm", (None, row.get("event_id"), None), times, attributes, row.get("error"))
+
+
+def _unquoted(messages: Any) -> Any:
+    """Write names and arguments of calls as they were: a repeated history has quotes around them."""
+    if isinstance(messages, list):
+        return [_unquoted(message) for message in messages]
+    if isinstance(messages, dict):
+        return {
+            name: _bare(value) if name in ("name", "arguments") else _unquoted(value)
+            for name, value in messages.items()
+        }
+    return messages
+
+
+def _bare(value: Any) -> Any:
+    quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == "'"
+    return value[1:-1] if quoted else value
+
+
+def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanFields:
+    attributes = {
+        KIND: "TOOL",
+        AGENT_NAME: text(start.get("agent_role")),
+        "gen_ai.tool.name": start.get("tool_name"),
+        INPUTS: start.get("tool_args"),
+    }
+    done = mapping(end)
+    if "output" in done:
+        attributes["gen_ai.tool.call.result"] = done["output"]
+    times = (start.get("timestamp"), done.get("timestamp"))
+    return span_fields("tool", (None, start.get("event_id"), None), times, attributes, done.get("error"))
+
+
+def _of_tasks(rows: Sequence[Mapping[str, Any]]) -> list[EventFields]:
+    """Read the answers of tasks, where no event of a model is recorded."""
+    events: list[EventFields] = []
+    for row in rows:
+        if row.get("type") == "agent_execution_started" and text(row.get("task_prompt")):
+            events.append(user_message(row["task_prompt"], ts=timestamp_of(row.get("timestamp"))))
+        elif row.get("type") == "task_completed" and text(row.get("output")):
+            events.append(agent_message(row["output"], ts=timestamp_of(row.get("timestamp"))))
+    return events

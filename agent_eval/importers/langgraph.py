@@ -1,0 +1,275 @@
+"""Exports of LangChain and LangGraph: messages, states, streams in each mode, and runs of LangSmith."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.dialogue import Dialogue, message_of
+from agent_eval.importers.dialogue_format import Turn, link_of
+from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
+from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
+from agent_eval.importers.langchain_chunks import Chunks
+from agent_eval.importers.langchain_messages import (
+    fields_of,
+    is_chunk,
+    is_message,
+    is_messages,
+    read_message,
+    read_messages,
+)
+from agent_eval.importers.langsmith import is_run, run_spans, thread_of, trace_of
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_tree import SpanTree
+
+_MODES = frozenset({"values", "updates", "messages", "tasks", "debug", "custom", "checkpoints", "events"})
+_DEBUG = frozenset({"checkpoint", "task", "task_result"})
+
+
+class LangGraph(Format):
+    """Reads what LangChain, LangGraph and LangSmith write of a run.
+
+    Example:
+        >>> LangGraph().detect({"model": {"messages": [{"type": "ai", "content": "Hi!"}]}})
+        Match(confidence=0.8, variant='updates')
+    """
+
+    name = "langgraph"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        if isinstance(value, list):
+            return _detected_list(value)
+        for variant, confidence, test in _VARIANTS:
+            if isinstance(value, dict) and test(value):
+                return Match(confidence, variant)
+        return None
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        match = self.detect(record.value)
+        variant, value = "messages" if match is None else match.variant, record.value
+        return self._link(record, variant), {"variant": variant, "value": value}
+
+    def _link(self, record: Record, variant: str) -> Link:
+        value = record.value
+        if variant == "run":
+            ids = [f"trace:{trace_of(value)}"]
+            thread = thread_of(value)
+            return Link(ids=(*ids, *([f"thread:{thread}"] if thread else [])))
+        if variant == "snapshot":
+            thread = _thread(value)
+            ids = [f"thread:{thread}"] if thread else []
+            return Link(ids=tuple(ids), time=seconds_of(value.get("created_at")))
+        if variant == "values":
+            # States repeat the dialogue, so a file may hold those of several.
+            history = read_messages(value.get("messages"), "", "", Diagnostics())
+            return link_of(Turn(history=history), record.source)
+        if variant == "messages" or record.position is None:
+            return ALONE
+        return Link(ids=(f"file:{record.source}",))
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        values = [(mapping(part.payload), part.place) for part in parts]
+        runs = [payload["value"] for payload, _ in values if payload["variant"] == "run"]
+        if runs:
+            spans = [(span, parts[0].place) for span in run_spans(runs)]
+            threads = (thread_of(run) for run in runs)
+            events = SpanTree(spans, diagnostics).events()
+            name = next((thread for thread in threads if thread), None) or trace_of(runs[0])
+            return [Conversation(events, id=name)]
+        reader = _StreamReader(diagnostics)
+        for payload, place in values:
+            reader.add(payload["variant"], payload["value"], place)
+        return [reader.conversation()]
+
+
+def _detected_list(value: list[Any]) -> Match | None:
+    """Recognise a list: messages of one conversation, or one item of a stream with its mode."""
+    if is_messages(value):
+        own = fields_of(value[0]) is not None
+        dashed = any("-" in name for name in _called(value))
+        return Match(0.9 if own else (0.5 if dashed else 0.55), "messages")
+    if len(value) == 2 and is_message(value[0]) and isinstance(value[1], dict):
+        marks = any(str(name).startswith(("langgraph_", "ls_")) for name in value[1])
+        return Match(0.95 if marks else 0.7, "chunk") if "role" not in value[1] else None
+    if len(value) in (2, 3) and isinstance(value[-1], dict | list) and not is_message(value[0]):
+        head = value[:-1]
+        if any(isinstance(word, str) and word in _MODES for word in head) or isinstance(head[0], list):
+            return Match(0.8, "item") if LangGraph().detect(value[-1]) is not None else None
+    return None
+
+
+def _called(messages: list[Any]) -> list[str]:
+    calls = [mapping(call) for message in messages for call in items(mapping(message).get("tool_calls"))]
+    return [str(mapping(call.get("function")).get("name") or "") for call in calls]
+
+
+def _is_update(value: Mapping[str, Any]) -> bool:
+    """Whether this is what nodes wrote, by their names."""
+    if not value or "messages" in value or "role" in value:
+        return False
+    if set(value) == {"__interrupt__"}:
+        return True
+    nodes = [content for name, content in value.items() if name != "__interrupt__"]
+    written = [mapping(content).get("messages") for content in nodes]
+    return all(content is None or isinstance(content, dict | list) for content in nodes) and any(
+        is_messages(messages) or is_message(messages) for messages in written
+    )
+
+
+def _is_task(value: Mapping[str, Any]) -> bool:
+    return {"id", "name"} <= set(value) and (
+        "triggers" in value or {"result", "interrupts"} & set(value) != set()
+    )
+
+
+_VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = (
+    ("run", 0.95, is_run),
+    ("snapshot", 0.9, lambda value: isinstance(value.get("values"), dict) and "config" in value),
+    ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
+    ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),
+    ("task", 0.85, _is_task),
+    ("values", 0.9, lambda value: is_messages(value.get("messages")) and _has_own(value["messages"])),
+    ("values", 0.5, lambda value: is_messages(value.get("messages")) and len(value) == 1),
+    ("updates", 0.8, _is_update),
+    ("message", 0.7, lambda value: fields_of(value) is not None and not is_chunk(value)),
+)
+
+
+def _has_own(messages: list[Any]) -> bool:
+    return any(fields_of(message) is not None for message in messages)
+
+
+def _thread(snapshot: Mapping[str, Any]) -> str | None:
+    return text(mapping(mapping(snapshot.get("config")).get("configurable")).get("thread_id"))
+
+
+class _StreamReader:
+    """Reads the items of a stream in order; most repeat messages, which their ids tell."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._dialogue = Dialogue()
+        self._chunks = Chunks()
+        self._diagnostics = diagnostics
+        self._thread: str | None = None
+        self._timed: set[int] = set()
+        self._errors: set[str] = set()
+
+    def conversation(self) -> Conversation:
+        for message in self._chunks.messages():
+            self._dialogue.add(read_message(message, "", "chunks", self._diagnostics))
+        return Conversation(self._dialogue.events, id=self._thread)
+
+    def add(self, variant: str, value: Any, place: str) -> None:
+        if variant == "item":
+            inner = LangGraph().detect(value[-1])
+            self.add("values" if inner is None else inner.variant, value[-1], place)
+        elif variant == "chunk":
+            self._add_chunk(value, place)
+        elif variant in ("messages", "message"):
+            self._history(value if isinstance(value, list) else [value], place)
+        elif variant == "updates":
+            for node, written in value.items():
+                self._add_update(node, written, place)
+        elif variant == "values":
+            self._history(value.get("messages"), place)
+        elif variant == "snapshot":
+            self._thread = self._thread or _thread(value)
+            self._history(mapping(value.get("values")).get("messages"), place)
+            self._add_tasks(items(value.get("tasks")), place)
+        elif variant == "debug":
+            self._add_debug(value, place)
+        elif variant == "task":
+            self._add_task(value, place)
+        else:
+            self._add_event(value, place)
+
+    def _history(self, messages: Any, place: str) -> None:
+        read = read_messages(messages, place, "messages", self._diagnostics)
+        if any(message.id is None for message in read):
+            self._dialogue.add_history(read)
+        else:
+            for message in read:
+                self._dialogue.add(message)
+
+    def _add_chunk(self, value: Any, place: str) -> None:
+        message, metadata = value[0], mapping(value[1])
+        self._thread = self._thread or text(metadata.get("thread_id"))
+        if is_chunk(message):
+            self._chunks.add(message)
+            return
+        for whole in self._chunks.messages():
+            self._dialogue.add(read_message(whole, place, "chunks", self._diagnostics))
+        self._dialogue.add(read_message(message, place, "messages", self._diagnostics))
+
+    def _add_update(self, node: str, written: Any, place: str) -> None:
+        if node == "__interrupt__":
+            made = event("agent", "state", output={"interrupt": written})
+            self._dialogue.add(message_of([made]))
+            return
+        for part in written if isinstance(written, list) else [written]:
+            messages = mapping(part).get("messages")
+            for message in messages if isinstance(messages, list) else [messages]:
+                if message is not None:
+                    self._dialogue.add(read_message(message, place, f"{node}.messages", self._diagnostics))
+
+    def _add_debug(self, value: Mapping[str, Any], place: str) -> None:
+        payload = mapping(value.get("payload"))
+        if value.get("type") == "checkpoint":
+            self._thread = self._thread or _thread(payload)
+            self._history(mapping(payload.get("values")).get("messages"), place)
+        else:
+            self._add_task(payload, place)
+        ts = timestamp_of(value.get("timestamp"))
+        for fields in self._dialogue.events:
+            if id(fields) not in self._timed:
+                self._timed.add(id(fields))
+                if ts is not None:
+                    fields.setdefault("ts", ts)
+
+    def _add_tasks(self, tasks: Sequence[Any], place: str) -> None:
+        for task in map(mapping, tasks):
+            if task.get("error"):
+                self._add_error(task["error"], place)
+
+    def _add_task(self, task: Mapping[str, Any], place: str) -> None:
+        asked, result = mapping(task.get("input")), task.get("result")
+        if is_messages(asked.get("messages")):
+            self._history(asked["messages"], place)
+        if task.get("error"):
+            self._add_error(task["error"], place)
+        # Some versions write a node's result as pairs of channel and value.
+        pairs = result if isinstance(result, list) else list(mapping(result).items())
+        for pair in pairs:
+            if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == "messages":
+                self._add_update(str(task.get("name")), {"messages": pair[1]}, place)
+
+    def _add_error(self, error: Any, place: str) -> None:
+        key = f"{place}{error}"
+        if key not in self._errors:
+            self._errors.add(key)
+            self._dialogue.add(message_of([error_event(error)]))
+
+    def _add_event(self, value: Mapping[str, Any], place: str) -> None:
+        """Read an event of `astream_events`: requests and answers of models, and what tools returned."""
+        kind, data = str(value.get("event")), mapping(value.get("data"))
+        metadata = mapping(value.get("metadata"))
+        self._thread = self._thread or text(metadata.get("thread_id"))
+        if kind == "on_chat_model_start":
+            self._history(_only(mapping(data.get("input")).get("messages")), place)
+        elif kind in ("on_chat_model_end", "on_tool_end") and is_message(data.get("output")):
+            self._dialogue.add(read_message(data["output"], place, "data.output", self._diagnostics))
+        elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
+            self._add_error(data.get("error") or kind, text(value.get("name")) or place)
+
+
+def _only(messages: Any) -> Any:
+    """Return the messages of a request, which models take in batches."""
+    return (
+        messages[0] if isinstance(messages, list) and messages and isinstance(messages[0], list) else messages
+    )

@@ -1,0 +1,155 @@
+"""Exports of the OpenAI Agents SDK: traces with their spans, and the input list of a run's result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
+from agent_eval.importers.framework_spans import (
+    AGENT_NAME,
+    INPUTS,
+    KIND,
+    OUTPUTS,
+    model_attributes,
+    span_fields,
+)
+from agent_eval.importers.openai_responses import is_items, item_messages
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import SpanFields
+from agent_eval.importers.span_tree import SpanTree
+
+_OBJECTS = frozenset({"trace", "trace.span"})
+
+
+class OpenAIAgents(Format):
+    """Reads what the Agents SDK's exporter posts, and `RunResult.to_input_list()`.
+
+    Example:
+        >>> OpenAIAgents().detect({"object": "trace.span", "id": "span_1", "span_data": {"type": "agent"}})
+        Match(confidence=0.95, variant='span')
+    """
+
+    name = "openai_agents"
+    provider = "openai"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        if isinstance(value, list):
+            if value and all(_is_item(item) for item in value[:20]):
+                return None  # each item is a record
+            own = [mapping(item) for item in value if "provider_data" in mapping(item)]
+            if own or any(mapping(item).get("type") == "function_call_output" for item in value):
+                return Match(0.9 if own else 0.6, "input list") if is_items(value) else None
+            return None
+        if _is_item(value):
+            return Match(0.95, "span")
+        data = mapping(value).get("data")
+        return Match(0.95, "export") if isinstance(data, list) and data and all(map(_is_item, data)) else None
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        if isinstance(record.value, list):
+            return ALONE, {"items": record.value}
+        data = [mapping(item) for item in items(record.value.get("data"))] or [record.value]
+        traces = {text(item.get("trace_id")) or text(item.get("id")) for item in data}
+        groups = {text(item.get("group_id")) for item in data if item.get("object") == "trace"} - {None}
+        ids = [f"trace:{trace}" for trace in sorted(filter(None, traces))]
+        return Link(ids=(*ids, *(f"group:{group}" for group in sorted(filter(None, groups))))), {"data": data}
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        conversations = [
+            _of_input_list(items(part.payload["items"]), part.place, diagnostics)
+            for part in parts
+            if "items" in part.payload
+        ]
+        data = [(item, part.place) for part in parts for item in items(mapping(part.payload).get("data"))]
+        if data:
+            conversations.append(_of_trace(data, diagnostics))
+        return conversations
+
+
+def _is_item(value: Any) -> bool:
+    return mapping(value).get("object") in _OBJECTS
+
+
+def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> Conversation:
+    messages = item_messages(values, place, "items", diagnostics)
+    events = [fields for message in messages for fields in message.events]
+    for item in map(mapping, values):
+        model = text(mapping(item.get("provider_data")).get("model"))
+        for fields in events:
+            if (
+                model is not None
+                and fields.get("call_id") == item.get("call_id")
+                and fields["actor"] == "agent"
+            ):
+                fields.setdefault("model", model)
+    return Conversation(events)
+
+
+def _of_trace(data: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> Conversation:
+    traces = [mapping(item) for item, _ in data if mapping(item).get("object") == "trace"]
+    spans = [(_span(mapping(item)), place) for item, place in data if mapping(item).get("object") != "trace"]
+    tripped = [span for span, _ in spans if span["attributes"].get("agent_eval.triggered")]
+    if tripped:
+        # The steps around the guardrail fail with it; the guardrail itself says so.
+        for span, _ in spans:
+            span["problem"] = None if "tripwire" in str(span["problem"]) else span["problem"]
+    events = SpanTree(spans, diagnostics).events()
+    for fields in events:
+        if fields["type"] == "guardrail" and mapping(fields.get("output")).get("triggered"):
+            fields["block_reason"] = str(fields.get("agent_name") or "guardrail")
+    names = ("workflow_name", "metadata")
+    about = {name: trace[name] for trace in traces for name in names if trace.get(name)}
+    group = next((text(trace.get("group_id")) for trace in traces if text(trace.get("group_id"))), None)
+    own = next((text(trace.get("id")) for trace in traces), None)
+    return Conversation(events, id=group or own, metadata=about, aliases=(own,) if own else ())
+
+
+def _span(item: Mapping[str, Any]) -> SpanFields:
+    data = mapping(item.get("span_data"))
+    kind = data.get("type")
+    attributes: dict[str, Any] = {}
+    if kind == "generation":
+        attributes = {
+            KIND: "LLM",
+            INPUTS: {"messages": data.get("input")},
+            OUTPUTS: _answer(data.get("output")),
+        }
+        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
+    elif kind == "response":
+        attributes = {KIND: "LLM", "gen_ai.response.id": text(data.get("response_id"))}
+        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
+        attributes |= {INPUTS: data.get("input"), OUTPUTS: data.get("response")}
+    elif kind == "function":
+        attributes = {KIND: "TOOL", "gen_ai.tool.name": data.get("name")}
+        attributes["gen_ai.tool.call.arguments"] = data.get("input")
+        attributes["gen_ai.tool.call.result"] = data.get("output")
+    elif kind == "agent":
+        attributes = {KIND: "AGENT", AGENT_NAME: text(data.get("name"))}
+    elif kind == "handoff":
+        attributes = {"gen_ai.operation.name": "agent_handoff"}
+        attributes["gen_ai.handoff.from_agent"] = text(data.get("from_agent"))
+        attributes["gen_ai.handoff.to_agent"] = data.get("to_agent")
+    elif kind == "guardrail":
+        attributes = {KIND: "GUARDRAIL", "output.value": {"triggered": data.get("triggered")}}
+        attributes["agent_eval.triggered"] = True if data.get("triggered") else None
+    ids = (item.get("trace_id"), item.get("id"), item.get("parent_id"))
+    name = data.get("name") or kind
+    return span_fields(
+        name, ids, (item.get("started_at"), item.get("ended_at")), attributes, item.get("error")
+    )
+
+
+def _answer(output: Any) -> Any:
+    """Return what a model answered: messages, or a whole response where it was streamed."""
+    values = [mapping(value) for value in items(output)]
+    if values and isinstance(values[0].get("output"), list):
+        return values[0]["output"]
+    return output
