@@ -45,7 +45,7 @@ class Chunks:
             message["usage_metadata"] = _added(message.get("usage_metadata"), fields["usage_metadata"])
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return the messages that were collected, as whole ones, and begin anew."""
+        """Return the messages that were collected, as whole ones, and forget them."""
         collected, self._open = list(self._open.values()), {}
         for message in collected:
             calls = message.pop("calls")
