@@ -14,7 +14,6 @@ from typing import Any
 from agent_eval.importers.events import EventFields
 from agent_eval.storage.json import dumps
 
-_IDENTIFYING = ("actor", "type", "tool", "input", "output", "parts", "error")
 _NOT_REPEATED = frozenset({"reasoning", "error"})
 _CONTENT = frozenset({"input", "output", "parts", "error"})
 
@@ -66,7 +65,20 @@ def key_of_event(fields: EventFields) -> int:
 
 
 def _key_of(fields: EventFields) -> int:
-    return hash(tuple(_comparable(fields.get(name)) for name in _IDENTIFYING))
+    # Called for every event of every history, so that texts, which most values are, are not looked at.
+    get = fields.get
+    asked, output = get("input"), get("output")
+    return hash(
+        (
+            fields["actor"],
+            fields["type"],
+            get("tool"),
+            asked if type(asked) is str else _comparable(asked),
+            output if type(output) is str else _comparable(output),
+            _comparable(get("parts")),
+            _comparable(get("error")),
+        )
+    )
 
 
 def _comparable(value: Any) -> Any:

@@ -70,9 +70,24 @@ class DialogueFormat(Format):
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
         if len(parts) == 1:
             place, payload = parts[0].place, parts[0].payload
-            return [_conversation([(place, _turn_from_json(turn))], diagnostics) for turn in payload]
+            return [_single(place, _turn_from_json(turn)) for turn in payload]
         turns = [(part.place, _turn_from_json(turn)) for part in parts for turn in part.payload]
         return [_conversation(turns, diagnostics)] if turns else []
+
+
+def _single(place: str, turn: Turn) -> Conversation:
+    """Make a conversation of one turn: it repeats nothing that is there already."""
+    before = [fields for message in turn.history for fields in message.events]
+    answer = turn.answer.events if turn.answer is not None else []
+    return Conversation(
+        before + answer,
+        id=turn.id,
+        aliases=turn.aliases,
+        expected_output=turn.expected_output,
+        metadata=turn.metadata,
+        trials=[[dict(fields) for fields in before] + other.events for other in turn.alternatives],
+        records=[place],
+    )
 
 
 def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -> Conversation:
@@ -84,12 +99,9 @@ def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -
         else:
             for message in turn.history:
                 dialogue.add(message)
-        before = dialogue.events if turn.alternatives and len(turns) == 1 else []
         if turn.answer is not None:
             dialogue.add(turn.answer)
-        if len(turns) == 1:
-            made.trials = [[dict(fields) for fields in before] + other.events for other in turn.alternatives]
-        elif turn.alternatives:
+        if turn.alternatives:
             diagnostics.lost(place, "choices", "has further answers, but the dialogue goes on with the first")
         made.id = made.id or turn.id
         made.aliases += turn.aliases

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.importers.events import items, mapping
+from agent_eval.importers.events import arguments_of, items, mapping
 
 _REQUESTS = ("request", "request_body", "kwargs")
 _ANSWERS = ("response", "response_body", "completion")
 _BODIES = ("body", "json", "content")
+_ENVELOPE = frozenset({"headers", "status_code", "method", "request_id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ def _read(value: dict[str, Any]) -> Exchange | None:
         return None
     status = value.get("status", value.get("status_code"))
     answer = value[response]
-    if isinstance(answer, dict) and isinstance(answer.get("status_code"), int):
-        status = answer["status_code"]
+    for stated in (mapping(answer).get("status_code"), mapping(mapping(answer).get("status")).get("code")):
+        status = stated if isinstance(stated, int) else status
     url = value.get("uri") or value.get("url") or mapping(value[request]).get("url")
     return Exchange(
         _body(value[request]),
@@ -72,14 +73,26 @@ def _read(value: dict[str, Any]) -> Exchange | None:
 
 
 def _body(message: Any) -> Any:
-    """Return the body of a recorded message, which is the message itself where no header is recorded."""
-    if isinstance(message, dict) and not {"headers", "status_code", "method", "request_id"}.isdisjoint(
-        message
-    ):
-        name = next((name for name in _BODIES if name in message), None)
-        if name is not None:
-            return message[name]
+    """Return the body of a recorded message, which is the message itself where no header is recorded.
+
+    Recorders of HTTP keep bodies as text, some of them as `{"string": TEXT}`.
+    """
+    if isinstance(message, dict) and _is_envelope(message):
+        message = next((message[name] for name in _BODIES if _is_body(message, name)), message)
+    if isinstance(message, dict) and message and set(message) <= {"string", "encoding"}:
+        message = message.get("string")
+    if isinstance(message, str) and message.lstrip()[:1] in ("{", "["):
+        return arguments_of(message)[0]
     return message
+
+
+def _is_envelope(message: dict[str, Any]) -> bool:
+    return not _ENVELOPE.isdisjoint(message) or isinstance(message.get("status"), int | dict)
+
+
+def _is_body(message: dict[str, Any], name: str) -> bool:
+    # An answer of a model may have content of its own, which is no text.
+    return name in message and (name != "content" or isinstance(message[name], str))
 
 
 def error_of(body: Any, status: int | None) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
+from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.storage.json import read_json
@@ -151,8 +152,8 @@ def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
     if orphans:
         yield f"has a result of {orphans[0].tool or 'a tool'} without its call"
     for case in cases:
-        spans = [event.span_id for event in case.trace]
-        if None in spans or len(set(spans)) < len(spans):
+        derived = [event.span_id for event in case.trace if event.attributes.get(IDS_DERIVED)]
+        if any(event.span_id is None for event in case.trace) or len(set(derived)) < len(derived):
             yield f"case {case.case_id}: events without a span id of their own"
     expected = path.with_name(path.name + EXPECTED)
     if expected.exists():
