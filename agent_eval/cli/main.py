@@ -197,6 +197,9 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     except KeyboardInterrupt:
         report_end(Ended("Interrupted by Ctrl-C."), arguments)
         return INTERRUPTED
+    except click.Abort:
+        report_end(Ended("Interrupted at a question. Nothing was written."), arguments)
+        return INTERRUPTED
     except Terminated:
         report_end(Ended("Ended by SIGTERM."), arguments)
         return TERMINATED

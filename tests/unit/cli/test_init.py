@@ -67,6 +67,15 @@ def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPat
     assert "trace" in json.loads(Path("suites/starter_suite.json").read_text())["cases"][0]
 
 
+def test_a_person_who_leaves_at_a_question_gets_no_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    answer(monkeypatch, "python agent.py")  # then the input ends, as by Ctrl-D
+    assert main(["init"]) == 130
+    assert "Interrupted at a question. Nothing was written." in capsys.readouterr().err
+    assert not list(here.iterdir())
+
+
 @pytest.mark.parametrize("flags", [("--out", "x"), ("--ci", "github"), ("--agent", "./agent"), ("--force",)])
 def test_a_person_who_says_something_by_a_flag_is_asked_nothing(
     flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
