@@ -261,7 +261,7 @@ PACKS: tuple[Option, ...] = (
         goes_to="out",
         commands=("report markdown",),
         metavar="FILE",
-        required=True,
+        default="-",
     ),
     Option(
         "out",

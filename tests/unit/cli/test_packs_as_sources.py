@@ -172,3 +172,7 @@ def test_thresholds_and_policy_are_told_apart_when_they_are_swapped(
     found = error(capsys, "gate", "--compare", "bad", flag, file)
     assert message in found["message"]
     assert remedy in found["details"]["remedy"]
+
+
+def test_a_report_is_printed_unless_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "report", "markdown", "--run", "good").startswith("## Agent Eval Report\n")
