@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -50,23 +51,23 @@ FOUND = """
 def measured(cases: int, folder: Path) -> dict[str, Any]:
     """Write the report of two runs of so many cases, and open it several times."""
     packs = [folder / name for name in ("before", "now")]
-    for pack, every in zip(packs, (20, 15), strict=True):
-        suite = folder / f"{pack.name}.json"
-        write_suite(suite, cases=cases, failing_every=every)
+    for variant, pack in enumerate(packs):
+        suite = folder / f"{pack.name}.jsonl"
+        write_suite(suite, cases, variant=variant)
         run("run", "--suite", str(suite), "--out", str(pack))
     comparison = packs[1] / "compare" / "baseline_delta.json"
     run("compare", "--baseline", str(packs[0]), "--candidate", str(packs[1]))
     page = folder / "report.html"
     begun = time.perf_counter()
-    run("report", "html", "--compare", str(comparison), "--out", str(page))
+    used = run("report", "html", "--compare", str(comparison), "--out", str(page))
     written = time.perf_counter() - begun
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     with chromium() as browser:
         opened = [_opened(browser, page) for _ in range(REPEAT)]
     return {
         "cases": cases,
         "seconds_to_write": round(written, 2),
-        "megabytes_of_memory_of_all_commands": round(memory),
+        "processor_seconds_to_write": round(used.ru_utime + used.ru_stime, 2),
+        "megabytes_of_memory": round(used.ru_maxrss / 1024),
         "bytes": page.stat().st_size,
         "milliseconds_to_open": [round(each[0]) for each in opened],
         "milliseconds_to_unpack_a_case": [round(each[1]) for each in opened],
@@ -81,9 +82,13 @@ def _opened(browser: Browser, page: Path) -> tuple[float, float, float]:
     return browser.value(OPENED), unpacked, browser.value(FOUND)
 
 
-def run(*arguments: str) -> None:
-    """Run a command of agent-eval."""
-    subprocess.run([*PROGRAM, *arguments], check=True, stdout=subprocess.DEVNULL)
+def run(*arguments: str) -> resource.struct_rusage:
+    """Run a command of agent-eval; return what it used."""
+    process = subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, arguments
+    return used
 
 
 def main() -> None:

@@ -112,9 +112,12 @@ def link(words: str, address: str | None, *, limit: int = 500) -> str:
         address: `https://…`.
         limit: A longer address is left out.
     """
-    if address and len(address) <= limit and _ADDRESS.fullmatch(address):
-        return f"[{words}]({address})"
-    return words
+    return f"[{words}]({address})" if is_web_address(address, limit=limit) else words
+
+
+def is_web_address(address: str | None, *, limit: int = 500) -> bool:
+    """Whether this is a plain web address that may become a link: `https://…`, and not too long."""
+    return bool(address) and len(address or "") <= limit and _ADDRESS.fullmatch(address or "") is not None
 
 
 def _longest_run(text: str) -> int:

@@ -62,7 +62,7 @@ ATTRIBUTES = {
         "open",
     ),
     *("aria-label", "aria-labelledby", "aria-hidden", "aria-live", "autocomplete", "scope", "colspan"),
-    *("data-block", "data-value"),
+    *("data-block", "data-value", "rel"),
 }
 
 

@@ -14,7 +14,7 @@ from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import not_judged, passing
 from agent_eval.reports.decision import figures_of
 from agent_eval.reports.headline import Headline, Voice
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import BaselineInfo, SuiteReport
 from agent_eval.reports.sentences import capital, decision_word, rule_sentence
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
@@ -198,16 +198,33 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
     """Say what changes how the figures are read: the model, the suite, excuses, what was not judged."""
     comparison, decision = suite.comparison, suite.decision
     if comparison is not None:
+        yield _compared_with(comparison, suite.baseline)
         stated = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
         yield from comparison.behaviour.notices
         for check in comparison.compatibility.failures:
-            if check.message.rstrip(".").casefold() not in stated:
+            # Which cases are new or gone is said below, by name.
+            if check.name not in _SAID_BY_NAME and check.message.rstrip(".").casefold() not in stated:
                 yield check.message
         yield from _case_set(comparison)
     if suite.baseline_note:
         yield suite.baseline_note
     yield from _excuses(decision)
     yield from not_judged(suite.candidate.summary)
+
+
+_SAID_BY_NAME = ("case_id_set_match", "case_definition_match")
+
+
+def _compared_with(comparison: Comparison, baseline: BaselineInfo | None) -> str:
+    """Name the run that was compared with, its age, and how it was found."""
+    sha = (baseline.sha if baseline else None) or comparison.baseline.git_commit
+    what = f"commit `{sha[:7]}`" if sha else f"run `{comparison.baseline_run_id}`"
+    if baseline is None:
+        return f"Compared with {what}."
+    branch = f" on `{baseline.branch}`" if baseline.branch else ""
+    how = "given as a path" if baseline.how == "path" else baseline.how
+    age = f", {baseline.age} old" if baseline.age else ""
+    return f"Compared with {what}{branch} ({how}{age})."
 
 
 def _case_set(comparison: Comparison) -> Iterable[str]:

@@ -145,7 +145,7 @@ def case_view(
         notes.append(
             "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
         )
-    sides = BOTH if case is not None and earlier is not None else ("Candidate" if case else "Baseline",)
+    sides = BOTH if case is not None and earlier is not None else (_side(line, case),)
     judges = _judge_lines(now, before)
     turns = _steps(case, earlier, now, before, limits)
     return CaseView(
@@ -166,6 +166,12 @@ def case_view(
 def _linked(judges: Sequence[JudgeLine], turns: Sequence[StepTurn]) -> frozenset[int]:
     numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
     return frozenset(number for judge in judges for number in judge.at if number in numbers)
+
+
+def _side(line: CaseLine, case: Case | None) -> str:
+    if not line.change:
+        return "Run"
+    return "Candidate" if case is not None else "Baseline"
 
 
 def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:

@@ -24,7 +24,7 @@ from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_li
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import capital
-from agent_eval.text.escape import one_line, shell_word
+from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 CAP = 10_000_000
 """Most bytes of a page: browsers open it at once, and platforms show it."""
@@ -37,7 +37,7 @@ OPEN_LIMIT = 1_000_000
 are packed."""
 
 AT_FIRST = 3
-"""Cases in full, one for each cause, that are unfolded at first."""
+"""Cases in full, one for each cause, that are unfolded at first; one where nothing regressed."""
 
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
@@ -162,8 +162,10 @@ def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int
     """Render cases in full, those of each cause in turn, until there is no more room; return their bytes."""
     spent = 0
     for suite in suites:
-        firsts = {cause.cases[0].case_id for cause in suite.report.causes[:AT_FIRST]}
-        for line in _ordered_by_cause(suite):
+        ordered = list(_ordered_by_cause(suite))
+        causes = [cause.cases[0].case_id for cause in suite.report.causes]
+        firsts = {*(causes or [line.case_id for line in ordered[:1]])[:AT_FIRST]}
+        for line in ordered:
             markup = _case_markup(suite, line, request, IN_FULL, at_first=line.case_id in firsts)
             size = len(markup.encode("utf-8", "replace"))
             if spent + size > room:
@@ -254,7 +256,7 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
     }
     for change in dict.fromkeys(change_of[anchor] for anchor in opened):
         markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(capital(titles.get(change, change or "does not pass"))), markup)
+        yield CaseGroup(sentence(capital(titles.get(change, change or "do not pass"))), markup)
 
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
@@ -310,6 +312,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["signs"] = _SIGNS
     environment.filters["markdown"] = _markdown
+    environment.tests["web_address"] = is_web_address
     return environment
 
 

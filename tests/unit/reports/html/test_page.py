@@ -9,6 +9,7 @@ import pytest
 
 from agent_eval.reports.html import page as page_module
 from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.model import BaselineInfo
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case
 from tests.unit.reports.html.pages import (
@@ -152,7 +153,18 @@ def test_a_page_of_one_run_has_no_columns_of_a_baseline(tmp_path):
     assert tree.all("h1")[0].words == "Agent evaluation"
     assert tree.all("p", class_="happened")[0].words == "2 of 3 cases passed (66.7%)."
     heads = {head.words for table in tree.all("table") for head in table.all("th", scope="col")}
-    assert heads == {"Case", "Now", "Why", "Latency", "Candidate", "Judge", "Reason", "Passed", "Failed"}
+    assert heads == {
+        "Case",
+        "Now",
+        "Why",
+        "Latency",
+        "Candidate",
+        "Run",
+        "Judge",
+        "Reason",
+        "Passed",
+        "Failed",
+    }
     assert [case.all("h4")[0].words for case in tree.all("details", class_="case")] == ["refund over limit"]
 
 
@@ -192,3 +204,21 @@ def test_a_page_never_exceeds_its_cap_and_says_what_is_left_out(tmp_path, monkey
 def _noise(seed: int) -> str:
     """Text that does not compress."""
     return "".join(hashlib.sha256(f"{seed} {part}".encode()).hexdigest() for part in range(90))
+
+
+def test_the_run_in_ci_is_a_link_only_with_a_plain_address(tmp_path):
+    packs = small_packs(tmp_path)
+    for address, links in (("https://ci.example.org/runs/17", 1), ("javascript:alert(1)", 0), ("CI", 0)):
+        report = page_module.EvaluationReport(title="t", suites=[suite_of(*packs)], run_url=address)
+        page = page_module.render_html(page_module.HtmlReport(report=report))
+        found = [link.attributes["href"] for link in parsed(page).all("header")[0].all("a")]
+        assert found == [address] * links
+
+
+def test_it_says_what_was_compared_with_and_how_that_was_found(tmp_path):
+    packs = small_packs(tmp_path)
+    found = BaselineInfo(how="merge base", sha="3f9a1c27aa10", branch="main", age="2 days")
+    tree = parsed(page_of(*packs, suite=suite_of(*packs, baseline=found)))
+    assert tree.all("ul", class_="notices")[0].all("li")[0].words == (
+        "Compared with commit 3f9a1c2 on main (merge base, 2 days old)."
+    )
