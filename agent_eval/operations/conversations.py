@@ -15,6 +15,7 @@ from agent_eval.suites.reader import SuiteSource
 
 _AUI = ("aui", "aui-v3")
 _HOSTED = ("openai", "anthropic")
+_FROM_PYTHON = "adapter"
 
 
 def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
@@ -52,7 +53,7 @@ def _with_model(spec: AgentSpec, agent: SuiteAgent, suite: Path) -> AgentSpec:
         UsageError: The agent's interface cannot carry a model.
     """
     kind = (spec.name or "").partition(":")[0]
-    if agent.model is None:
+    if agent.model is None or kind == _FROM_PYTHON:
         return spec
     if kind in _HOSTED:
         return replace(spec, name=f"{kind}:{agent.model}")

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions, Tools
-from agent_eval.agents.cassette import Cassette, open_cassette
+from agent_eval.agents.base import Agent, AgentOptions
+from agent_eval.agents.cassette import Cassette
 from agent_eval.agents.catalog import open_agent
-from agent_eval.agents.live_tools import open_tool_server
-from agent_eval.agents.tools import CaseTools, canonical
 from agent_eval.config.assembly import recorded_fields
 from agent_eval.config.spec import AgentSpec, Judging, Output, RunSpec
 from agent_eval.contracts import (
     AgentDescription,
-    Case,
     ExecutionConfig,
     RunConfig,
     RunSummary,
 )
 from agent_eval.contracts.trials import CasePolicy
 from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.conversation.prompt import released_prompt
+from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.plan import JudgePlan
@@ -46,9 +44,10 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_packs import LOOP_MODE
+from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.models import kept_replies, reuse_rulings
+from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
@@ -106,6 +105,22 @@ class RunLoopResult:
         return self.config.run_id
 
 
+@dataclass(frozen=True)
+class OwnParts:
+    """An agent and a model that Python code made itself, in place of those that a specification names.
+
+    Example:
+        `agent_eval.run_suite` makes one of an adapter.
+
+    Attributes:
+        agent: The agent.
+        model: The model that judges and plays users.
+    """
+
+    agent: Agent
+    model: ModelAccess
+
+
 def run_agent(
     spec: RunSpec,
     *,
@@ -116,6 +131,7 @@ def run_agent(
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
     baseline: Pack | None = None,
+    own_parts: OwnParts | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -133,6 +149,7 @@ def run_agent(
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials that have finished by then are in the pack.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
+        own_parts: Agent and model, where Python code made them.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -154,8 +171,14 @@ def run_agent(
     chosen = choose(source, ids, spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
     reuse_rulings(plan, baseline)
-    with closing(open_agent(agent_spec.called(spec.identity.model), options)) as agent:
-        simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
+    if own_parts is not None:
+        plan = replace(plan, model=own_parts.model)
+    named = agent_spec.called(spec.identity.model)
+    with closing(open_agent(named, options) if own_parts is None else own_parts.agent) as agent:
+        if own_parts is None:
+            simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
+        else:
+            simulation = Simulation(own_parts.model(), released_prompt())
         execution = execution_config(spec, agent, chosen, plan.case_policy)
         if simulation is not None:
             execution = execution.model_copy(update={"simulator": simulation.describe()})
@@ -167,13 +190,13 @@ def run_agent(
             return _already_complete(finished, spec, agent_spec.trials)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
-            redacted = _redaction(redactor)
-            cassette = _cassette(agent_spec, options, redacted, is_resumed=not journal.is_empty)
+            redacted = redaction_of(redactor)
+            cassette = cassette_of(agent_spec, options, redacted, is_resumed=not journal.is_empty)
             commands = _case_commands(agent_spec, agent, options)
             trial = TrialPlan(
                 agent=agent,
                 judges=plan.load(),
-                tools=_tools(agent_spec, cassette, redacted),
+                tools=tools_of(agent_spec, cassette, redacted),
                 max_repairs=agent_spec.max_repairs,
                 attempt_limits=spec.limits.attempt,
                 limits=spec.limits.trial,
@@ -392,46 +415,6 @@ def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: C
         cassette=cassette[0] if cassette is not None else None,
         **recorded_fields(spec),
     )
-
-
-def _redaction(redactor: Redactor) -> Callable[[Any], Any]:
-    """Return the function that replaces secrets in the arguments of a call, as in files that are written."""
-
-    def redacted(arguments: Any) -> Any:
-        has_secret = redactor.may_find_in_json(canonical(arguments).encode())
-        return redactor.redact_value(arguments) if has_secret else arguments
-
-    return redacted
-
-
-def _cassette(
-    agent_spec: AgentSpec, options: AgentOptions, redacted: Callable[[Any], Any], *, is_resumed: bool
-) -> Cassette | None:
-    """Open the cassette of live tools; None if the run has none.
-
-    A resumed run needs no cassette file: the journal has the calls of earlier trials.
-    """
-    live = None
-    if agent_spec.tools:
-        live = open_tool_server(agent_spec.tools, headers=options.headers, retry=Retries())
-    if agent_spec.cassette is None:
-        return None if live is None else Cassette("record", live=live)
-    mode, path = agent_spec.cassette
-    if mode == "record" and is_resumed and live is not None:
-        return Cassette(mode, live=live)
-    return open_cassette(path, mode, live, redacted=redacted)
-
-
-def _tools(
-    agent_spec: AgentSpec, cassette: Cassette | None, redacted: Callable[[Any], Any]
-) -> Callable[[Case], Tools]:
-    """Return the function that makes the tools of an attempt."""
-
-    def tools(case: Case) -> Tools:
-        beyond = cassette.attempt(case.case_id) if cassette is not None else None
-        return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond, redacted=redacted)
-
-    return tools
 
 
 LARGEST_PROMPT = 1 << 20

@@ -45,6 +45,15 @@ def summary_markdown(result: SuiteResult, files: Mapping[str, str] | None = None
     )
 
 
+def format_suite_result(result: SuiteResult) -> str:
+    """Write the result of `agent_eval.run_suite` as markdown.
+
+    Args:
+        result: The result; every text in it may be hostile.
+    """
+    return summary_markdown(result)
+
+
 def conversation_markdown(conversations: Sequence[ConversationResult], *, debug: bool = False) -> str:
     """Render the page of one test: for each of its conversations the evaluations and all turns.
 

@@ -16,6 +16,36 @@ _DATED = re.compile(r"eval_(.+)_([0-9]+)")
 """Name of a suite's file that ends in a date, which its own name has after a hyphen."""
 
 
+def get_package_root() -> Path:
+    """Return the directory that has the bundled suites: `Demo Agents` and `Quack Agents`.
+
+    Example:
+        >>> (get_package_root() / "Demo Agents" / "eval_retail-agent_140426.json").is_file()
+        True
+    """
+    return ROOT
+
+
+def get_demo_agents_path() -> Path:
+    """Return the directory of the suites of the demonstration's agents.
+
+    Example:
+        >>> (get_demo_agents_path() / "demo-agents" / "hr.json").is_file()
+        True
+    """
+    return DEMO
+
+
+def get_quack_agents_path() -> Path:
+    """Return the directory of the suites of support teams.
+
+    Example:
+        >>> (get_quack_agents_path() / "artlist" / "payment_issues_tda.json").is_file()
+        True
+    """
+    return QUACK
+
+
 def is_bundled_name(name: str) -> bool:
     """Tell whether a name is that of a bundled suite, and no path.
 
