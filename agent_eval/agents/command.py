@@ -123,8 +123,9 @@ class CommandAgent(Agent):
         if self._programs is not None and task.session is not None:
             session_id = task.session.session_id
             program = self._programs.of_session(session_id, recorder, self._starter(argv))
+            began = surroundings.clocks.monotonic()
             result = program.child.ask(stdin, limits)
-            recorder.seconds = result.duration_s
+            recorder.seconds = surroundings.clocks.monotonic() - began
             return _record(recorder, result, program.tools.failure)
 
         from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress  # a server, only for programs
