@@ -4,9 +4,9 @@
     python benchmarks/conversations.py --repeat 3 --only openai
 
 Agent and user are models behind a server that answers after a while, in a process of its own. What a run
-takes, with its judging and its sealed pack, is divided by the larger of two: what waiting alone takes, and what
-threads take that make the same calls through the SDKs and do nothing with the answers. These are timed before
-and after the run in the same process, so that a busy machine slows all three.
+takes, with its judging and its sealed pack, is divided by the larger of two: what waiting alone takes, and
+what threads take that make the same calls through the SDKs and do nothing with the answers. These are timed
+before and after the run in the same process, so that a busy machine slows all three.
 """
 
 from __future__ import annotations

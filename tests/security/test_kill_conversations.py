@@ -1,8 +1,8 @@
 """A run of conversations is killed again and again: none that had finished is held again, or lost.
 
 The agent is a real program that stays alive for a conversation and leaves a line for each turn. A
-conversation that is in the journal has been acknowledged; one that was broken off is held again from its first
-turn.
+conversation that is in the journal has been acknowledged; one that was broken off is held again from its
+first turn.
 """
 
 from __future__ import annotations
