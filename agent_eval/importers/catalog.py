@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Literal, NamedTuple
 
 from agent_eval.importers.format import Format
@@ -65,6 +66,7 @@ def load(family: Family, name: str = AUTO) -> list[Format]:
     return [_made(entry) for entry in FORMATS if entry.family == family and name in (AUTO, entry.name)]
 
 
+@cache
 def load_others(family: Family) -> list[tuple[Entry, Format]]:
     """Make the formats of the other families, to say by which command a record can be imported."""
     return [(entry, _made(entry)) for entry in FORMATS if entry.family != family]

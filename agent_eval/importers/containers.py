@@ -27,6 +27,8 @@ UNPACKED_BYTES = 64 << 30
 """Size up to which an input is read, after unpacking."""
 
 _MOST_FILES = 1_000_000
+_DEEPEST = 4
+"""Archives within archives that are unpacked: some contain themselves."""
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _BUFFER = 1 << 16
 
@@ -81,20 +83,27 @@ def _directory(root: Path, diagnostics: Diagnostics) -> Iterator[Stream]:
             yield from _unpacked(Stream(name, file), diagnostics)
 
 
-def _unpacked(stream: Stream, diagnostics: Diagnostics) -> Iterator[Stream]:
+def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Iterator[Stream]:
     """Unpack what the first bytes say is compressed, whatever its name."""
     file = io.BufferedReader(_Bounded(stream.file, stream.name), _BUFFER)
-    start = file.peek(4)[:4]
-    if start.startswith(_GZIP):
-        inner = Stream(stream.name.removesuffix(".gz"), cast(IO[bytes], gzip.GzipFile(fileobj=file)))
-        yield from _unpacked(inner, diagnostics)
-    elif start == _ZIP:
-        yield from _members(stream.name, file, diagnostics)
-    else:
-        yield Stream(stream.name, file)
+    try:
+        start = file.peek(4)[:4]
+        if not start.startswith(_GZIP) and start != _ZIP:
+            yield Stream(stream.name, file)
+        elif depth == _DEEPEST:
+            diagnostics.lost(stream.name, "", f"is packed more than {_DEEPEST} times over")
+        elif start == _ZIP:
+            yield from _members(stream.name, file, diagnostics, depth + 1)
+        else:
+            inner = Stream(stream.name.removesuffix(".gz"), cast(IO[bytes], gzip.GzipFile(fileobj=file)))
+            yield from _unpacked(inner, diagnostics, depth + 1)
+    except DamagedFile as error:
+        diagnostics.lost(stream.name, "", error.message.removeprefix(f"{stream.name}: "))
 
 
-def _members(name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics) -> Iterator[Stream]:
+def _members(
+    name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics, depth: int
+) -> Iterator[Stream]:
     try:
         archive = zipfile.ZipFile(_seekable(file))
     except zipfile.BadZipFile as error:
@@ -117,7 +126,7 @@ def _members(name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnost
                 diagnostics.lost(place, "", f"cannot be unpacked: {error}")
                 continue
             with opened:
-                yield from _unpacked(Stream(place, opened), diagnostics)
+                yield from _unpacked(Stream(place, opened), diagnostics, depth)
 
 
 def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:

@@ -210,6 +210,7 @@ def _responses_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) ->
     turn.time = seconds_of(body.get("created_at"))
     own = text(body.get("id"))
     turn.ids = tuple(f"response:{stated}" for stated in (own, previous) if stated is not None)
+    turn.own, turn.previous = own, previous
     turn.rank = int(not turn.history)
     if conversation is not None:
         turn.ids += (f"conversation:{conversation}",)

@@ -198,8 +198,11 @@ def _name_of(inputs: Sequence[Path]) -> str:
 
 def _write_diagnostics(request: ImportRequest, diagnostics: Diagnostics) -> None:
     if request.diagnostics_out is not None:
-        lines = (dumps(entry.to_json()) + b"\n" for entry in diagnostics.entries)
-        write_file(request.diagnostics_out, b"".join(lines))
+        entries = [entry.to_json() for entry in diagnostics.entries]
+        more = sum(diagnostics.counts.values()) - len(entries)
+        if more:
+            entries.append({"severity": "note", "record": "", "field": "", "reason": f"and {more:,} more"})
+        write_file(request.diagnostics_out, b"".join(dumps(entry) + b"\n" for entry in entries))
 
 
 def _nothing_imported(diagnostics: Diagnostics) -> NothingMeasured:

@@ -253,3 +253,31 @@ def test_integers_that_do_not_fit_64_bits_are_kept_as_text(tmp_path):
     message = {"role": "user", "content": {"id": 2**70}}
     (case,), _ = imported(tmp_path, {"messages": [message]})
     assert case.input == {"id": str(2**70)}
+
+
+def test_a_damaged_archive_is_reported_and_the_other_files_are_imported(tmp_path):
+    home = tmp_path / "logs"
+    home.mkdir()
+    (home / "a.zip").write_bytes(b"PK\x03\x04 and no more")
+    (home / "b.gz").write_bytes(b"\x1f\x8b and no more")
+    (home / "c.jsonl").write_text(json.dumps(TWO_TURNS[0]))
+    cases, result = imported_from(home, tmp_path)
+    assert len(cases) == 1
+    assert [entry.record for entry in result.diagnostics.entries] == ["a.zip", "b"]
+
+
+def test_what_is_packed_over_and_over_is_reported(tmp_path):
+    data = json.dumps(TWO_TURNS[0]).encode()
+    for _ in range(6):
+        data = gzip.compress(data)
+    (tmp_path / "dump.gz").write_bytes(data)
+    with pytest.raises(NothingMeasured, match="more than 4 times"):
+        imported_from(tmp_path / "dump.gz", tmp_path)
+
+
+def test_the_file_of_diagnostics_says_how_many_it_leaves_out(tmp_path):
+    source = tmp_path / "dump.jsonl"
+    source.write_text(json.dumps(TWO_TURNS[0]) + "\n" + "{}\n" * 10_002)
+    imported_from(source, tmp_path, diagnostics_out=tmp_path / "d.jsonl")
+    lines = (tmp_path / "d.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["reason"] == "and 2 more"
