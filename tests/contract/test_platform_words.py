@@ -14,6 +14,7 @@ SHARED = {
     "build",
     "catalog",
     "checkout",
+    "checkout_job",
     "order",
     "plain_log",
     "redacting",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Contract:
     """
 
     def __init__(self, platform: str) -> None:
-        self._documented = description(platform)
+        self._documented = _with_nullable(description(platform))
         self._spec = {**_without_security(self._documented), "servers": [{"url": HOST}]}
         self._api = OpenAPI.from_dict(self._spec)
 
@@ -121,9 +122,21 @@ def _without_security(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "security"} | {"paths": paths}
 
 
+def _with_nullable(value: Any) -> Any:
+    """Write what a description in an older format calls `x-nullable` as OpenAPI 3.0 does."""
+    if isinstance(value, list):
+        return [_with_nullable(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    nullable = {"nullable": True} if value.get("x-nullable") is True else {}
+    return {key: _with_nullable(item) for key, item in value.items()} | nullable
+
+
 def _caught(check: Any, place: str) -> list[str]:
     try:
-        check()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of properties that a description uses
+            check()
     except Exception as error:
         details = getattr(error.__cause__, "schema_errors", None) or [error.__cause__]
         causes = [f"{type(error).__name__}: {str(error)[:200]}", *(str(detail)[:300] for detail in details)]

@@ -14,6 +14,8 @@ PLATFORMS = (
     "agent_eval.ci.platforms.github.spec:GITHUB",
     "agent_eval.ci.platforms.gitlab.spec:GITLAB",
     "agent_eval.ci.platforms.buildkite.spec:BUILDKITE",
+    "agent_eval.ci.platforms.circleci.spec:CIRCLECI",
+    "agent_eval.ci.platforms.jenkins.spec:JENKINS",
     "agent_eval.ci.platforms.local.spec:LOCAL",
 )
 """The `PlatformSpec` of each, as `module:NAME`; a job runs on the first that detects itself."""

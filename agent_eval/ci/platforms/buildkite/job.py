@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.candidates import Candidate, NoHistory
@@ -17,11 +15,9 @@ from agent_eval.ci.platforms.buildkite.api import BuildkiteApi
 from agent_eval.ci.platforms.buildkite.build import read_build
 from agent_eval.ci.platforms.buildkite.history import BuildkiteHistory
 from agent_eval.ci.platforms.buildkite.spec import BUILDKITE
-from agent_eval.ci.platforms.checkout import Checkout
-from agent_eval.ci.platforms.plain_log import PlainLog
+from agent_eval.ci.platforms.checkout_job import CheckoutJob
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.ci.suites import ARCHIVE_NAME
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
@@ -46,7 +42,7 @@ class BuildkiteSettings:
     buildkite_api_url: str
 
 
-class Buildkite(PlainLog):
+class Buildkite(CheckoutJob):
     """One job of Buildkite.
 
     Example:
@@ -72,9 +68,8 @@ class Buildkite(PlainLog):
         sleep: Callable[[float], None] = time.sleep,
         patience: Patience | None = None,
     ) -> None:
-        super().__init__(stream)
+        super().__init__(settings, environ, stream)
         self.build = read_build(environ)
-        self._settings, self._environ = settings, environ
         self._outcome = ""
         own = BuildkiteSettings(**settings.values_of(BUILDKITE.inputs))
         self._api: BuildkiteApi | None = None
@@ -88,11 +83,6 @@ class Buildkite(PlainLog):
         """Buildkite's variables, limits and words."""
         return BUILDKITE
 
-    @property
-    def workspace(self) -> Path:
-        """The top of the checkout."""
-        return self._checkout.top
-
     @cached_property
     def run(self) -> CiRun:
         """The build, as Buildkite's variables describe it."""
@@ -104,27 +94,20 @@ class Buildkite(PlainLog):
             run_url=f"{build.url}#{build.job}" if build.url and build.job else build.url,
             run_name=f"buildkite-{build.number}-{build.job[:8]}" if build.number else None,
             evidence_url=build.url,
-            base_sha=self._base_sha,
+            base_sha=self._base_of_rules,
             from_fork=build.from_fork,
             fork_event="pull request" if trusted_with_secrets else "",
         )
 
-    @cached_property
-    def _base_sha(self) -> str | None:
-        """The commit where the change left the branch that it goes into."""
-        branch = self._base_branch
-        is_change = self.build.pull_request or self.build.branch != branch
-        return self._checkout.merge_base(branch) if is_change else None
+    @property
+    def _is_change(self) -> bool:
+        return self.build.pull_request or self.build.branch != self._base_branch
 
     @property
     def _base_branch(self) -> str:
         build = self.build
         stated = self._settings.baseline_branch or build.target_branch or build.default_branch
         return stated or self._checkout.default_branch or "main"
-
-    @cached_property
-    def _checkout(self) -> Checkout:
-        return Checkout(Path.cwd(), self._environ)
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield earlier builds, as `BuildkiteHistory` finds them.
@@ -140,26 +123,15 @@ class Buildkite(PlainLog):
                 "Without a token earlier builds cannot be read: whether there is a baseline is not known.",
                 remedy="Set `buildkite-token`; or, to evaluate without a baseline, `baseline: none`.",
             )
-        evidence = os.path.relpath(os.path.abspath(self._settings.out / ARCHIVE_NAME), self.workspace)
         history = BuildkiteHistory(
             api=self._api,
             build=self.build,
-            evidence=Path(evidence).as_posix(),
+            evidence=self._evidence_path,
             branch=self._base_branch,
             base_sha=self._base_sha,
             named=self._settings.baseline_run_id,
         )
         return history.candidates(notes)
-
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the base of the change; None without one."""
-        return self._checkout.file(path, self._base_sha) if self._base_sha is not None else None
-
-    def keep_evidence(self, archive: Path) -> None:
-        """Leave the archive to `artifact_paths` of the step."""
-
-    def write_summary(self, markdown: str) -> None:
-        """Do nothing: the report among the build's artifacts is all there is."""
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
         """Keep the outcome, which decides the annotation's style; later steps read the artifacts."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.candidates import Candidate, NoHistory
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
-from agent_eval.ci.platforms.checkout import Checkout
+from agent_eval.ci.platforms.checkout_job import CheckoutJob
 from agent_eval.ci.platforms.gitlab.api import GitLabApi
 from agent_eval.ci.platforms.gitlab.history import GitLabHistory
 from agent_eval.ci.platforms.gitlab.notes import MergeRequestNotes
 from agent_eval.ci.platforms.gitlab.pipeline import read_pipeline
 from agent_eval.ci.platforms.gitlab.spec import GITLAB
-from agent_eval.ci.platforms.plain_log import PlainLog
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.ci.suites import ARCHIVE_NAME
 from agent_eval.errors import RemoteError, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
@@ -43,7 +39,7 @@ class GitLabSettings:
     baseline_job: str
 
 
-class GitLab(PlainLog):
+class GitLab(CheckoutJob):
     """One job of GitLab CI.
 
     Example:
@@ -69,9 +65,8 @@ class GitLab(PlainLog):
         sleep: Callable[[float], None] = time.sleep,
         patience: Patience | None = None,
     ) -> None:
-        super().__init__(stream)
+        super().__init__(settings, environ, stream)
         self.pipeline = read_pipeline(environ)
-        self._settings, self._environ = settings, environ
         self._own = GitLabSettings(**settings.values_of(GITLAB.inputs))
         token = self._own.gitlab_token
         job_token = environ.get("CI_JOB_TOKEN", "").strip()
@@ -87,11 +82,6 @@ class GitLab(PlainLog):
         """GitLab's variables, limits and words."""
         return GITLAB
 
-    @property
-    def workspace(self) -> Path:
-        """The top of the checkout, to which the paths of artifacts are relative."""
-        return self._checkout.top
-
     @cached_property
     def run(self) -> CiRun:
         """The job, as GitLab's variables describe it."""
@@ -102,35 +92,36 @@ class GitLab(PlainLog):
             run_url=url,
             run_name=f"gitlab-{pipeline.pipeline_id}-{pipeline.job_id}" if pipeline.job_id else None,
             evidence_url=f"{url}/artifacts/browse" if url else None,
-            base_sha=self._base_sha,
+            base_sha=self._base_of_rules,
             from_fork=pipeline.from_fork,
             fork_event="merge_request_event" if pipeline.from_fork and pipeline.has_secrets_of_target else "",
         )
 
+    @property
+    def _base_branch(self) -> str:
+        pipeline = self.pipeline
+        stated = self._settings.baseline_branch or pipeline.target_branch or pipeline.default_branch
+        return stated or self._checkout.default_branch or "main"
+
+    @property
+    def _is_change(self) -> bool:
+        return self.pipeline.merge_request is not None or self.pipeline.branch != self._base_branch
+
     @cached_property
     def _base_sha(self) -> str | None:
-        """The base of the merge request; for another branch, where that left the default one."""
-        pipeline = self.pipeline
-        if pipeline.merge_request is not None:
-            target = pipeline.target_branch
-            return pipeline.base_sha or (self._checkout.merge_base(target) if target else None)
-        is_change = pipeline.branch is not None and pipeline.branch != pipeline.default_branch
-        if not is_change or not pipeline.default_branch:
-            return None
-        return self._checkout.merge_base(pipeline.default_branch) or self._merge_base_by_api()
+        """As GitLab states it for a merge request; else as the checkout, or GitLab, knows it."""
+        if not self._is_change or self.pipeline.base_sha:
+            return self.pipeline.base_sha
+        return self._checkout.merge_base(self._base_branch) or self._merge_base_by_api()
 
     def _merge_base_by_api(self) -> str | None:
-        pipeline = self.pipeline
-        if self._api is None or self._api.by_job_token or not pipeline.head_sha:
+        head = self.pipeline.head_sha
+        if self._api is None or self._api.by_job_token or head is None:
             return None
         try:
-            return self._api.merge_base(pipeline.default_branch or "", pipeline.head_sha)
+            return self._api.merge_base(self._base_branch, head)
         except RemoteError:
             return None  # The search for the baseline fails likewise, and says why.
-
-    @cached_property
-    def _checkout(self) -> Checkout:
-        return Checkout(Path.cwd(), self._environ)
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield earlier pipelines, as `GitLabHistory` finds them.
@@ -148,32 +139,17 @@ class GitLab(PlainLog):
         name = self._own.baseline_job or self.pipeline.job_name
         if not name:
             raise NoHistory("This job has no name (CI_JOB_NAME), so it has no earlier ones.")
-        branch = self._settings.baseline_branch or self.pipeline.target_branch
-        evidence = os.path.relpath(os.path.abspath(self._settings.out / ARCHIVE_NAME), self.workspace)
         history = GitLabHistory(
             api=self._api,
             pipeline=self.pipeline,
-            evidence=Path(evidence).as_posix(),
+            evidence=self._evidence_path,
             now=clock.now(self._environ),
             base_sha=self._base_sha,
             job_name=name,
-            branch=branch or self.pipeline.default_branch or "main",
+            branch=self._base_branch,
             named=self._settings.baseline_run_id,
         )
         return history.candidates(notes)
-
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the base of the change; None without one."""
-        return self._checkout.file(path, self._base_sha) if self._base_sha is not None else None
-
-    def keep_evidence(self, archive: Path) -> None:
-        """Leave the archive to `artifacts:paths` of the job."""
-
-    def write_summary(self, markdown: str) -> None:
-        """Do nothing: the report in the job's artifacts is all there is."""
-
-    def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Do nothing: later jobs read the evidence from the artifacts."""
 
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's note on the merge request, where there is one."""

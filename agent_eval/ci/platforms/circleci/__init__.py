@@ -1,0 +1,1 @@
+"""CircleCI: its variables and its REST API."""

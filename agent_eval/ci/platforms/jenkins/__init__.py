@@ -1,0 +1,1 @@
+"""Jenkins: its variables and its remote access API."""

@@ -1,0 +1,214 @@
+"""A CircleCI on localhost: a real HTTP server that keeps pipelines, workflows, jobs and artifacts.
+
+Every request and every answer is checked against the API's description; what differs is in `violations`.
+Artifacts are on a second server on another port of the same host, which redirects to a third, and that one
+refuses a request that carries a token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from tests.fakes.contract import Contract
+from tests.fakes.server import Fault, Reply, Seen, next_fault, send, serve
+
+TOKEN = "CCIPAT_" + "S3cretToken" * 3
+SLUG = "gh/acme/shop"
+REPOSITORY, FORK = "https://git.example/acme/shop", "https://git.example/mallory/shop"
+PAGE = 20
+_ROOT = f"/project/{quote(SLUG, safe='')}"
+
+
+def identity(seed: str) -> str:
+    """A UUID made of a word."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, seed))
+
+
+class FakeCircleCI:
+    """Use as a context manager; `url` is the API's address."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self.violations: list[str] = []
+        self.requests: list[Seen] = []
+        self.faults: list[Fault] = []
+        self.pipelines: dict[int, dict[str, Any]] = {}
+        self.jobs: dict[str, list[dict[str, Any]]] = {}
+        """Jobs by the id of their workflow."""
+        self.workflows: dict[str, list[dict[str, Any]]] = {}
+        """Workflows by the id of their pipeline."""
+        self.artifacts: dict[int, list[dict[str, Any]]] = {}
+        """Artifacts by the number of their job."""
+        self.files: dict[str, bytes] = {}
+        self._lock = threading.RLock()
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def __enter__(self) -> FakeCircleCI:
+        self._servers = [serve(self._request), serve(self._artifact), serve(self._storage)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"{self.host(0)}/api/v2"
+
+    def host(self, number: int) -> str:
+        """The address of the API (0), the artifacts (1), the storage (2)."""
+        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
+
+    # What tests prepare
+
+    def add_pipeline(self, number: int, *, source: dict[str, Any] | None = None, **fields: Any) -> int:
+        """A pipeline of a push to main with one workflow, unless told otherwise."""
+        pipeline = identity(f"pipeline {number}")
+        vcs = {
+            "provider_name": "GitHub",
+            "revision": f"{number:040x}",
+            "branch": "main",
+            "origin_repository_url": REPOSITORY,
+            "target_repository_url": REPOSITORY,
+            **(source or {}),
+        }
+        self.pipelines[number] = {
+            "id": pipeline,
+            "number": number,
+            "state": "created",
+            "project_slug": SLUG,
+            "created_at": "2026-01-12T08:00:00Z",
+            "errors": [],
+            "trigger": {
+                "type": "webhook",
+                "received_at": "2026-01-12T08:00:00Z",
+                "actor": {"login": "ada", "avatar_url": "https://git.example/ada.png"},
+            },
+            "vcs": vcs,
+            **fields,
+        }
+        self.add_workflow(number, "2026-01-12T08:00:01Z")
+        return number
+
+    def add_workflow(self, number: int, created_at: str) -> str:
+        """A workflow of a pipeline; a rerun is a further one."""
+        pipeline = self.pipelines[number]["id"]
+        rows = self.workflows.setdefault(pipeline, [])
+        workflow = identity(f"workflow {number} {len(rows)}")
+        row = {
+            "id": workflow,
+            "name": "agent-eval",
+            "status": "success",
+            "created_at": created_at,
+            "stopped_at": created_at,
+            "pipeline_id": pipeline,
+            "pipeline_number": number,
+            "project_slug": SLUG,
+            "started_by": identity("ada"),
+        }
+        rows.append(row)
+        return workflow
+
+    def add_job(self, number: int, files: dict[str, bytes], **fields: Any) -> int:
+        """The job of a pipeline's newest workflow, with its artifacts."""
+        workflow = self.workflows[self.pipelines[number]["id"]][-1]["id"]
+        job = 100 + len(self.artifacts)
+        row = {
+            "id": identity(f"job {job}"),
+            "name": "agent-eval",
+            "status": "success",
+            "job_number": job,
+            "started_at": "2026-01-12T08:00:02Z",
+            "stopped_at": "2026-01-12T08:01:02Z",
+            "dependencies": [],
+            "project_slug": SLUG,
+            "type": "build",
+            **fields,
+        }
+        self.jobs.setdefault(workflow, []).append(row)
+        self.artifacts[job] = [
+            {"path": path, "node_index": 0, "url": f"{self.host(1)}/{job}/0/{quote(path)}"} for path in files
+        ]
+        self.files |= {f"{job}/0/{path}": data for path, data in files.items()}
+        return job
+
+    def fail(self, path: str, status: int, times: int = 9, **fields: Any) -> None:
+        """Answer requests whose path matches the regular expression with `status`."""
+        self.faults.append(Fault("GET", path, status, times, **fields))
+
+    def count(self, path: str) -> int:
+        """How many requests matched."""
+        return sum(bool(re.search(path, seen.path)) for seen in self.requests)
+
+    # The servers
+
+    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        path = parts.path.removeprefix("/api/v2")
+        authorized = handler.headers.get("Circle-Token") == TOKEN
+        with self._lock:
+            self.requests.append(Seen(handler.command, path, dict(query), authorized, None))
+            problems = self.contract.request_problems(handler.command, path, query, body)
+            self.violations += problems
+            fault = next_fault(self.faults, handler.command, path)
+            if fault is not None:
+                reply = _error(fault.status, fault.message, fault.headers)
+            elif not authorized:
+                reply = _error(401, "You must log in first.")
+            else:
+                reply = self._answer(path, dict(query))
+            data = json.dumps(reply.value).encode()
+            if not problems and reply.status == 200:
+                self.violations += self.contract.answer_problems(
+                    handler.command, path, reply.status, data, reply.headers
+                )
+        send(handler, reply.status, data, {"Content-Type": "application/json", **reply.headers})
+
+    def _answer(self, path: str, query: dict[str, str]) -> Reply:
+        if path == f"{_ROOT}/pipeline":
+            newest = sorted(self.pipelines.values(), key=lambda row: -int(row["number"]))
+            rows = [row for row in newest if query.get("branch") in (None, (row["vcs"] or {}).get("branch"))]
+            begin = int(query.get("page-token", "0"))
+            further = str(begin + PAGE) if begin + PAGE < len(rows) else None
+            return Reply(200, {"items": rows[begin : begin + PAGE], "next_page_token": further})
+        found = re.fullmatch(rf"{re.escape(_ROOT)}/pipeline/(\d+)", path)
+        if found and int(found[1]) in self.pipelines:
+            return Reply(200, self.pipelines[int(found[1])])
+        found = re.fullmatch(r"/pipeline/([^/]+)/workflow", path)
+        if found:
+            return _items(self.workflows.get(found[1], []))
+        found = re.fullmatch(r"/workflow/([^/]+)/job", path)
+        if found:
+            return _items(self.jobs.get(found[1], []))
+        found = re.fullmatch(rf"{re.escape(_ROOT)}/(\d+)/artifacts", path)
+        if found:
+            return _items(self.artifacts.get(int(found[1]), []))
+        return _error(404, "Not found.")
+
+    def _artifact(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        if handler.headers.get("Circle-Token") != TOKEN:
+            return send(handler, 403, b"", {})
+        return send(handler, 302, b"", {"Location": f"{self.host(2)}{handler.path}?sig=SignedQuery"})
+
+    def _storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        if "Circle-Token" in handler.headers or "sig=SignedQuery" not in parts.query:
+            self.violations.append("the storage was sent a token, or no signature")
+            return send(handler, 400, b"", {})
+        return send(handler, 200, self.files[unquote(parts.path.strip("/"))], {})
+
+
+def _items(rows: list[Any]) -> Reply:
+    return Reply(200, {"items": rows, "next_page_token": None})
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
+    return Reply(status, {"message": message}, headers or {})
