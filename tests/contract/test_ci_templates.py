@@ -6,14 +6,12 @@ command, is run by gitlab-ci-local in `tests/real/test_gitlab_template.py`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,158 +21,147 @@ from agent_eval.ci.inputs import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program
+from tests.e2e.runner import orders
+from tests.fakes.buildkite import FakeBuildkite
+from tests.fakes.circleci import FakeCircleCI
+from tests.fakes.contract import Contract
+from tests.fakes.jenkins import FOLDER, FakeJenkins
+from tests.unit.ci.platforms.build_runner import BuildRunner, Step
+from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
+from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
+from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"
 PINNED = re.compile(r"uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40})(?: # (v[\d.]+))?$", re.MULTILINE)
 
 
-def circleci() -> str:
-    """The evaluation's command of the CircleCI template."""
+def buildkite() -> list[str]:
+    """The commands of the Buildkite template, as its agent sees them."""
+    text = (TEMPLATES / "buildkite.yml").read_text()
+    (step,) = yaml.safe_load(interpolated(text, {}))["steps"]
+    return list(step["command"])
+
+
+def interpolated(text: str, environ: Mapping[str, str]) -> str:
+    """Replace variables as Buildkite does when it reads a pipeline; `$$` is a dollar for the shell."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[0] in ("$$", "\\$"):
+            return "$"
+        return environ.get(found["name"], found["default"] or "")
+
+    pattern = r"\$\$|\\\$|\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::?[-?](?P<default>[^}]*))?\}?"
+    return re.sub(pattern, value, text)
+
+
+def circleci() -> list[str]:
+    """The commands of the CircleCI template."""
     steps = yaml.safe_load((TEMPLATES / "circleci.yml").read_text())["jobs"]["agent-eval"]["steps"]
-    runs = [step["run"] for step in steps if isinstance(step, dict) and "run" in step]
-    (command,) = (run["command"] for run in runs if run["name"] == "Evaluate")
-    return command
+    return [step["run"] for step in steps if isinstance(step, dict) and "run" in step]
 
 
-def jenkins() -> str:
-    """The evaluation's shell of the Jenkins template, after the lines that set it up."""
-    (script,) = re.findall(
-        r"'''#!/usr/bin/env bash\n(.*?)'''", (TEMPLATES / "Jenkinsfile").read_text(), re.DOTALL
-    )
-    return script.split(". .agent-eval/bin/activate\n", 1)[1]
+def jenkins() -> list[str]:
+    """The shell of the Jenkins template."""
+    return re.findall(r"(?:sh |script: )'([^']*)'", (TEMPLATES / "Jenkinsfile").read_text())
 
 
-SCRIPTS: dict[str, Callable[[], str]] = {
+COMMANDS: dict[str, Callable[[], list[str]]] = {
+    "buildkite": buildkite,
     "circleci": circleci,
     "jenkins": jenkins,
 }
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A clone on a branch, whose suite is as on main."""
-    origin = tmp_path / "origin"
-    (origin / "suites").mkdir(parents=True)
-    shutil.copyfile(ROOT / "examples" / "suite_good.json", origin / "suites" / "support.json")
-    git(origin, "init", "--quiet", "--initial-branch=main")
-    commit(origin)
-    git(tmp_path, "clone", "--quiet", str(origin), "clone")
-    git(tmp_path / "clone", "checkout", "--quiet", "-b", "change")
-    return tmp_path / "clone"
+class InShell:
+    """Runs a template's commands in bash, with a program in place of what it would install."""
+
+    def __init__(self, root: Path, commands: list[str]) -> None:
+        self.programs = root / "programs"
+        self.programs.mkdir()
+        self.inherited = write_program(self.programs / "agent-eval")
+        for name in ("python", "python3"):
+            self._write(name, f'exec {self.programs / "install"} "$@"')
+        # `-m venv DIR` makes an environment with the program; everything else is an installation.
+        self._write(
+            "install",
+            f'[ "$2" = venv ] || exit 0; mkdir -p "$3/bin"; touch "$3/bin/activate"; '
+            f'ln -sf {self.programs}/agent-eval "$3/bin/"; ln -sf {shutil.which("true")} "$3/bin/pip"',
+        )
+        self.script = "\n".join(commands)
+
+    def _write(self, name: str, line: str) -> None:
+        (self.programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (self.programs / name).chmod(0o755)
+
+    def execute(self, environ: dict[str, str]) -> tuple[int, str]:
+        """Run the script as the platforms do: bash, stopping at the first failure."""
+        coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+        own = {
+            "PATH": f"{self.programs}:{environ['PATH']}",
+            "AGENT_EVAL_PACKAGE": "agent-eval.whl",
+            "ACCOUNT_USR": "ci",
+            "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
+        }
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self.script],
+            env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"},
+            pass_fds=self.inherited,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return done.returncode, done.stdout
 
 
-def git(where: Path, *arguments: str) -> None:
-    """Run git without the machine's configuration."""
-    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
-    subprocess.run(["git", *identity, *arguments], cwd=where, env=environ, check=True, timeout=60)
+@contextmanager
+def place(
+    platform: str, root: Path
+) -> Iterator[tuple[BuildRunner, Callable[[int], Step], Callable[[], Step]]]:
+    """A runner of a platform, how a push to main is evaluated, and how a change is."""
+    if platform == "buildkite":
+        with FakeBuildkite(Contract("buildkite")) as server:
+            build = BuildkiteRunner(root, server)
+            yield build, build.push, build.pull_request
+    elif platform == "circleci":
+        with FakeCircleCI(Contract("circleci")) as circle:
+            job = CircleCIRunner(root, circle)
+            yield job, job.push, job.branch
+    else:
+        with FakeJenkins() as server_of_jenkins:
+            server_of_jenkins.builds[f"{FOLDER}/job/main"] = []
+            run = JenkinsRunner(root, server_of_jenkins)
+            yield run, run.push, run.pull_request
 
 
-def commit(where: Path) -> None:
-    """Commit everything."""
-    git(where, "add", ".")
-    git(where, "commit", "--quiet", "--message", "change")
+@pytest.mark.parametrize("platform", COMMANDS)
+def test_a_change_that_got_worse_fails_the_job_and_an_unchanged_one_passes(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place(platform, tmp_path) as (runner, push, change):
+        origin = tmp_path / "origin"
+        runner.repository.git("clone", "--quiet", "--bare", ".", str(origin))
+        runner.repository.git("remote", "add", "origin", str(origin))
+        monkeypatch.chdir(runner.repository.top)
+        runner.execute = InShell(tmp_path, COMMANDS[platform]()).execute  # type: ignore[method-assign]
+        runner.write_suite(*orders())
+        first = push(400)
+        assert first.code == ExitCode.OK, first.log
+        unchanged = change()
+        assert unchanged.code == ExitCode.OK, unchanged.log
+        assert "merge base" in unchanged.report
+        runner.write_suite(*orders(bad=(2,)))
+        worse = change()
+        assert worse.code == ExitCode.NO, worse.log
+        assert "order-2" in worse.report
 
 
-def run(
-    script: str, where: Path, suite: str = "suites/support.json", **inputs: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a template's shell as the platforms do: bash, stopping at the first failure."""
-    tools = where.parent / "bin"
-    tools.mkdir(exist_ok=True)
-    inherited = write_program(tools / "agent-eval")
-    environ = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
-    environ |= {
-        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(where),
-        "AGENT_EVAL_BRANCH": "main",
-        "AGENT_EVAL_SUITE": suite,
-        "AGENT_EVAL_MAX_REGRESSED_CASES": "0",
-        "AGENT_EVAL_MAX_NEW_HARD_FAIL_CASES": "0",
-        **inputs,
-    }
-    command = ["bash", "-euo", "pipefail", "-c", script]
-    return subprocess.run(
-        command,
-        cwd=where,
-        env=environ,
-        pass_fds=inherited,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def test_platforms_without_a_baseline_of_their_own_run_the_same_shell():
-    assert len({textwrap.dedent(read()).strip() for read in SCRIPTS.values()}) == 1
-
-
-def test_an_unchanged_suite_passes_and_leaves_a_report(checkout):
-    done = run(circleci(), checkout)
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    assert (checkout / "agent-eval-out" / "report.md").is_file()
-
-
-def test_a_suite_that_got_worse_fails_the_job(checkout):
-    shutil.copyfile(ROOT / "examples" / "suite_bad.json", checkout / "suites" / "support.json")
-    commit(checkout)
-    done = run(circleci(), checkout)
-    assert done.returncode == ExitCode.NO, done.stdout + done.stderr
-    assert "regressed" in done.stdout.lower()
-
-
-def test_a_suite_that_main_does_not_have_yet_is_no_failure(checkout):
-    (checkout / "suites" / "support.json").rename(checkout / "suites" / "new.json")
-    commit(checkout)
-    done = run(circleci(), checkout, "suites/new.json")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-
-
-AGENT = """\
-import json, sys
-calls = [{{"tool": "{tool}", "arguments": {{}}}}]
-json.dump({{"assistant_output": "done", "tool_calls": calls}}, sys.stdout)
-"""
-RUN_AGENT = {
-    "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} agent.py",
-    "AGENT_EVAL_JUDGES": "policy",
-    "AGENT_EVAL_JUDGE_CONFIG": "judges.json",
-}
-
-
-@pytest.mark.parametrize(("tool", "code"), [("look", ExitCode.OK), ("escalate", ExitCode.NO)])
-def test_the_baseline_is_evaluated_with_its_own_agent_and_the_same_judges(checkout, tool, code):
-    git(checkout, "checkout", "--quiet", "main")
-    case = {"case_id": "a", "policy": {"forbidden_tools": ["escalate"]}}
-    case["metadata"] = {"tool_responses": {"look": 1, "escalate": 1}}
-    (checkout / "suites" / "agent.json").write_text(json.dumps({"dataset_id": "shop", "cases": [case]}))
-    (checkout / "judges.json").write_text(json.dumps({"policy": {"weight": 2}}))
-    (checkout / "agent.py").write_text(AGENT.format(tool="look"))
-    commit(checkout)
-    git(checkout, "push", "--quiet", "origin", "main:next")
-    git(checkout, "checkout", "--quiet", "-b", "new-agent")
-    (checkout / "agent.py").write_text(AGENT.format(tool=tool) + "# changed\n")
-    commit(checkout)
-    done = run(circleci(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
-    assert done.returncode == code, done.stdout + done.stderr
-    comparison = next((checkout / "agent-eval-out").rglob("baseline_delta.json"))
-    assert json.loads(comparison.read_text())["cases"]["compared"] == 1
-    again = run(circleci(), checkout, "suites/agent.json", AGENT_EVAL_BRANCH="next", **RUN_AGENT)
-    assert again.returncode == code, "a workspace is used more than once"
-
-
-def test_a_baseline_that_cannot_be_evaluated_is_no_pass(checkout):
-    git(checkout, "checkout", "--quiet", "main")
-    shutil.copyfile(ROOT / "examples" / "suite_good.json", checkout / "suites" / "broken.json")
-    (checkout / "agent-eval.yml").write_text("no-such-setting: 1\n")
-    commit(checkout)
-    git(checkout, "push", "--quiet", "origin", "main:next")
-    (checkout / "agent-eval.yml").unlink()
-    done = run(circleci(), checkout, "suites/broken.json", AGENT_EVAL_BRANCH="next")
-    assert done.returncode == ExitCode.WRONG_REQUEST
-    assert "agent-eval-baseline/evidence.zip does not exist" in done.stdout + done.stderr
+def test_the_shell_of_buildkite_gets_its_dollars() -> None:
+    environ = {"BRANCH": "replaced", "EMPTY": ""}
+    text = "$$BRANCH \\$BRANCH $BRANCH ${BRANCH} ${NONE:-default} $${BRANCH:-x}"
+    assert interpolated(text, environ) == "$BRANCH $BRANCH replaced replaced default ${BRANCH:-x}"
 
 
 @pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.iterdir()))

@@ -64,8 +64,8 @@ class CheckoutJob(PlainLog):
     def _base_of_rules(self) -> str | None:
         """The commit whose rules count: where the merge base is unknown, the tip of the base branch.
 
-        Where that is not in the checkout either, reading a file of it fails, and so the rules of a change never
-        count unseen.
+        Where that is not in the checkout either, reading a file of it fails, and so the rules of a change
+        never count unseen.
         """
         if self._base_sha is not None or not self._is_change:
             return self._base_sha

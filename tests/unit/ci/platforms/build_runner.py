@@ -75,17 +75,22 @@ class BuildRunner:
             },
             **variables,
         }
+        code, log = self.execute(environ)
+        report = self.out / "report.md"
+        step = Step(code, log, report.read_text() if report.exists() else "")
+        left = "".join(path.read_text("latin-1") for path in self.out.rglob("*") if path.is_file())
+        assert not any(secret in step.log + left for secret in self._secrets)
+        return step
+
+    def execute(self, environ: dict[str, str]) -> tuple[int, str]:
+        """Run the job within this process; its exit code and log."""
         stream = io.StringIO()
         try:
             code = int(run_job({}, environ, stream, make_platform=self._platform))
         except AgentEvalError as error:
             code = int(error.exit_code)
             print(f"Error: {error.message} {error.remedy}", file=stream)
-        report = self.out / "report.md"
-        step = Step(code, stream.getvalue(), report.read_text() if report.exists() else "")
-        left = "".join(path.read_text("latin-1") for path in self.out.rglob("*") if path.is_file())
-        assert not any(secret in step.log + left for secret in self._secrets)
-        return step
+        return code, stream.getvalue()
 
     def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
         patience = Patience(attempts=2)

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
-from agent_eval.ci.job import run_job
-from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.buildkite.job import Buildkite
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.errors import AgentEvalError
-from agent_eval.http.retry import Patience
-from tests.e2e.runner import STRICT
-from tests.factories import make_suite
 from tests.fakes.buildkite import AGENT_TOKEN, TOKEN, WEB, FakeBuildkite
-from tests.unit.ci.platforms.repository import Repository
+from tests.unit.ci.platforms.build_runner import EVIDENCE, BuildRunner, Step
 
-EVIDENCE = "agent-eval-out/evidence.zip"
 OWN, FORK = "git@git.example:acme/shop.git", "https://git.example/mallory/shop"
 _AGENT = """\
 #!/bin/sh
@@ -31,16 +19,7 @@ cat > "{left}/$3.md"
 """
 
 
-@dataclass(frozen=True)
-class Step:
-    """How the job ended, and what it left."""
-
-    code: int
-    log: str
-    report: str
-
-
-class BuildkiteRunner:
+class BuildkiteRunner(BuildRunner):
     """One pipeline's agent. The checkout has one commit on main; `base` is its name.
 
     Args:
@@ -49,28 +28,21 @@ class BuildkiteRunner:
     """
 
     def __init__(self, root: Path, buildkite: FakeBuildkite) -> None:
+        super().__init__(root, Buildkite, (TOKEN, AGENT_TOKEN))
         self.buildkite = buildkite
-        self.repository = Repository(root / "checkout")
-        self.base = self.repository.git("rev-parse", "HEAD")
-        self.repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
         self.annotations, self._programs = root / "annotations", root / "bin"
         for directory in (self.annotations, self._programs):
             directory.mkdir()
         agent = self._programs / "buildkite-agent"
         agent.write_text(_AGENT.format(token=AGENT_TOKEN, left=self.annotations))
         agent.chmod(0o755)
-        self.waits: list[float] = []
-
-    def write_suite(self, *cases: dict[str, object]) -> None:
-        """A suite in the checkout."""
-        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*cases, dataset_id="shop")))
 
     def push(self, number: int, **inputs: str) -> Step:
         """The build of a push to main; its evidence is uploaded."""
         if number not in self.buildkite.builds:
             self.buildkite.add_build(number, commit=self.base)
         step = self._start(number, {"BUILDKITE_BRANCH": "main", "BUILDKITE_COMMIT": self.base}, inputs)
-        self.buildkite.add_artifact(number, EVIDENCE, (self.repository.top / EVIDENCE).read_bytes())
+        self.buildkite.add_artifact(number, EVIDENCE, self.evidence())
         return step
 
     def pull_request(
@@ -82,8 +54,7 @@ class BuildkiteRunner:
         **inputs: str,
     ) -> Step:
         """The build of pull request 7 into main."""
-        self.repository.branch("topic", self.base)
-        head = self.repository.commit()
+        head = self.change()
         self.buildkite.add_build(
             number, branch="topic", commit=head, state="running", pull_request={"id": "7"}
         )
@@ -103,15 +74,8 @@ class BuildkiteRunner:
         return (style.read_text().strip(), body.read_text()) if body.exists() else ("", "")
 
     def _start(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
-        given = {
-            "suite": "suite.json",
-            "buildkite_token": TOKEN,
-            "buildkite_api_url": self.buildkite.url,
-            **STRICT,
-            **inputs,
-        }
-        environ = {
-            **self.repository.environ,
+        given = {"buildkite_token": TOKEN, "buildkite_api_url": self.buildkite.url, **inputs}
+        job = {
             "PATH": f"{self._programs}:{self.repository.environ['PATH']}",
             "BUILDKITE": "true",
             "BUILDKITE_ORGANIZATION_SLUG": "acme",
@@ -123,23 +87,7 @@ class BuildkiteRunner:
             "BUILDKITE_REPO": OWN,
             "BUILDKITE_PULL_REQUEST": "false",
             "BUILDKITE_AGENT_ACCESS_TOKEN": AGENT_TOKEN,
-            "AGENT_EVAL_CLOCK": "2026-01-13T08:00:00+00:00",
-            **{f"AGENT_EVAL_{name.upper()}": value for name, value in given.items()},
-            **variables,
         }
-        stream = io.StringIO()
-        try:
-            code = int(run_job({}, environ, stream, make_platform=self._platform))
-        except AgentEvalError as error:
-            code = int(error.exit_code)
-            print(f"Error: {error.message} {error.remedy}", file=stream)
-        report = self.repository.top / "agent-eval-out" / "report.md"
-        step = Step(code, stream.getvalue(), report.read_text() if report.exists() else "")
-        files = [path for path in (self.repository.top / "agent-eval-out").rglob("*") if path.is_file()]
-        everything = step.log + self.annotation()[1] + "".join(path.read_text("latin-1") for path in files)
-        assert TOKEN not in everything
-        assert AGENT_TOKEN not in everything
+        step = self.start({**job, **variables}, given)
+        assert not any(token in self.annotation()[1] for token in (TOKEN, AGENT_TOKEN))
         return step
-
-    def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
-        return Buildkite(settings, environ, stream, sleep=self.waits.append, patience=Patience(attempts=2))

@@ -7,7 +7,8 @@ import pytest
 from agent_eval.ci.platforms.buildkite.build import same_repository
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
-from tests.unit.ci.platforms.buildkite.runner import EVIDENCE, FORK, BuildkiteRunner
+from tests.unit.ci.platforms.build_runner import EVIDENCE
+from tests.unit.ci.platforms.buildkite.runner import FORK, BuildkiteRunner
 
 
 def test_first_run__has_no_baseline_and_passes(runner: BuildkiteRunner) -> None:
