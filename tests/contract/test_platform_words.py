@@ -39,6 +39,7 @@ TERMS = re.compile(
 ALLOWED = {
     "ci/platforms/catalog.py": "its table names every platform",
     "ci/platforms/spec.py": "the example of a platform",
+    "cli/ci.py": "what `init` asks at a terminal",
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",
     "demo/support_agent.py": "the story of the demonstration",
     "config/rows/packs.py": "the choices of `init --ci`",

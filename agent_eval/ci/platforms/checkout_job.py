@@ -18,7 +18,7 @@ class CheckoutJob(PlainLog):
     """The base of a `Platform` that reads the base commit's files from the checkout.
 
     Example:
-        `ci.platforms.gitlab.job.GitLab` adds where earlier runs and the comment are.
+        A subclass adds where earlier runs are, and where the comment is written.
 
     Args:
         settings: The checked settings.
