@@ -138,6 +138,7 @@ class Settings:
     fail_on: str
     signing_key: str | None = field(default=None, repr=False)
     attest: bool = False
+    replay_evidence: bool = False
     baseline_public_key: Path | None = None
     platform: Mapping[str, Any] = field(repr=False)
     """Values of the rows of every platform, by field; each platform reads its own."""

@@ -10,15 +10,17 @@ from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
 from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, from_registry
-from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
+from agent_eval.ci.replaying import replay_evidence, replay_rule
 from agent_eval.ci.signing import admission_by, sign, signed_candidates, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
+from agent_eval.contracts import Comparison, GateDecision, RuleResult
+from agent_eval.contracts.replay import ReplayReport
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
@@ -70,6 +72,7 @@ class SuiteEvaluation:
         note: Why nothing was compared although there is a baseline; usually empty.
         unjudged: Why none of its cases could be judged, and what to do; usually empty.
         evidence: The open pack, which the HTML report reads trajectories from.
+        replayed: How judging it again ended; None where that was not asked for.
     """
 
     target: Target
@@ -81,6 +84,7 @@ class SuiteEvaluation:
     note: str = ""
     unjudged: str = ""
     evidence: Pack | None = None
+    replayed: ReplayReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +250,9 @@ def _decide(
         )
     if comparison is not None and not comparison.overview.compared_cases:
         note = "Every case is new or changed since the baseline, so nothing could be compared."
-    decision = _with_own_rules(decision, comparison, job, search, broken)
+    replayed = replay_evidence(job, pack, where)
+    own = OwnRules(broken, replay_rule(replayed))
+    decision = with_own_rules(decision, comparison, job, search, own)
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
@@ -260,6 +266,7 @@ def _decide(
         note=note,
         unjudged=_why_unjudged(job, target, candidate),
         evidence=pack,
+        replayed=replayed,
     )
 
 
@@ -304,69 +311,6 @@ def _without_secrets(comparison: Comparison | None, redactor: Redactor) -> Compa
     return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
-def _with_own_rules(
-    decision: GateDecision,
-    comparison: Comparison | None,
-    job: JobContext,
-    search: Search,
-    gone: RuleResult | None,
-) -> GateDecision:
-    """Add the job's own rules, where they are broken, to what the policy or the thresholds decided."""
-    rules, settings = job.rules, job.settings
-    unknown = _baseline_unknown(comparison, search)
-    missing = None if unknown is not None else _baseline_missing(comparison, job)
-    # What is not compared fails a release and leaves any other change undecided.
-    lost = [gone] if gone is not None else []
-    fails = settings.on_case_removed == "fail" or rules.is_release
-    failing = [*(lost if fails else []), _cases_removed(comparison, settings), missing]
-    broken = [rule for rule in failing if rule is not None]
-    undecided = [rule for rule in (unknown, _rules_loosened(decision, job)) if rule is not None]
-    undecided += [] if fails else lost
-    added = [*broken, *undecided]
-    if not added:
-        return decision.model_copy(update={"blocks": decision.blocks or _blocks_as_base(decision, job)})
-    failed = bool(broken) or decision.gate_status is GateStatus.FAILED
-    status = GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE
-    return decision.model_copy(
-        update={
-            "gate_status": status,
-            "passed": False,
-            "blocks": decision.blocks or failed or unknown is not None or rules.blocks_on_inconclusive,
-            "rules": [*decision.rules, *added],
-            "failures": [*decision.failures, *(rule.message for rule in added)],
-            "explanation": _explained(decision, status, " ".join(rule.message for rule in added)),
-        }
-    )
-
-
-def _blocks_as_base(decision: GateDecision, job: JobContext) -> bool:
-    """Tell whether the base branch's policy blocks where the decision is open, whatever the change's says."""
-    return decision.gate_status is GateStatus.INCONCLUSIVE and job.rules.blocks_on_inconclusive
-
-
-def _rules_loosened(decision: GateDecision, job: JobContext) -> RuleResult | None:
-    """Build the rule that a change does not loosen what it is held to; what failed anyway needs no more."""
-    rules = job.rules
-    if not rules.loosened or decision.gate_status is GateStatus.FAILED:
-        return None
-    return RuleResult(
-        rule="rules_of_the_base",
-        threshold=0,
-        value=len(rules.loosened),
-        passed=False,
-        message=f"This change loosens the rules that it is held to: {' '.join(rules.loosened)}",
-    )
-
-
-def _explained(decision: GateDecision, status: GateStatus, added: str) -> list[str]:
-    """Put the job's own rules into the explanation of a decision by policy."""
-    if not decision.explanation:
-        return []
-    if decision.gate_status is status:
-        return [*decision.explanation, added]
-    return [f"{status.value.upper()}, by the job's own rules. {added}", *decision.explanation[1:]]
-
-
 def _lost_datasets(search: Search) -> list[str]:
     """Warn of datasets of the baseline that are not evaluated any more."""
     if not search.gone:
@@ -399,44 +343,3 @@ def _named(gone: Mapping[str, int]) -> str:
         named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
     more = len(named) - _NAMED
     return ", ".join(named[:_NAMED]) + (f" and {count(more, 'more dataset')}" if more > 0 else "")
-
-
-def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResult | None:
-    if search.outage is None or comparison is not None:
-        return None
-    return RuleResult(
-        rule="baseline_known",
-        threshold=1,
-        value=0,
-        passed=False,
-        message="The baseline could not be read, so it is not known whether anything got worse.",
-    )
-
-
-def _cases_removed(comparison: Comparison | None, settings: Settings) -> RuleResult | None:
-    removed = comparison.cases.removed if comparison is not None else []
-    if settings.on_case_removed != "fail" or not removed:
-        return None
-    return RuleResult(
-        rule="on_case_removed",
-        threshold=0,
-        value=len(removed),
-        passed=False,
-        message=f"{count(len(removed), 'case was', 'cases were')} removed from the suite, "
-        "which `on-case-removed: fail` does not allow.",
-    )
-
-
-def _baseline_missing(comparison: Comparison | None, job: JobContext) -> RuleResult | None:
-    is_required = job.settings.require_baseline
-    compared_any = comparison is not None and comparison.overview.compared_cases
-    if compared_any or not (is_required or job.rules.is_release):
-        return None
-    asks = "`require-baseline`" if is_required else "preset `release`"
-    return RuleResult(
-        rule="require_baseline",
-        threshold=1,
-        value=0,
-        passed=False,
-        message=f"There is no baseline to compare with, and {asks} asks for one.",
-    )

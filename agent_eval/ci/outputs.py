@@ -206,6 +206,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),
         execution=suite.candidate.config.execution_config,
+        replay=suite.replayed.to_json() if suite.replayed is not None else None,
     )
 
 

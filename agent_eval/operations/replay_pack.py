@@ -131,6 +131,21 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     return ReplayResult(report, out)
 
 
+def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayReport:
+    """Judge a pack again that this process has made, with all of its judges; writes nothing.
+
+    Args:
+        pack: The pack, verified.
+        path: Its directory.
+        environ: The environment variables; they may pin the clock.
+
+    Raises:
+        AgentEvalError: It cannot be judged again.
+    """
+    judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, "command line")
+    return _report(pack, path, judges, [], environ)
+
+
 def _opened(request: ReplayRequest) -> Pack:
     if not request.public_keys:
         return open_run(request.pack)

@@ -15,6 +15,7 @@ from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
@@ -206,6 +207,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
         *case_lists.failing(suite, detail),
         suite_section.notices(comparison, detail),
+        *differing_replay(suite.replay, detail),
         *judging_words(suite.candidate.summary),
         *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
     ]

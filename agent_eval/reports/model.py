@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from agent_eval.contracts import (
     CaseRegression,
@@ -75,6 +76,7 @@ class SuiteReport:
         failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
             where there is no comparison, and to tell failing new and changed cases from passing ones.
         execution: How the run was made, and how much was redacted in it; None where that is not known.
+        replay: The report of a replay of the run, as JSON; None without one.
     """
 
     slug: str
@@ -86,6 +88,7 @@ class SuiteReport:
     baseline_note: str = ""
     failing: Sequence[CaseResultRow] = ()
     execution: ExecutionConfig | None = None
+    replay: Mapping[str, Any] | None = None
 
     @property
     def status(self) -> GateStatus:

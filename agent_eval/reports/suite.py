@@ -31,6 +31,7 @@ from agent_eval.reports.counts import passing, redacted
 from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
+from agent_eval.reports.replay import replay_sentence
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent, verb
 
@@ -226,6 +227,7 @@ def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = ""
         rows += _provenance(suite.candidate, comparison, decision, detail)
         hidden = redacted(suite.execution) if suite.execution is not None else ""
         rows += [("Redaction", hidden)] if hidden else []
+        rows += [("Replay", replay_sentence(suite.replay))] if suite.replay is not None else []
         rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
         blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
     return blocks

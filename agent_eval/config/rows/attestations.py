@@ -161,6 +161,16 @@ ATTESTATIONS: tuple[Option, ...] = (
         loosens="nothing",
     ),
     Option(
+        "replay-evidence",
+        "switch",
+        "Judge the recorded trajectories again before the decision: where a verdict is another one then, the "
+        "decision is inconclusive.",
+        goes_to="replay_evidence",
+        commands=("ci",),
+        default="false",
+        loosens="off",
+    ),
+    Option(
         "baseline-public-key",
         "path",
         "Public key in PEM with which the baseline must have been signed; evidence that was not is not used.",
