@@ -25,7 +25,7 @@ MOST_CHARACTERS = 2000
 """Longest message of a simulated user: people who chat write less, and reasoning is longer."""
 
 _ATTEMPTS = 2
-_MAX_TOKENS = 1024
+_MAX_TOKENS = 4096
 _OPENING = "(The conversation begins. Write your first message.)"
 _NO_TEXT = "(no text)"
 

@@ -80,7 +80,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     reply_schema: Mapping[str, Any] | None = None
     schema_name: str = "reply"
-    max_tokens: int = 2048
+    max_tokens: int = 4096
     model: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     key_fields: Mapping[str, str | int] = field(default_factory=dict)

@@ -14,10 +14,12 @@ from typing_extensions import override
 from agent_eval.errors import FailureKind
 from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest
 from agent_eval.models.limits import AdaptiveLimit, limit_of
-from agent_eval.models.reply import Reply
+from agent_eval.models.reply import Reply, Retry, send_once
 from agent_eval.models.retries import Retries
 
 _TICK_SECONDS = 0.2
+_DOWN_AFTER = 3
+"""Requests in a row that fail in spite of their retries before a model is taken to be down."""
 
 
 @dataclass
@@ -89,6 +91,9 @@ class ModelClient(Model):
     share: a refusal for too many requests lowers it for all of them. After a failure that every further
     request would repeat, such as an invalid key, no request is sent any more.
 
+    Once several requests in a row have failed in spite of their retries, further ones are sent only once,
+    until one succeeds: a model that is down would otherwise be waited for at every case.
+
     Args:
         model: The model.
         retries: Decides when requests are sent again; `limit` is set to that of the account.
@@ -112,6 +117,7 @@ class ModelClient(Model):
         self._places = _Places(self._limit)
         self.use = use or ModelUse()
         self._final: ModelFailure | None = None
+        self._failed_in_a_row = 0
 
     @classmethod
     @override
@@ -132,13 +138,16 @@ class ModelClient(Model):
             raise self._final
         failures: list[ModelFailure] = []
         with self._places.place():
-            reply, times = self._retries(lambda: self._attempt(request, failures))
+            retry: Retry = send_once if self._failed_in_a_row >= _DOWN_AFTER else self._retries
+            reply, times = retry(lambda: self._attempt(request, failures))
         if reply.value is not None:
+            self._failed_in_a_row = 0
             answered = replace(reply.value, retries=times)
             self.use.add(request.purpose, answered)
             return answered
         failure = failures[-1]
         failure.retries = times
+        self._failed_in_a_row += reply.is_infrastructure
         self.use.add_failure(request.purpose, failure)
         if failure.is_final:
             self._final = failure

@@ -140,12 +140,22 @@ def replay_exec(
             cases=request.cases,
             agent=agent,
             judging=Judging(
-                judges=names, judge_config=judge_config, case_policy=execution.case_policy or "all"
+                judges=names,
+                judge_config=judge_config,
+                case_policy=execution.case_policy or "all",
+                llm=request.judging.llm,
             ),
             limits=Limits(attempt=execution.attempt_limits, trial=execution.case_limits),
             identity=Identity(run_id=pack.config.run_id, seed=pack.config.seed),
         )
-        done = run_agent(spec, environ=environ, source=source, options=options, on_progress=on_progress)
+        done = run_agent(
+            spec,
+            environ=environ,
+            source=source,
+            options=options,
+            on_progress=on_progress,
+            baseline=pack,
+        )
         replayed = open_pack(done.pack)
         refuse_unreachable(replayed, request.pack)
         report = _compared(request, pack, replayed, environ)

@@ -15,6 +15,7 @@ from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
+from agent_eval.judges.asking import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
@@ -102,6 +103,12 @@ def run_suite(
     chosen = choose(source, ids, spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES, environ)
     reuse_rulings(plan, baseline)
+    if spec.judging.dask_scheduler is not None and ask_models(plan.load()):
+        raise UsageError(
+            "judges that are models are asked from this machine, which has their key, and not from a cluster",
+            remedy="Leave out --dask-scheduler, or the judge.",
+            field="dask_scheduler",
+        )
     execution = ExecutionConfig(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)
     )

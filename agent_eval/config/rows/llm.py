@@ -7,7 +7,7 @@ from agent_eval.config.options import Command, Option
 _ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check")
 """Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
 
-_ASKS: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check", "ci")
+_ASKS: tuple[Command, ...] = ("run", "run-loop", "rejudge", "replay-exec", "stability-check", "ci")
 """Commands that may ask a model."""
 
 LLM: tuple[Option, ...] = (

@@ -55,7 +55,7 @@ class LlmConfig(JudgeConfig):
     """Votes on each criterion; without it those of `--judge-votes`. 2 asks a third time where two differ."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Sampling parameters to send, such as `temperature`. None by default; a refused one is dropped."""
-    max_tokens: int = Field(default=2048, ge=100, le=100_000)
+    max_tokens: int = Field(default=4096, ge=100, le=100_000)
     """Maximum number of tokens of one reply, reasoning included."""
     max_characters: int = Field(default=400_000, ge=1000, le=10_000_000)
     """A longer conversation is inconclusive, and never cut."""

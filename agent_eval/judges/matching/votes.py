@@ -38,7 +38,7 @@ class AskSettings:
     votes: int = 1
     model: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    max_tokens: int = 2048
+    max_tokens: int = 4096
 
 
 @dataclass(frozen=True, slots=True)

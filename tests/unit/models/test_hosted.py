@@ -336,3 +336,16 @@ def test_nothing_that_is_recorded_has_the_key(serve: Serve):
     _, model = serve()
     for words in (str(model.describe()), model.account, repr(ModelOptions(api_key=KEY))):
         assert KEY not in str(words)
+
+
+def test_a_model_that_is_down_is_not_waited_for_at_every_request(serve: Serve) -> None:
+    server, model = serve(*[Step(status=503)] * 16, Step(text="{}"), Step(status=503), Step(text="{}"))
+    client = client_of(model)
+    retries = []
+    for _ in range(4):
+        with pytest.raises(ModelFailure) as caught:
+            client.complete(make_request())
+        retries.append(caught.value.retries)
+    assert (retries, len(server.requests)) == ([4, 4, 4, 0], 16)
+    assert client.complete(make_request()).retries == 0
+    assert client.complete(make_request()).retries == 1

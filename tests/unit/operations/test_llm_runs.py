@@ -184,3 +184,12 @@ def test_a_case_whose_criterion_changed_is_not_compared_and_costs_no_call(suite:
     write_suite(suite, "The agent does something else.", POLITE)
     second = run_suite(spec_of(suite, tmp_path / "second"), environ={})
     assert judge_twice(open_pack(first.pack), open_pack(second.pack)) is None
+
+
+def test_a_cluster_is_not_asked_to_judge_with_a_model(suite: Path, tmp_path: Path):
+    spec = spec_of(suite, tmp_path / "run")
+    judged = Judging(
+        judges=("llm",), llm=spec.judging.llm, executor="dask", dask_scheduler="tcp://127.0.0.1:9"
+    )
+    with pytest.raises(UsageError, match="asked from this machine"):
+        run_suite(RunSpec(suite=suite, output=spec.output, judging=judged), environ={})

@@ -12,7 +12,7 @@ from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from agent_eval.judges.asking import FixedModel
 from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
 from agent_eval.judges.catalog import load_judges, validate_case
-from agent_eval.judges.matching.criteria import Criterion, criterion_digest, prompt_text
+from agent_eval.judges.matching.criteria import Criterion, criterion_digest, prompt_digest, prompt_text
 from agent_eval.judges.matching.rulings import RULING_SCHEMA
 from agent_eval.judges.matching.transcript import transcript_of
 from agent_eval.models.base import ModelReply, ModelRequest
@@ -355,3 +355,8 @@ def test_nothing_is_compared_with_a_missing_answer():
     model = Scripted(ruling())
     verdict = judged(model, {"criterion": "Friendlier.", "compare": True})
     assert (verdict.outcome, model.requests) == (Outcome.INCONCLUSIVE, [])
+
+
+def test_a_released_prompt_is_never_changed():
+    """Every kept ruling and every measured agreement is of this text: write judge-2.md instead."""
+    assert prompt_digest("judge-1") == "0131455ad807b802"
