@@ -64,6 +64,8 @@ class SpanTree:
         self._dialogues: dict[str | None, Dialogue] = {}
         self._order: dict[int, Place] = {}
         self._events: list[EventFields] = []
+        self._span_of: dict[int, str | None] = {}
+        self._identified: set[str] = set()
 
     def events(self) -> list[EventFields]:
         """Return the events of the conversation, in their order."""
@@ -134,11 +136,17 @@ class SpanTree:
     def _put(self, fields: EventFields, time: int | None, span: SpanFields) -> None:
         self._order[id(fields)] = (time or 0, len(self._order))
         self._events.append(fields)
-        for name, value in (("trace_id", span["trace"]), ("span_id", span["span"])):
-            if _is_hex(value, 32 if name == "trace_id" else 16):
-                fields.setdefault(name, value)
-        if _is_hex(span["parent"], 16) and "span_id" in fields:
-            fields.setdefault("parent_span_id", span["parent"])
+        self._span_of[id(fields)] = span["span"]
+        if _is_hex(span["trace"], 32):
+            fields.setdefault("trace_id", span["trace"])
+
+    def _identify(self, fields: EventFields, span: SpanFields) -> None:
+        """Give the span's own id to the one event that it is of; ids of events are unique."""
+        if _is_hex(span["span"], 16) and span["span"] not in self._identified:
+            self._identified.add(span["span"])
+            fields["span_id"] = span["span"]
+            if _is_hex(span["parent"], 16):
+                fields["parent_span_id"] = span["parent"]
 
     def _add_answer(self, span: SpanFields) -> None:
         read = SpanMessages(span, self._place_of[id(span)], self._diagnostics)
@@ -156,6 +164,7 @@ class SpanTree:
         if span["problem"] is not None:
             answer[-1].setdefault("error", span["problem"])
         dialogue.add(message_of(answer))
+        self._identify(answer[-1], span)
         for fields in dialogue.events:
             if id(fields) in known:
                 continue
@@ -176,6 +185,8 @@ class SpanTree:
             call_id = call_id or call.get("call_id")
             time, number = self._order[id(call)]
             self._order[id(call)] = (min(time, span["start"] or time), number)
+        if "span_id" not in call:
+            self._identify(call, span)
         result = self._results.take(name, call_id)
         more = {"ts": timestamp(span["end"]), "latency_ms": latency(span)}
         if result is not None:
@@ -183,8 +194,6 @@ class SpanTree:
                 result["error"] = error
             result |= {key: value for key, value in more.items() if value is not None and key not in result}
             self._order[id(result)] = (span["end"] or 0, self._order[id(result)][1])
-            if _is_hex(span["span"], 16):
-                result["span_id"] = span["span"]
             return
         if output is MISSING and error is None:
             more["content_recorded"] = False
@@ -210,7 +219,7 @@ class SpanTree:
         own: dict[Any, list[EventFields]] = {}
         for fields in self._events:
             if fields["actor"] == "agent":
-                own.setdefault(fields.get("span_id"), []).append(fields)
+                own.setdefault(self._span_of[id(fields)], []).append(fields)
         for span in models:
             time = span["end"] or 0
             for fields in reversed(own.get(span["span"], [])):

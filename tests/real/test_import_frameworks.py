@@ -12,7 +12,7 @@ import pytest
 from agent_eval.contracts import Case, Trace
 from tests.extent import FULL
 from tests.shared_data import shared_path
-from tests.unit.importers.importing import FRAMEWORK, Result, imported, silent_losses
+from tests.unit.importers.importing import FRAMEWORK, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
 CUTS = 200 if FULL else 5
@@ -149,3 +149,9 @@ def test_a_tripped_guardrail_blocks_and_names_itself(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_loses_nothing_in_silence(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert silent_losses(FRAMEWORK, path, tmp_path, cuts=CUTS, whole=counts) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_trace_is_one_that_can_be_judged(name: str, tmp_path: Path) -> None:
+    path = shared_path(f"{FORMATS}/{name}")
+    assert contract_problems(imported(FRAMEWORK, path, tmp_path)) == []

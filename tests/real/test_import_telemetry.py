@@ -12,7 +12,7 @@ import pytest
 from agent_eval.contracts import Case, Trace
 from tests.extent import FULL
 from tests.shared_data import shared_path
-from tests.unit.importers.importing import TRANSCRIPT, Result, imported, silent_losses
+from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
 CUTS = 200 if FULL else 6
@@ -142,3 +142,9 @@ def test_a_sub_agents_steps_come_between_the_call_and_its_result(tmp_path: Path)
 def test_a_file_that_is_cut_loses_nothing_in_silence(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=counts) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_trace_is_one_that_can_be_judged(name: str, tmp_path: Path) -> None:
+    path = shared_path(f"{FORMATS}/{name}")
+    assert contract_problems(imported(TRANSCRIPT, path, tmp_path)) == []

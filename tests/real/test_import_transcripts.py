@@ -15,7 +15,7 @@ from agent_eval.contracts import Case, Trace
 from agent_eval.judges.builtin.recorded import RecordedJudge
 from tests.extent import FULL
 from tests.shared_data import shared_path
-from tests.unit.importers.importing import TRANSCRIPT, Result, imported, silent_losses
+from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
 CUTS = 200 if FULL else 8
@@ -210,3 +210,9 @@ def test_agentdojo_is_imported_whole(name: str, tmp_path: Path) -> None:
 def test_a_file_that_is_cut_loses_nothing_in_silence(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=counts) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_trace_is_one_that_can_be_judged(name: str, tmp_path: Path) -> None:
+    path = shared_path(f"{FORMATS}/{name}")
+    assert contract_problems(imported(TRANSCRIPT, path, tmp_path)) == []

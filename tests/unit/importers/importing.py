@@ -9,8 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.contracts import Case
+from agent_eval.errors import FailureKind, InvalidInput, NothingMeasured
 from agent_eval.importers.catalog import Family
+from agent_eval.judges.builtin.replay_contract import ReplayContractJudge
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 
 TRANSCRIPT, FRAMEWORK, PROVIDER = "transcript", "framework", "provider"
@@ -45,6 +47,20 @@ class Result:
     def tokens(self, name: str) -> int:
         """The sum of a kind of tokens."""
         return sum(event.get("usage", {}).get(name, 0) for event in self.events)
+
+
+def contract_problems(result: Result) -> list[str]:
+    """What the judge of the trace itself, which every run has, says of each trial.
+
+    That a run ended badly is a finding on the agent, and not on the trace.
+    """
+    judge = ReplayContractJudge()
+    cases = [Case.model_validate(case) for case in result.cases]
+    trials = [case.of_trial(number) for case in cases for number in range(case.trial_count)]
+    verdicts = [judge.evaluate(trial, trial.recorded) for trial in trials]
+    return [
+        each.reason for each in verdicts if not each.passed and each.failure is not FailureKind.AGENT_ERROR
+    ]
 
 
 def imported(family: Family, path: Path, out: Path, *, name: str = "auto", **options: Any) -> Result:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.contracts import Case, Trace
 from agent_eval.errors import InvalidInput, NothingMeasured
-from tests.unit.importers.importing import FRAMEWORK, Result, imported, of_lines, of_value
+from tests.unit.importers.importing import FRAMEWORK, Result, contract_problems, imported, of_lines, of_value
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
 
@@ -40,6 +40,7 @@ def test_a_fixture_is_imported_whole_and_strictly(
 ) -> None:
     result = fixture(name, tmp_path, strict=True)
     assert result.formats == {name.partition("/")[0]}
+    assert contract_problems(result) == []
     assert (len(result.cases), len(result.of("tool_call"))) == (1, calls)
     assert sum("error" in event for event in result.of("tool_result")) == errors
     assert len(result.of("tool_result")) == results

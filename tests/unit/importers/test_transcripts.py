@@ -9,7 +9,7 @@ import pytest
 
 from agent_eval.contracts import Case, Outcome, Trace
 from agent_eval.judges.builtin.recorded import RecordedJudge
-from tests.unit.importers.importing import TRANSCRIPT, Result, imported, of_lines, of_value
+from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, of_lines, of_value
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
 
@@ -49,6 +49,7 @@ def test_a_fixture_is_imported_whole_and_strictly(
 ) -> None:
     result = fixture(name, tmp_path, strict=True)
     assert result.formats == {name.partition("/")[0]}
+    assert contract_problems(result) == []
     results = result.of("tool_result")
     assert (len(result.cases), len(result.of("tool_call")), len(results)) == (cases, calls, calls)
     assert sum("error" in event for event in results) == errors
