@@ -18,6 +18,7 @@ from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.reports.terminal import progress_text
+from agent_eval.suites.paths import any_of_conversations
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.text.escape import clean
 
@@ -41,11 +42,13 @@ def checked_agent(job: JobContext) -> AgentSpec | None:
     _refuse_secrets_of_the_job("agent-env", agent.environment, job)
     _refuse_secrets_of_the_job("setup-env", setup.environment, job)
     _refuse_secrets_of_the_job("agent-header", variables, job)
+    _refuse_secrets_of_the_job("suite-key-env", agent.key_variables, job)
     for variable in variables:
         _refuse_unset(variable, job)
     # A wrong agent is reported before minutes are spent on installing what it needs.
     options = agent_options(agent, job.environ)
-    open_agent(agent.called(job.settings.identity.model), options).close()
+    if agent.names_one or not any_of_conversations(job.settings.suite):
+        open_agent(agent.called(job.settings.identity.model), options).close()
     return agent
 
 

@@ -22,6 +22,7 @@ from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.storage.yaml import parse_yaml, read_yaml
+from agent_eval.suites.paths import any_of_conversations
 
 _LONGEST = 100_000
 
@@ -292,7 +293,10 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
             "letters, digits, dots, hyphens and underscores, at most 64",
         )
     agent = fields.pop("agent")
-    return Settings(**fields, agent=_agent(agent, values) if complete else None)
+    if not complete:
+        return Settings(**fields, agent=None)
+    names_its_agent = any_of_conversations(fields["suite"])
+    return Settings(**fields, agent=_agent(agent, values, suite_names_one=names_its_agent))
 
 
 def values_by_input(values: Mapping[str, StatedValue]) -> dict[str, Any]:
@@ -322,10 +326,12 @@ def _value_at(fields: Mapping[str, Any], place: str) -> Any:
     return value
 
 
-def _agent(agent: AgentSpec, values: Mapping[str, StatedValue]) -> AgentSpec | None:
-    """Check the agent that the job runs; None where none is named."""
+def _agent(agent: AgentSpec, values: Mapping[str, StatedValue], *, suite_names_one: bool) -> AgentSpec | None:
+    """Check the agent that the job runs; None where none is named, by the job or by a suite."""
     stated_rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
     check_agent(stated_rows, spell=_name)
+    if not agent.is_named and suite_names_one:
+        return agent
     if not agent.is_named:
         refuse_without_agent(
             stated_rows, spell=_name, origin=lambda row: f" (from {values[row.name].source})"

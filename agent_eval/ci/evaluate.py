@@ -44,6 +44,8 @@ from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
+from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
@@ -154,14 +156,7 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
     finals = [job.settings.out / target.slug for target in targets]
     with new_directories(finals, may_replace=may_be_replaced) as places:
         for target, place in zip(targets, places, strict=True):
-            run_suite(
-                _spec(job, target, place),
-                environ=job.environ,
-                redactor=job.redactor,
-                source=target.source,
-                on_progress=ProgressLines(target.path.name, job.platform.say),
-                baseline=earlier.get(target.slug),
-            )
+            _score(job, target, _spec(job, target, place), earlier)
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
@@ -174,9 +169,24 @@ def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, P
     packs = {}
     for target in targets:
         spec = _spec(job, target, job.settings.out / target.slug)
-        run_live(job, spec, target.source, earlier.get(target.slug))
+        if spec.agent is not None and not spec.agent.is_named and not is_of_conversations(target.path):
+            _score(job, target, replace(spec, agent=None), earlier)
+        else:
+            run_live(job, spec, target.source, earlier.get(target.slug))
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
+
+
+def _score(job: JobContext, target: Target, spec: RunSpec, earlier: Mapping[str, Pack]) -> None:
+    """Judge the recorded traces of a suite."""
+    run_suite(
+        spec,
+        environ=job.environ,
+        redactor=job.redactor,
+        source=target.source,
+        on_progress=ProgressLines(target.path.name, job.platform.say),
+        baseline=earlier.get(target.slug),
+    )
 
 
 def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
@@ -217,7 +227,8 @@ def _baselines(job: JobContext, slugs: list[str]) -> Search:
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     """Refuse a judge that does not exist before an agent has run for an hour."""
     judging = job.settings.judging
-    judges = judge_plan(judging, judging.judges or DEFAULT_JUDGES, job.environ).load()
+    names = (*DEFAULT_JUDGES, *(OF_CONVERSATIONS if any_of_conversations(job.settings.suite) else ()))
+    judges = judge_plan(judging, judging.judges or names, job.environ).load()
     seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
     known = {judge.judge_id for judge in judges}.union(*seen)
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)

@@ -79,12 +79,15 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
 
     Runs the agent several times if one is named, and otherwise judges the trials that the suite has recorded.
     """
+    from agent_eval.cli.conversations import allowed_keys
     from agent_eval.operations.stability import StabilityRequest
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import stability_text
+    from agent_eval.suites.paths import is_of_conversations
 
     hide_environment()
-    request = StabilityRequest(**specified(values))
+    allowed_keys(values.get("agent__key_variables") or ())
+    request = StabilityRequest(**specified(values, agent_is_known=is_of_conversations(values["suite"])))
     if execution_mode == AGENT and request.agent is None:
         raise click.UsageError(f"--execution-mode {AGENT} needs --agent-command or --agent.")
     if execution_mode == RECORDED and request.agent is not None:

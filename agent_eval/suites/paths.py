@@ -73,3 +73,18 @@ def is_of_conversations(path: Path) -> bool:
     with open_regular(path) as file:
         head = file.read(_HEAD)
     return b"agentId" in head and b"dataset_id" not in head
+
+
+def any_of_conversations(patterns: Sequence[str]) -> bool:
+    """Tell whether one of the suites that the patterns name may be one of conversations.
+
+    A pattern that names nothing names none; who opens the suites says so.
+
+    Example:
+        >>> any_of_conversations(["demo:hr"]), any_of_conversations(["missing/*.json"])
+        (True, False)
+    """
+    try:
+        return any(map(is_of_conversations, suite_paths(patterns)))
+    except UsageError:
+        return False

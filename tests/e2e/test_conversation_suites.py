@@ -1,0 +1,191 @@
+"""Suites of conversations through the command line, against the demonstration's agents."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.demo.aui_server import DemoAgents, DemoServer
+from agent_eval.evidence.reader import open_pack
+from agent_eval.suites.bundled import bundled_suite, bundled_suites
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLE = REPOSITORY / "tests" / "fixtures" / "aui" / "specification-example.json"
+CANARY = "canary-5a77-key"
+STOPS = {"purpose": "simulate", "object": {"message": "", "done": True, "reason": "goal"}}
+PASSES = {"purpose": "judge", "object": {"reasoning": "It is so.", "evidence": [], "verdict": "passed"}}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[DemoServer]:
+    with DemoServer(DemoAgents()) as server:
+        yield server
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUI_API_KEY", CANARY)
+    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-04-14T10:00:00+00:00")
+    script = {"kind": "model_script", "schema_version": "1.2.0", "replies": [STOPS, PASSES]}
+    Path("script.json").write_text(json.dumps(script))
+    return tmp_path
+
+
+def command(name: str, server: DemoServer, *arguments: str) -> list[str]:
+    model = ("--provider", "scripted", "--llm-script", "script.json", "--llm-key", f"llm-{CANARY}")
+    return [name, *arguments, "--base-url", server.url, *model]
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], server: DemoServer, *arguments: str, code: int = 0
+) -> dict[str, Any]:
+    assert main(command("run", server, *arguments, "--format", "json")) == code
+    captured = capsys.readouterr()
+    return dict(json.loads(captured.out or captured.err.splitlines()[-1]))
+
+
+def assert_no_key(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "script.json":
+            data = path.read_bytes()
+            assert CANARY.encode() not in data, path
+            assert b"your-api-key" not in data or path.name.startswith("suite"), path
+
+
+def test_the_example_of_the_specification_runs_and_leaves_what_it_promises(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(capsys, served, str(EXAMPLE))
+    assert (result["score"], result["pass_rate"]) == (100.0, 1.0)
+    folder = here / "results" / "Customer-Support-Evaluations" / "20260414-100000"
+    assert result["reports"] == str(folder.relative_to(here))
+    page = "Basic-support-request-should-resolve-without-escalation.md"
+    assert sorted(path.name for path in folder.iterdir()) == [page, "_results.json", "_summary.md", "pack"]
+    summary = (folder / "_summary.md").read_text()
+    assert all(title in summary for title in ("## By Category", "## By AUI Logic", "## By Tag"))
+    [test] = json.loads((folder / "_results.json").read_text())["tests"]
+    assert test["turns"][0]["raw"][0]["executed_workflows"] == ["BILLING_INQUIRY"]
+    assert open_pack(folder / "pack").summary.passed_cases == 1
+    assert_no_key(here)
+
+
+@pytest.mark.parametrize("name", sorted(bundled_suites()))
+def test_every_bundled_suite_passes_with_the_demonstrations_agent(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    result = run(capsys, served, name, "--parallel", "8", "--out", "runs/pack")
+    assert result["pass_rate"] == 1.0
+    assert result["score"] == 100.0
+    assert_no_key(here)
+
+
+def test_loops_filters_and_raw_responses(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(
+        capsys,
+        served,
+        "demo:hr",
+        "--loops",
+        "2",
+        "--test",
+        "PAYSLIP,vacation w",
+        "--tag",
+        "happy-path",
+        "--debug",
+    )
+    results = json.loads((here / result["reports"] / "_results.json").read_text())
+    assert [(test["name"].split()[0], test["loop"]) for test in results["tests"]] == [
+        ("Vacation", 1),
+        ("Vacation", 2),
+        ("A", 1),
+        ("A", 2),
+    ]
+    assert (
+        "Raw response"
+        in (here / result["reports"] / "A-payslip-question-is-answered-from-payroll.md").read_text()
+    )
+
+
+def test_an_error_is_out_of_the_score_and_in_the_pass_rate(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(capsys, served, "demo:hr", "--test", "outage,payslip question")
+    assert (result["error_tests"], result["pass_rate"], result["score"]) == (1, 1.0, 100.0)
+
+
+def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AUI_API_KEY")
+    assert "is not set" in run(capsys, served, "demo:hr", code=2)["error"]["message"]
+    suite = json.loads(bundled_suite("demo:hr").read_text())
+    Path("suite.json").write_text(json.dumps({**suite, "apiKey": "${OTHER_KEY}"}))
+    monkeypatch.setenv("OTHER_KEY", CANARY)
+    assert "may not read here" in run(capsys, served, "suite.json", code=2)["error"]["message"]
+    assert (
+        run(capsys, served, "suite.json", "--suite-key-env", "OTHER_KEY", "--test", "payslip")["pass_rate"]
+        == 1.0
+    )
+    refused = run(capsys, served, "suite.json", "--suite-key-env", "CI_JOB_TOKEN", code=2)
+    assert "holds a secret of the job" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "small"}, "the AUI API has no field for one"),
+        ({"agentId": 7}, "agentId must be a string"),
+        ({"tests": []}, "tests must be an array with at least one entry"),
+    ],
+)
+def test_what_cannot_be_run_ends_with_2(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], change: dict[str, Any], message: str
+) -> None:
+    suite = json.loads(EXAMPLE.read_text())
+    Path("suite.json").write_text(json.dumps({**suite, **change}))
+    assert message in run(capsys, served, "suite.json", code=2)["error"]["message"]
+
+
+def test_ci_runs_the_suites_own_agent_and_compares(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("hr.json").write_bytes(bundled_suite("demo:hr").read_bytes())
+    assert main(command("ci", served, "--suite", "hr.json", "--out", "before", "--baseline", "none")) == 0
+    with DemoServer(DemoAgents(["integrations-down"])) as worse:
+        arguments = ("--suite", "hr.json", "--out", "after", "--baseline", "before/evidence.zip")
+        assert main(command("ci", worse, *arguments)) == 1
+    comment = Path("after/comment.md").read_text()
+    assert "5 of 9 cases regressed" in comment
+    assert 'integration_called: "payroll-records" was not called successfully: its status is 500' in comment
+    assert_no_key(here)
+
+
+def test_stability_check_runs_the_suites_own_agent(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = "Parental leave is explained from the policy"
+    arguments = ("--suite", str(bundled_suite("demo:hr")), "--runs", "2", "--case", case, "--format", "json")
+    assert main(command("stability-check", served, *arguments)) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["flaky_cases"] == 0
+
+
+def test_the_python_of_the_guide_runs(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (REPOSITORY / "docs" / "guides" / "conversations.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0]
+    assert len(code.strip().splitlines()) <= 10
+    local = f'"scripted", base_url="{served.url}", llm_script="script.json")'
+    assert '"openai")' in code
+    monkeypatch.setenv("LLM_API_KEY", CANARY)
+    exec(code.replace('"openai")', local), {})
+    printed = capsys.readouterr().out
+    assert "**Score: 100 %** · 9 of 9 conversations passed" in printed
