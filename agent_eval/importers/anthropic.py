@@ -96,6 +96,8 @@ def _match_of_exchange(exchange: Exchange) -> Match | None:
         return Match(0.9, "messages")
     if "/count_tokens" in exchange.url or (set(body) == {"input_tokens"} and "messages" in request):
         return Match(0.9, "count_tokens")
+    if exchange.has_no_answer and exchange.asks_anthropic and isinstance(request.get("messages"), list):
+        return Match(0.85, "messages")
     return _match_of_body(body) if "content" in body else None
 
 
@@ -104,8 +106,11 @@ def _match_of_body(value: Mapping[str, Any]) -> Match | None:
         # A message of Responses has this type as well, but no stop reason and no block of Anthropic's.
         own = "stop_reason" in value or "usage" in value or value.get("role") == "assistant"
         return Match(0.95, "messages") if own and "status" not in value else None
-    if is_anthropic_messages(value.get("messages")):
-        return Match(0.8, "message list")
+    messages = value.get("messages")
+    if is_anthropic_messages(messages) or (
+        isinstance(messages, list) and Exchange(value, None).asks_anthropic
+    ):
+        return Match(0.85, "message list")
     return None
 
 

@@ -39,6 +39,22 @@ class Exchange:
         """Whether the status says that the request failed."""
         return self.status is not None and self.status >= 400
 
+    @property
+    def has_no_answer(self) -> bool:
+        """Whether the request failed or its answer was not recorded: only the request says who got it."""
+        return self.is_error or self.response in (None, "") or "error" in mapping(self.response)
+
+    @property
+    def asks_anthropic(self) -> bool:
+        """Whether the request went to Anthropic, by its address, its version or its model."""
+        request = mapping(self.request)
+        model = str(request.get("model", ""))
+        return (
+            "/v1/messages" in self.url
+            or "anthropic_version" in request
+            or model.startswith(("claude", "anthropic"))
+        )
+
 
 _last: tuple[Any, Exchange | None] = (None, None)
 """The record that was read last, and what it holds: every format asks for it."""

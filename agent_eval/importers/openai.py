@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
@@ -30,6 +31,18 @@ from agent_eval.importers.openai_responses import is_items, item_messages
 from agent_eval.importers.openai_streams import completion_of, is_response_stream, response_of
 from agent_eval.importers.records import Record
 from agent_eval.importers.sse import first_event, is_event_stream, streams_in
+
+_HOSTS = {
+    "openai.azure.com": "azure.ai.openai",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "groq.com": "groq",
+    "mistral.ai": "mistral_ai",
+    "deepseek.com": "deepseek",
+    "x.ai": "x_ai",
+    "perplexity.ai": "perplexity",
+}
+"""Names of OpenTelemetry by the end of the host."""
 
 _RESPONSE_OBJECTS = ("response", "response.compaction")
 _STARTS = frozenset({"response.created"})
@@ -130,7 +143,7 @@ def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:
     if matched is not None:
         return matched
     request = mapping(exchange.request)
-    if "error" not in body or body.get("type") == "error":
+    if not exchange.has_no_answer or exchange.asks_anthropic or body.get("type") == "error":
         return None
     if is_chat_messages(request.get("messages")):
         return Match(0.7, "chat")
@@ -199,7 +212,19 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     elif exchange.response is None:
         turn.id = next(iter(record_ids(request)), None)
     turn.aliases = record_ids(record)
+    provider = _provider_at(exchange.url)
+    for fields in turn.answer.events if turn.answer is not None and provider is not None else ():
+        fields.setdefault("attributes", {})["gen_ai.provider.name"] = provider
     return turn
+
+
+def _provider_at(url: str) -> str | None:
+    """Return who answered, for others who speak OpenAI's protocol; None for OpenAI and unknown ones."""
+    try:
+        host = f".{urlsplit(url).hostname or ''}"
+    except ValueError:
+        return None
+    return next((name for end, name in _HOSTS.items() if host.endswith(f".{end}")), None)
 
 
 def _responses_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Turn:

@@ -195,6 +195,9 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     conversation = conversation_of(record, request)
     if conversation is not None:
         turn.id, turn.ids = conversation, (f"conversation:{conversation}",)
+    elif text(record.get("key")) is not None:
+        # Batches of Gemini have a key for each request.
+        turn.id = record["key"]
     turn.aliases = record_ids(record)
     return turn
 

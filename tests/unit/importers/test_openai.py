@@ -231,3 +231,27 @@ def test_two_answers_that_continue_one_response_are_two_cases(tmp_path):
     assert said == [["A", "C"], ["A", "B", "D"]]
     usage = [event.usage.input_tokens for case in cases for event in case.trace if event.usage]
     assert sorted(usage) == [10, 100, 1000, 10000]
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "answer"),
+    [
+        ("gpt-4o", "openai", {"status": 502, "response": "<html>Bad gateway</html>"}),
+        ("gpt-4o", "openai", {"response": None}),
+        ("claude-sonnet-4-5", "anthropic", {"status": 502, "response": "<html>Bad gateway</html>"}),
+        ("claude-sonnet-4-5", "anthropic", {"response": None}),
+    ],
+)
+def test_a_request_without_an_answer_goes_by_whom_it_asked(tmp_path, model, provider, answer):
+    (case,), entries = imported(tmp_path, {"request": {"model": model, "messages": [ASKED]}, **answer})
+    assert case.metadata["imported"]["format"] == provider
+    assert [event.type for event in case.trace] == ["message", "error"][: 1 + ("status" in answer)]
+    assert entries == []
+
+
+def test_servers_of_others_are_named_as_the_provider(tmp_path):
+    names = []
+    for host in ("shop.openai.azure.com", "api.openai.com", "api.x.ai", "max.ai", "[broken"):
+        (case,), _ = imported(tmp_path, {**chat(says("Hi")), "uri": f"https://{host}/chat/completions"})
+        names.append(case.trace[-1].attributes["gen_ai.provider.name"])
+    assert names == ["azure.ai.openai", "openai", "x_ai", "openai", "openai"]
