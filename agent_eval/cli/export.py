@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 20
 """Characters that are written at once; a line at a time would take longer to write than to make."""
+_STDOUT = "/dev/stdout"
 
 
 @click.command(cls=TableCommand, path="export-junit")
@@ -121,11 +122,17 @@ def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, 
 
 def _write(out: Path, lines: Iterable[str]) -> int:
     """Write lines as UTF-8; return their number. A file within the pack is listed in its `derived.json`."""
+    import sys
+    from pathlib import Path
+
     from agent_eval.evidence.derived import enclosing_pack, write_output
     from agent_eval.storage.atomic import new_file
 
     counted = _Counted(lines)
-    if enclosing_pack(out) is not None:
+    is_screen = is_stdout(out) and sys.stdout.isatty()
+    if is_stdout(out) and not is_screen:
+        out = Path(_STDOUT)  # block by block, as into a file
+    if is_screen or enclosing_pack(out) is not None:
         write_output(out, b"".join(counted.blocks()))
         return counted.number
     with new_file(out) as file:
@@ -154,7 +161,7 @@ class _Counted:
 
 
 def _report(out: Path, what: str, number: int, output_format: str) -> None:
-    if str(out) == "/dev/stdout":
+    if is_stdout(out) or str(out) == _STDOUT:
         return  # what was written is the output
     payload = {"out": str(out), what.replace(" ", "_"): number}
     emit(output_format, payload, lambda _colour: [f"Wrote {count(number, what[:-1])} to {out}"])

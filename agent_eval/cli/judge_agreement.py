@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, is_stdout
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -27,5 +27,6 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 
     agreement = measured([pathlib.Path(run) for run in runs], labels, out)
-    emit(output_format, agreement.record, lambda _colour: agreement.lines)
+    if not is_stdout(out):
+        emit(output_format, agreement.record, lambda _colour: agreement.lines)
     return int(ExitCode.OK)

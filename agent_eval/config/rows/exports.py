@@ -17,7 +17,7 @@ EXPORTS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "The XML file to write.",
+        "The XML file to write; `-` for stdout.",
         goes_to="out",
         commands=("export-junit",),
         metavar="FILE",
@@ -26,7 +26,7 @@ EXPORTS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "The CSV file to write.",
+        "The CSV file to write; `-` for stdout.",
         goes_to="out",
         commands=("export-csv",),
         metavar="FILE",
@@ -35,7 +35,7 @@ EXPORTS: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "The JSON Lines file to write.",
+        "The JSON Lines file to write; `-` for stdout.",
         goes_to="out",
         commands=("export-otel",),
         metavar="FILE",

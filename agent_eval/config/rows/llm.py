@@ -129,7 +129,7 @@ LLM: tuple[Option, ...] = (
     Option(
         "out",
         "path",
-        "Write the record to this file, for `--judge-agreement` of later runs.",
+        "Write the record to this file, for `--judge-agreement` of later runs; `-` for stdout.",
         goes_to="out",
         commands=("judge-agreement",),
         metavar="FILE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -176,3 +177,22 @@ def test_thresholds_and_policy_are_told_apart_when_they_are_swapped(
 
 def test_a_report_is_printed_unless_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "report", "markdown", "--run", "good").startswith("## Agent Eval Report\n")
+
+
+@pytest.mark.parametrize("command", ["export-junit", "export-csv", "export-otel"])
+def test_an_export_goes_to_stdout_as_into_a_file(command: str) -> None:
+    assert main([command, "--run", "bad", "--out", "file"]) == 0
+    words = [sys.executable, "-m", "agent_eval", command, "--run", "bad", "--out", "-"]
+    assert subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout == Path("file").read_bytes()
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("command", ["export-junit", "export-csv", "export-otel"])
+def test_an_export_on_a_screen_has_nothing_that_it_obeys(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert main([command, "--run", "bad", "--out", "-"]) == 0
+    assert "book-train" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue()
