@@ -151,12 +151,12 @@ def main(folder: Path | None = None) -> None:
         for width, theme in every if folder else shown_in_documents(name):
             picture = place / file_of(name, width, theme)
             draw(text, picture, width=width, theme=theme)
-            _made_small(picture)
+            made_small(picture)
     if folder is None:
         DIGESTS.write_text(json.dumps(digests(), indent=1, sort_keys=True) + "\n")
 
 
-def _made_small(picture: Path) -> None:
+def made_small(picture: Path) -> None:
     """Write a picture with fewer colours, where a program for that is there: a third of the size."""
     tool = shutil.which("pngquant")
     if tool is not None:
