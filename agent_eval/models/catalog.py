@@ -74,7 +74,7 @@ def described(provider: str, *, model: str | None, base_url: str | None) -> dict
         base_url: Its endpoint; None for the provider's own.
 
     Raises:
-        UsageError: There is no such provider.
+        UsageError: There is no such provider, or the address is malformed.
 
     Example:
         >>> described("openai", model="small", base_url="http://LOCALHOST:8000/v1")
@@ -82,7 +82,10 @@ def described(provider: str, *, model: str | None, base_url: str | None) -> dict
     """
     kind = _kind(provider)
     name = kind.load().default_model if model is None or provider == "scripted" else model
-    host = "/".join(base_url.split("/", 3)[:3]).lower() if base_url and kind.host else kind.host
+    from agent_eval.models.sdk import check_address, origin_of
+
+    check_address(base_url)
+    host = origin_of(base_url) if base_url and kind.host else kind.host
     return {"provider": provider, **({"host": host} if host else {}), "model": name}
 
 

@@ -25,7 +25,7 @@ from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
 from agent_eval.models.prices import cost_of
 from agent_eval.models.reply import Reply, account_name
-from agent_eval.models.sdk import check_address, receive
+from agent_eval.models.sdk import check_address, origin_of, receive
 
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
@@ -127,7 +127,7 @@ class HostedModel(Model):
         self.model = model or self.default_model
         self._base_url, self._seconds = base_url, seconds
         self._sdk, self._client = self._connect(base_url, api_key or NO_KEY)
-        self.host = "/".join(str(self._client.base_url).split("/", 3)[:3]).lower()
+        self.host = origin_of(str(self._client.base_url))
         self.account = account_name(self.host, api_key or "")
 
     @classmethod

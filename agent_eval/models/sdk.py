@@ -63,6 +63,17 @@ def check_address(url: str | None) -> None:
         )
 
 
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of an address, without a name or password in it.
+
+    Example:
+        >>> origin_of("https://ann:secret@Models.example:8443/v1")
+        'https://models.example:8443'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
 def receive(
     sdk: ModuleType,
     open_answer: Callable[[float], AbstractContextManager[Any]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
@@ -40,7 +40,8 @@ def trajectory_text(case: Case, events: Sequence[Event], row: CaseResultRow, *, 
     for event in events:
         lines.append(f"{event.idx:>4} {shown_name(event.actor, 12):<12} {_what(event)}")
         lines += [f"     {_verdict(verdict, colour)}" for verdict in at_event.get(event.idx, ())]
-    return [*lines, *(f"  {_verdict(verdict, colour)}" for verdict in loose)]
+    lines += [f"  {_verdict(verdict, colour)}" for verdict in loose]
+    return [*lines, *(line for verdict in row["verdicts"] for line in _criteria(verdict, colour))]
 
 
 def _what(event: Event) -> str:
@@ -69,6 +70,27 @@ def _verdict(verdict: VerdictRow, colour: bool) -> str:
 
 
 _COLOUR = {True: GREEN, False: RED}
+_CRITERIA_SHOWN = 20
+
+
+def _criteria(verdict: VerdictRow, colour: bool) -> list[str]:
+    """List what an LLM judge found of each criterion, with its reason and how its votes agreed."""
+    criteria = verdict["evidence"].get("criteria")
+    rows = [row for row in criteria if isinstance(row, dict)] if isinstance(criteria, list) else []
+    warnings = verdict["evidence"].get("warnings") if rows else None
+    notes = warnings if isinstance(warnings, list) else []
+    return [
+        *(_criterion(row, colour) for row in rows[:_CRITERIA_SHOWN]),
+        *(f"     Note: {clean(str(note), limit=VALUE_LIMIT)}" for note in notes),
+    ]
+
+
+def _criterion(row: Mapping[str, Any], colour: bool) -> str:
+    outcome = str(row.get("outcome"))
+    mark = painted("ok" if outcome == "passed" else "NO", _COLOUR[outcome == "passed"], colour)
+    words = f"{row.get('criterion')} {outcome}" + (", advisory" if row.get("advisory") else "")
+    finding = f"{words} ({row.get('agreement')} votes): {row.get('reason')}"
+    return f"     {mark} {clean(finding, limit=VALUE_LIMIT)}"
 
 
 def cases_text(failing: Sequence[CaseResultRow], total: int, *, most: int) -> list[str]:

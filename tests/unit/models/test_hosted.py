@@ -13,7 +13,7 @@ from agent_eval.contracts.finish import Finish
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.anthropic import AnthropicModel
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
-from agent_eval.models.catalog import open_model
+from agent_eval.models.catalog import described, open_model
 from agent_eval.models.client import ModelClient
 from agent_eval.models.hosted import forget_habits
 from agent_eval.models.openai import OpenAiModel
@@ -349,3 +349,15 @@ def test_a_model_that_is_down_is_not_waited_for_at_every_request(serve: Serve) -
     assert (retries, len(server.requests)) == ([4, 4, 4, 0], 16)
     assert client.complete(make_request()).retries == 0
     assert client.complete(make_request()).retries == 1
+
+
+def test_a_password_in_an_address_is_recorded_nowhere(provider: str) -> None:
+    address = "http://ann:canary-password@127.0.0.1:9/v1"
+    model = open_model(provider, ModelOptions(base_url=address, model="small"))
+    stated = described(provider, model="small", base_url=address)
+    assert (
+        stated == model.describe() == {"provider": provider, "host": "http://127.0.0.1:9", "model": "small"}
+    )
+    with pytest.raises(ModelFailure) as caught:
+        model.complete(make_request())
+    assert "canary" not in f"{caught.value} {model.account}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_eval.cli.main import main
 from agent_eval.config.spec import AgentSpec, Judging, LlmSpec, Output, RunSpec
 from agent_eval.contracts import RunSummary
 from agent_eval.errors import UsageError
@@ -162,7 +163,8 @@ def test_the_key_is_in_no_output(place: str, suite: Path, tmp_path: Path):
     environ = {} if place == "option" else {place: KEY}
     llm = {"key": KEY} if place == "option" else {}
     ruling = {"reasoning": f"The key is {KEY}.", "evidence": [], "verdict": "passed"}
-    with FakeOpenAi(Step(text=json.dumps(ruling))) as server:
+    refused = json.dumps({"error": {"message": f"invalid key {KEY}"}}).encode()
+    with FakeOpenAi(Step(text=json.dumps(ruling)), Step(status=401, body=refused)) as server:
         spec = spec_of(
             suite,
             tmp_path / "run",
@@ -193,3 +195,13 @@ def test_a_cluster_is_not_asked_to_judge_with_a_model(suite: Path, tmp_path: Pat
     )
     with pytest.raises(UsageError, match="asked from this machine"):
         run_suite(RunSpec(suite=suite, output=spec.output, judging=judged), environ={})
+
+
+def test_show_lists_what_the_judge_found_of_each_criterion(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run_suite(spec_of(suite, tmp_path / "run", votes=2), environ={})
+    assert main(["show", str(tmp_path / "run"), "case-1", "--format", "text"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "     NO The agent refunds the order. failed (2 of 2 votes): It failed." in lines
+    assert "     ok The agent is polite. passed (2 of 2 votes): It passed." in lines
