@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case
+from agent_eval.errors import AgentEvalError
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
+from tests.extent import FULL
 from tests.shared_data import shared_path
 
 Counts = dict[str, Any]
@@ -305,3 +308,17 @@ def test_foundry_datasets_hold_every_row(tmp_path):
         assert [case.input for case in cases] == [row["query"] for row in raw["data"]]
         assert [case.expected_output for case in cases] == [row.get("ground_truth") for row in raw["data"]]
         assert len({case.case_id for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize("folder", [*COUNTERS, "adk", "foundry"])
+def test_every_recorded_file_that_is_cut_off_is_refused_or_reported(folder, tmp_path):
+    for path in files(folder):
+        data, chance = path.read_bytes().rstrip(), random.Random(path.name)
+        for position in [chance.randrange(1, len(data)) for _ in range(200 if FULL else 3)]:
+            source = tmp_path / path.name
+            source.write_bytes(data[:position])
+            try:
+                result = import_traces(ImportRequest((source,), tmp_path / "suite.jsonl", "provider"))
+            except AgentEvalError:
+                continue
+            assert result.diagnostics.counts.get("lost"), (path.name, position)
