@@ -21,7 +21,7 @@ from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, executed
+from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, check_record, executed
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.runnable import refuse_unrunnable
 from agent_eval.engine.scheduler import CostPace, Crew, FixedLimit, TrialRunner
@@ -252,6 +252,7 @@ class _AgentRun:
                     remedy="Run again from the start.",
                     file=str(self._journal.path),
                 )
+            check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
             if not self._slots.has(number):
                 self._slots.put(number, offset, digest)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
 from typing_extensions import override
 
 from agent_eval.agents.own_events import unanswered_calls
@@ -161,6 +162,32 @@ def executed(
     """
     positions = filter(slots.has_any, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
+
+
+def check_record(record: Any, file: str) -> None:
+    """Check that a record of a journal is one of a trial; its checksum only says that it was written whole.
+
+    Raises:
+        InvalidInput: It is not: another program wrote it.
+    """
+    try:
+        well_formed = (
+            isinstance(record["trace"], list)
+            and all(isinstance(event, dict) for event in record["trace"])
+            and isinstance(record["metadata"], dict)
+            and isinstance(record["cost_usd"], int | float | None)
+            and isinstance(record["retries"], int)
+            and isinstance(record.get("calls", []), list)
+        )
+        result = CaseResult.model_validate(record["result"])
+    except (KeyError, TypeError, ValidationError):
+        well_formed = False
+    if not well_formed or result.case_id != record["case_id"]:
+        raise InvalidInput(
+            f"{file}: a record is not that of a trial, though its checksum fits: another program wrote it",
+            remedy="Find out which, then run again from the start with --fresh.",
+            file=file,
+        )
 
 
 def executed_case(raw_case: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:

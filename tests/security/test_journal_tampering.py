@@ -7,10 +7,13 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_eval.errors import ExitCode
+from agent_eval.storage.journal import Journal
+from agent_eval.storage.records import RecordLine, encode, whole_lines
 from tests.e2e.program import Ended, agent_eval, tree
 from tests.extent import crossed
 
@@ -140,3 +143,50 @@ def test_what_was_damaged_between_two_starts_is_run_again_and_the_pack_says_so(p
     assert {name: tree(place / "out")[name] for name in same} == {
         name: tree(place / "honest")[name] for name in same
     }
+
+
+def test_a_record_forged_after_a_crash_is_taken_as_the_documents_say(place: Path) -> None:
+    """A program of the same user can write whatever this one can: docs/decisions/journal.md says so."""
+    assert run(place, "out", "--max-run-cost", "0.6").code == ExitCode.NOT_EVALUABLE
+    lines = [line for line in whole_lines(place / "out.journal") if not line.is_header]
+    records = {line.record["case_id"]: line for line in lines}
+    evil, good = records["3"], records["1"]
+    data = json.dumps({**good.record, "case_id": "3", "position": evil.record["position"]})
+    replace_record(place, evil, encode(json.loads(data.replace('"case_id": "1"', '"case_id": "3"'))))
+    assert run(place, "out", "--resume").code == 0
+    verdicts = json.loads((place / "out" / "cases" / "3" / "verdicts.json").read_bytes())
+    assert verdicts["passed"] is True
+    text = (Path(__file__).parents[2] / "docs" / "decisions" / "journal.md").read_text()
+    assert "records that an agent forged with a checksum that fits are taken" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "change", [{"result": {"case_id": "3"}}, {"result": None}, {"trace": 7}, {"metadata": None}]
+)
+def test_a_forged_record_that_is_none_is_refused_with_a_remedy(change: dict[str, Any], place: Path) -> None:
+    assert run(place, "out", "--max-run-cost", "0.6").code == ExitCode.NOT_EVALUABLE
+    [evil] = [line for line in whole_lines(place / "out.journal") if line.record.get("case_id") == "3"]
+    replace_record(place, evil, encode({**evil.record, **change}))
+    resumed = run(place, "out", "--resume")
+    error = json.loads(resumed.err.splitlines()[-1])["error"]
+    assert (resumed.code, error["code"]) == (2, "validation_error")
+    assert "--fresh" in error["details"]["remedy"]
+
+
+def replace_record(place: Path, line: RecordLine, other: bytes) -> None:
+    journal = place / "out.journal"
+    content = journal.read_bytes()
+    journal.write_bytes(content[: line.offset] + other + content[line.offset + len(line.data) :])
+
+
+def test_a_second_run_into_the_same_directory_is_refused(place: Path) -> None:
+    journal = place / "out.journal"
+    with Journal.create(journal, {"run_id": "another process is at it"}) as open_journal:
+        open_journal.append({"case_id": "0"})
+        before = journal.read_bytes()
+        for more in ((), ("--resume",), ("--fresh",)):
+            second = run(place, "out", *more)
+            assert second.code != 0
+            assert "in use by another process" in json.loads(second.err.splitlines()[-1])["error"]["message"]
+        assert journal.read_bytes() == before
+    assert not (place / "log").exists()
