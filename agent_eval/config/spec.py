@@ -175,6 +175,7 @@ class Judging:
         judges: Names of judges; the default ones when empty.
         judge_config: File with their configuration.
         case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
+        pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
         workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
@@ -184,6 +185,7 @@ class Judging:
     judges: tuple[str, ...] = ()
     judge_config: Path | None = None
     case_policy: str = "all"
+    pass_threshold: float = 100.0
     workers: int | None = None
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None

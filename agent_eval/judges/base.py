@@ -72,6 +72,13 @@ class JudgeConfig(BaseModel):
     """Free label for the subject of the verdict, such as `safety`; shown to readers of the evidence."""
 
 
+class EvaluationsConfig(JudgeConfig):
+    """Configuration of a judge of weighted evaluations."""
+
+    pass_threshold: float = Field(default=100.0, gt=0, le=100)
+    """Percent of the weights, over strict evaluations and criteria together, that suffice to pass."""
+
+
 class SoftJudgeConfig(JudgeConfig):
     """Configuration of a judge whose failure is a warning sign rather than a wrong result."""
 

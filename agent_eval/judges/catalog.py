@@ -26,6 +26,7 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.attempts import simulated_user_failed
 from agent_eval.judges.reading import read_config
+from agent_eval.judges.threshold import with_threshold
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
@@ -154,6 +155,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
         else _verdict_of(judge, case, trace)
         for judge in ordered
     ]
+    verdicts = with_threshold(ordered, verdicts)
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
         verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
     if not_judged := fields_not_judged(ordered, case):

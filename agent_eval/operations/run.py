@@ -144,6 +144,9 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
     if not judging.judges:
         configs = default_configs(configs)
+    if judging.pass_threshold < 100:
+        for name in {"strict", "llm"}.intersection(names):
+            configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}
     return JudgePlan(
         names=names,
         configs=configs,

@@ -168,6 +168,16 @@ def test_ci_runs_the_suites_own_agent_and_compares(
     assert_no_key(here)
 
 
+def test_a_threshold_lets_a_test_pass_whose_score_stays_as_it_is(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with DemoServer(DemoAgents(["integrations-down"])) as worse:
+        strict = run(capsys, worse, "demo:hr", "--test", "payslip question")
+        lenient = run(capsys, worse, "demo:hr", "--test", "payslip question", "--pass-threshold", "80")
+    assert (strict["pass_rate"], lenient["pass_rate"]) == (0.0, 1.0)
+    assert strict["score"] == lenient["score"] == 87.5
+
+
 def test_stability_check_runs_the_suites_own_agent(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

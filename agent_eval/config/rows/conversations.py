@@ -22,6 +22,17 @@ CONVERSATIONS: tuple[Option, ...] = (
         metavar="TAG",
     ),
     Option(
+        "pass-threshold",
+        "amount",
+        "Percent of the weights of a case's strict and LLM evaluations, together, that suffice to pass.",
+        goes_to="judging.pass_threshold",
+        commands=("run", "run-loop", "rejudge", "stability-check", "ci"),
+        loosens="lower",
+        default="100",
+        unit="percent",
+        bounds=(0.001, 100),
+    ),
+    Option(
         "debug",
         "switch",
         "Show the agent's raw responses in the reports on conversations.",

@@ -14,7 +14,7 @@ from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.asking import JudgeModel, NoModel
-from agent_eval.judges.base import BaseJudge, JudgeConfig, clipped, listed, quoted
+from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed, quoted
 from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
@@ -44,7 +44,7 @@ _REASONING_LIMIT = 4000
 _CLOSING = ".!"
 
 
-class LlmConfig(JudgeConfig):
+class LlmConfig(EvaluationsConfig):
     """What a model judges, and how it is asked. The operator names provider, address and key."""
 
     criteria: list[Criterion] = Field(default_factory=list, max_length=MOST_CRITERIA)

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, quoted
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, EvaluationsConfig, clipped, listed, quoted
 from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.strict import Hit, StrictEvaluation, StrictResult, check
 from agent_eval.judges.matching.turn_facts import facts_by_turn
@@ -24,7 +24,7 @@ _NOT_EVALUATED = frozenset(
 """Failures of an attempt that say nothing of the agent."""
 
 
-class StrictJudge(BaseJudge[JudgeConfig]):
+class StrictJudge(BaseJudge[EvaluationsConfig]):
     """Checks the strict evaluations that a case lists in `metadata.strict`, each by what the turns record.
 
     It fails if one of them fails, and is an error if one cannot be told from the trace. The score is the
@@ -39,7 +39,7 @@ class StrictJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "strict"
     reads = frozenset({"metadata.strict"})
-    Config = JudgeConfig
+    Config = EvaluationsConfig
 
     @override
     def check_case(self, case: Case) -> None:
