@@ -67,6 +67,8 @@ COMMANDS: dict[str, Entry] = {
     ),
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
     "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
+    "inspect": Entry("agent_eval.cli.examine:inspect_command", "Tell what a file is, and what it holds."),
+    "diff": Entry("agent_eval.cli.examine:diff", "Show what differs between two runs, event by event."),
     "view": Entry("agent_eval.cli.html:view", "Open a comparison or a pack in the browser."),
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),

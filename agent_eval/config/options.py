@@ -70,6 +70,8 @@ Command = Literal[
     "report html",
     "view",
     "show",
+    "inspect",
+    "diff",
     "export-junit",
     "export-csv",
     "export-otel",

@@ -44,6 +44,14 @@ def trajectory_text(case: Case, events: Sequence[Event], row: CaseResultRow, *, 
     return [*lines, *(line for verdict in row["verdicts"] for line in _criteria(verdict, colour))]
 
 
+def event_text(event: dict[str, Any]) -> str:
+    """Render one event, as plain JSON, on one line: who acts, and what it is."""
+    from agent_eval.contracts import Event
+
+    read = Event.model_validate(event)
+    return f"{shown_name(read.actor, 12):<12} {_what(read)}"
+
+
 def _what(event: Event) -> str:
     if event.type == "tool_call":
         return f"{shown_name(event.tool or '', 60)}({_value(event.input)})"
