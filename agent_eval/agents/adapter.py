@@ -185,6 +185,12 @@ class AdapterAgent(Agent):
         }
 
     @override
+    def refuse(self, case: Case) -> str:
+        about = case.conversation
+        has_prompt = about is not None and about.system_prompt is not None
+        return "a system prompt, which an adapter is not told" if has_prompt else ""
+
+    @override
     def end_session(self, session_id: str) -> None:
         with self._lock:
             self._sessions.pop(session_id, None)

@@ -42,7 +42,8 @@ class AnthropicAgent(HostedModel):
 
     @override
     def ask(self, question: Question) -> Reply[Turn]:
-        system = [self._system] if self._system else []
+        prompt = question.system or self._system
+        system = [prompt] if prompt else []
         system += [str(message["content"]) for message in question.messages if message["role"] == "system"]
         body: dict[str, Any] = {
             "model": question.model,

@@ -87,6 +87,7 @@ class Question:
         tools: The tools the model may call, from `declared_tools`.
         seconds: The attempt's remaining time; None means no limit.
         max_bytes: Maximum size of the answer.
+        system: System prompt of the case, in place of the agent's own.
 
     Example:
         >>> messages = [{"role": "user", "content": "Where is order 7?"}]
@@ -99,6 +100,7 @@ class Question:
     tools: list[dict[str, Any]]
     seconds: float | None
     max_bytes: int
+    system: str | None = None
 
 
 class ChatModel(Protocol):
@@ -192,7 +194,14 @@ def _ask(
     """Return one answer, with the seconds that its last request took; waiting for retries does not count."""
     limits, clocks = task.limits, surroundings.clocks
     remaining = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
-    question = Question(name, *conversation, seconds=remaining, max_bytes=limits.output_bytes)
+    about = task.case.conversation
+    question = Question(
+        name,
+        *conversation,
+        seconds=remaining,
+        max_bytes=limits.output_bytes,
+        system=about.system_prompt if about is not None else None,
+    )
     seconds = 0.0
 
     def send() -> Reply[Turn]:

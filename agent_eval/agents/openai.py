@@ -39,7 +39,8 @@ class OpenAiCompatibleAgent(HostedModel):
 
     @override
     def ask(self, question: Question) -> Reply[Turn]:
-        system = [{"role": "system", "content": self._system}] if self._system else []
+        prompt = question.system or self._system
+        system = [{"role": "system", "content": prompt}] if prompt else []
         body: dict[str, Any] = {"model": question.model, "messages": [*system, *question.messages]}
         if question.tools:
             body["tools"] = [{"type": "function", "function": tool} for tool in question.tools]

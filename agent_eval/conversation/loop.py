@@ -141,7 +141,7 @@ class _Conversation:
         if self._user is None:
             raise UsageError(
                 "a conversation has turns of a simulated user, and no model plays it",
-                remedy="Name a model, or give every turn an input.",
+                remedy="Name one with --llm-key or --provider, or give every turn an input.",
             )
         try:
             message = self._user.next_message(self._exchanges)

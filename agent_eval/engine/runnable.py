@@ -83,7 +83,8 @@ def _refuse_without_user(case: Case, plan: TrialPlan, suite: SuiteSource) -> Non
     if any(turn.auto for turn in planned_turns(case)):
         raise InvalidInput(
             f"{suite.path}: case {case.case_id!r} has turns of a simulated user, and no model plays it",
-            remedy="Name a model, or give every turn an input and set max_turns to their number.",
+            remedy="Name one with --llm-key or --provider, or give every turn an input and set max_turns to "
+            "their number.",
             file=str(suite.path),
             case_id=case.case_id,
             field="conversation",

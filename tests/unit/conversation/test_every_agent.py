@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,7 @@ ROWS = [
     {"turn": 2, "text": "It is order 7."},
     {"turn": 3, "object": {"message": "Thanks!", "done": True, "reason": "goal"}},
 ]
+PROMPTED = {"guidelines": "You want a refund.", "max_turns": 1, "system_prompt": "Be very brief."}
 CONVERSATION = {"guidelines": "You want a refund of order 7.", "user_info": {"name": "Jane"}}
 Opener = Callable[[ExitStack, Path], Agent]
 
@@ -106,3 +108,26 @@ def test_every_kind_of_agent_answers_a_simulated_user_until_it_has_its_goal(agen
     assert (result.failure, end_of(result).reason) == (None, EndReason.GOAL)
     assert said(result) == ["Hello", "It is order 7.", "Thanks!"]
     assert [turn["assistant_output"] for turn in result.turns] == [f"answer {n} for Jane" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("fake", "kind"), [(FakeOpenAi, OpenAiCompatibleAgent), (FakeAnthropic, AnthropicAgent)]
+)
+def test_the_system_prompt_of_a_case_takes_the_place_of_the_models_own(fake: Any, kind: Any) -> None:
+    with fake(Step(text="ok")) as server:
+        agent = kind("small", base_url=server.base_url, api_key="k", system="Be long-winded.")
+        with closing(agent):
+            hold(agent, given="Hello", conversation=PROMPTED)
+            hold(agent, given="Hello", conversation={"max_turns": 1})
+    first, second = map(json.dumps, server.requests)
+    assert "Be very brief." in first
+    assert "long-winded" not in first
+    assert "long-winded" in second
+
+
+def test_a_program_is_told_the_system_prompt_of_a_case(tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text(
+        "import json, sys\nprint(json.dumps({'assistant_output': json.load(sys.stdin)['system_prompt']}))"
+    )
+    agent = open_agent(f"command:{sys.executable} {tmp_path / 'echo.py'}")
+    assert hold(agent, given="Hello", conversation=PROMPTED).output == "Be very brief."

@@ -81,6 +81,14 @@ def test_a_failed_simulated_user_is_not_repaired() -> None:
     assert len(case.metadata["attempt_history"]) == 1
 
 
+def test_each_trial_is_a_loop_of_its_own() -> None:
+    first = {"loop": 1, "object": {"message": "Thanks", "done": True, "reason": "goal"}}
+    second = {"loop": 2, "object": {"message": "Bye", "done": True, "reason": "stop"}}
+    case = run(first, second, trials=2).trajectory("refund")
+    ends = [conversation_end(case.of_trial(number).trace) for number in (0, 1)]
+    assert [end.reason for end in ends if end] == [EndReason.GOAL, EndReason.STOP]
+
+
 def test_no_model_for_the_user_is_noticed_before_the_first_trial() -> None:
     with pytest.raises(InvalidInput, match="no model plays it"):
         run()
