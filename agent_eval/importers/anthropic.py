@@ -27,7 +27,13 @@ from agent_eval.importers.events import (
     usage_of,
 )
 from agent_eval.importers.exchange import Exchange, error_of, exchange_of
-from agent_eval.importers.facts import conversation_of, record_ids, report_unknown, settings_of
+from agent_eval.importers.facts import (
+    add_record_facts,
+    conversation_of,
+    record_ids,
+    report_unknown,
+    settings_of,
+)
 from agent_eval.importers.format import Match
 from agent_eval.importers.records import Record
 from agent_eval.importers.sse import first_event, is_event_stream, streams_in
@@ -166,6 +172,8 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     if settings:
         turn.metadata["request"] = settings
     _add_ids(turn, record, request)
+    if exchange_of(record) is not None:
+        add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     return turn
 
 

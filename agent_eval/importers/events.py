@@ -175,16 +175,17 @@ def usage_of(
         "cache_write_tokens": cache_write,
         "reasoning_tokens": reasoning,
     }
-    return {name: value for name, value in stated.items() if _is_amount(value)} or None
+    return {name: value for name, value in stated.items() if is_amount(value)} or None
 
 
 def total(*amounts: Any) -> Any:
     """Add the amounts that are known; None if none is."""
-    known = [amount for amount in amounts if _is_amount(amount)]
+    known = [amount for amount in amounts if is_amount(amount)]
     return sum(known) if known else None
 
 
-def _is_amount(value: Any) -> bool:
+def is_amount(value: Any) -> bool:
+    """Whether a value is a number from 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
@@ -271,6 +272,7 @@ __all__ = [
     "content_of",
     "error_event",
     "event",
+    "is_amount",
     "items",
     "mapping",
     "reasoning",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import items, mapping, text, text_or_none
+from agent_eval.importers.events import is_amount, items, mapping, text, text_or_none
 
 CONVERSATION_NAMES = ("conversation_id", "session_id", "thread_id", "chat_id")
 """Fields, of a record or of its metadata, whose value is the id of a conversation."""
+
+LATENCY_NAMES = ("latency_ms", "duration_ms", "response_time_ms", "elapsed_ms")
+"""Fields of a record that say how long the answer took, in milliseconds."""
 
 RECORD_NAMES = ("case_id", "custom_id", "id", "run_id", "trace_id", "request_id")
 """Fields whose value is the id of the record alone."""
@@ -67,3 +70,31 @@ def report_unknown(
     for name in fields.keys() - set(known):
         if fields[name] is not None:
             diagnostics.unknown(place, f"{prefix}{name}")
+
+
+_ENVELOPE = frozenset(
+    {
+        *("request", "request_body", "kwargs", "response", "response_body", "completion", "body", "params"),
+        *("status", "status_code", "uri", "url", "method", "custom_id", "id", "key", "error", "result"),
+        *LATENCY_NAMES,
+    }
+)
+"""Fields of a record that hold a request or its answer, or are read elsewhere."""
+
+
+def add_record_facts(
+    record: Mapping[str, Any], answer: Sequence[dict[str, Any]], metadata: dict[str, Any]
+) -> None:
+    """Take over what a record says beside its request and its answer: how long it took, and its own fields.
+
+    Args:
+        record: A request with its answer.
+        answer: Events of the answer; the last one gets the latency.
+        metadata: Of the conversation; gets the other fields as `record`.
+    """
+    latency = next((record[name] for name in LATENCY_NAMES if is_amount(record.get(name))), None)
+    if latency is not None and answer:
+        answer[-1].setdefault("latency_ms", latency)
+    others = {name: value for name, value in record.items() if name not in _ENVELOPE and value is not None}
+    if others:
+        metadata["record"] = others

@@ -24,7 +24,13 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.exchange import Exchange, error_of, exchange_of
-from agent_eval.importers.facts import conversation_of, record_ids, report_unknown, settings_of
+from agent_eval.importers.facts import (
+    add_record_facts,
+    conversation_of,
+    record_ids,
+    report_unknown,
+    settings_of,
+)
 from agent_eval.importers.format import Match
 from agent_eval.importers.openai_chat import CHAT_FIELDS, chat_turn, is_chat_messages
 from agent_eval.importers.openai_responses import is_items, item_messages
@@ -212,6 +218,8 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     elif exchange.response is None:
         turn.id = next(iter(record_ids(request)), None)
     turn.aliases = record_ids(record)
+    if exchange_of(record) is not None:
+        add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     provider = _provider_at(exchange.url)
     for fields in turn.answer.events if turn.answer is not None and provider is not None else ():
         fields.setdefault("attributes", {})["gen_ai.provider.name"] = provider

@@ -24,7 +24,13 @@ from agent_eval.importers.events import (
     timestamp_of,
 )
 from agent_eval.importers.exchange import Exchange, error_of, exchange_of
-from agent_eval.importers.facts import conversation_of, record_ids, report_unknown, settings_of
+from agent_eval.importers.facts import (
+    add_record_facts,
+    conversation_of,
+    record_ids,
+    report_unknown,
+    settings_of,
+)
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
 from agent_eval.importers.records import Record
 from agent_eval.importers.sse import first_event, is_event_stream, place_of, streams_in
@@ -199,6 +205,8 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
         # Batches of Gemini have a key for each request.
         turn.id = record["key"]
     turn.aliases = record_ids(record)
+    if exchange_of(record) is not None:
+        add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     return turn
 
 

@@ -255,3 +255,11 @@ def test_servers_of_others_are_named_as_the_provider(tmp_path):
         (case,), _ = imported(tmp_path, {**chat(says("Hi")), "uri": f"https://{host}/chat/completions"})
         names.append(case.trace[-1].attributes["gen_ai.provider.name"])
     assert names == ["azure.ai.openai", "openai", "x_ai", "openai", "openai"]
+
+
+def test_what_a_record_says_beside_its_request_is_kept(tmp_path):
+    record = {**chat(says("Hi")), "latency_ms": 640, "user": "u1", "metadata": {"ticket": 7}, "status": 200}
+    (case,), entries = imported(tmp_path, record)
+    assert case.trace[-1].latency_ms == 640
+    assert case.metadata["imported"]["record"] == {"user": "u1", "metadata": {"ticket": 7}}
+    assert entries == []
