@@ -188,11 +188,14 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     evaluation, notes = _evaluate_guarded(job)
     report = report_of(evaluation, job)
     report = replace(report, warnings=[*notes, *report.warnings])
+    html_report = write_html(evaluation, report, job)
+    if html_report is not None:
+        # An artifact that is one file has the name of the file.
+        report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
     summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
-    html_report = write_html(evaluation, report, job)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)

@@ -81,9 +81,17 @@ def view(source: Path, out: Path | None, render_markdown: bool, output_format: s
         out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_report(out, page)
     opened = _open_in_browser(out)
-    lines = [*material.missing, str(out)]
+    lines = [*material.missing, *_hint(source), str(out)]
     payload = {"html_report": str(out), "opened": opened, "missing": list(material.missing)}
     emit(output_format, payload, lambda _colour: lines)
+
+
+def _hint(source: Path) -> list[str]:
+    """Say that a pack, which is shown by itself, also holds a comparison."""
+    from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
+
+    comparison = source / DEFAULT_PATH_IN_PACK
+    return [f"Compared with its baseline: agent-eval view {comparison}"] if comparison.is_file() else []
 
 
 def _open_in_browser(page: Path) -> bool:

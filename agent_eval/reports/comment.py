@@ -158,10 +158,13 @@ def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) 
 
 
 def evidence(report: EvaluationReport, detail: Detail) -> str:
-    """Link the evidence; empty when its place is unknown."""
-    if not report.evidence_name:
-        return ""
-    return f"Evidence: {link(code_span(report.evidence_name, limit=detail.name), report.evidence_url)}"
+    """Link the evidence and the HTML report; empty when their places are unknown."""
+    places = (("Evidence", report.evidence_name), ("HTML report", report.html_name))
+    return " · ".join(
+        f"{label}: {link(code_span(name, limit=detail.name), report.evidence_url)}"
+        for label, name in places
+        if name
+    )
 
 
 _KINDS: dict[GateStatus, Alert] = {

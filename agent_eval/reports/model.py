@@ -167,6 +167,7 @@ class EvaluationReport:
         head_sha: The commit that was evaluated, None when unknown.
         evidence_name: Name of the artifact, or path of the archive, that holds the evidence.
         evidence_url: Where to download it, None when unknown.
+        html_name: Name of the artifact, or path of the file, that is the HTML report; None without one.
         warnings: Sentences on what could not be done (`The token may not write comments …`); words in
             backticks are shown as code.
         rule_changes: Differences of policy, waivers and settings from the base branch.
@@ -186,6 +187,7 @@ class EvaluationReport:
     head_sha: str | None = None
     evidence_name: str | None = None
     evidence_url: str | None = None
+    html_name: str | None = None
     warnings: Sequence[str] = field(default=())
     rule_changes: RuleChanges = RuleChanges()
     reproduce: str = REPRODUCE

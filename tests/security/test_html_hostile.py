@@ -150,6 +150,7 @@ def report_of(suite: SuiteReport, text: str) -> EvaluationReport:
         head_sha=text,
         evidence_name=text,
         evidence_url=text,
+        html_name=text,
         warnings=[text],
         rule_changes=RuleChanges(sentences=[text]),
         tool_version=text,

@@ -77,7 +77,9 @@ def test_either_a_comparison_or_a_run_is_named(compared, capsys, named):
 
 def test_view_prints_the_path_where_there_is_no_browser(compared, capsys):
     assert main(["view", "runs/bad", "--format", "text"]) == 0
-    path = Path(capsys.readouterr().out.strip())
+    hint, shown = capsys.readouterr().out.splitlines()
+    assert hint == f"Compared with its baseline: agent-eval view {COMPARISON}"
+    path = Path(shown)
     assert path.name.startswith("agent-eval-")
     assert path.read_text("utf-8").startswith("<!doctype html>")
     shutil.rmtree(path.parent)

@@ -635,3 +635,11 @@ def test_latency_within_the_time_that_a_start_takes_is_no_shift():
     noise = [scenarios.metric("latency_ms", 200, 400), scenarios.metric("latency_ms", 900, 2000)]
     assert "Usage:" not in with_change(metrics=noise[:1], behaviour=RunBehaviour())
     assert "Usage: latency 900 ms → 2.0 s" in with_change(metrics=noise[1:], behaviour=RunBehaviour())
+
+
+def test_the_html_report_is_named_beside_the_evidence():
+    report = replace(scenarios.regressed(), html_name="agent-eval-support.html")
+    place = "https://github.com/acme/support-bot/actions/runs/812/artifacts/55"
+    expected = f"[`agent-eval-evidence`]({place}) · HTML report: [`agent-eval-support.html`]({place})"
+    assert expected in comment_on(report)
+    assert "HTML report" not in comment_on(scenarios.regressed())
