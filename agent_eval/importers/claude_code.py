@@ -75,9 +75,9 @@ class ClaudeCode(Format):
         if "messages" in value and "type" not in value:
             return Link(), value
         session = text(value.get("sessionId")) or text(value.get("session_id"))
-        own = () if session is None else (f"session:{session}",)
-        # A summary names no session, and the sub-agents of a session have files of their own.
-        ids = (*own, f"file:{record.source}") if record.is_line else own
+        # A file may hold several sessions, and the sub-agents of a session have files of their own.
+        by_file = (f"file:{record.source}",) if record.is_line else ()
+        ids = by_file if session is None else (f"session:{session}",)
         return Link(ids=ids, time=seconds_of(value.get("timestamp"))), value
 
     @override
@@ -89,7 +89,9 @@ class ClaudeCode(Format):
             for number, line in enumerate(items(lines)):
                 place = part.place if "type" in value else f"{part.place}#messages[{number}]"
                 reader.add(mapping(line), place)
-        return [reader.conversation()] if reader.has_lines else []
+        if not reader.is_spoken and parts:
+            diagnostics.note(parts[0].place, "", "has no message of the user or the agent; it makes no case")
+        return [reader.conversation()] if reader.is_spoken else []
 
 
 def _is_line(value: Any) -> bool:
@@ -109,14 +111,14 @@ class _SessionReader:
         """The last event of a message of the model, by its id: that one has the usage."""
         self._seen: set[str] = set()
         self._about: dict[str, Any] = {}
-        self.has_lines = False
+        self.is_spoken = False
 
     def conversation(self) -> Conversation:
         session = self._about.get("session_id")
         return Conversation(self._events, id=session, metadata=self._about)
 
     def add(self, line: Any, place: str) -> None:
-        self.has_lines = True
+        self.is_spoken = self.is_spoken or line.get("type") in ("user", "assistant", "result")
         identifier = text(line.get("uuid"))
         if identifier is not None:
             if identifier in self._seen:

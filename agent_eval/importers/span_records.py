@@ -21,13 +21,14 @@ SpanFields = dict[str, Any]
 
 _ERROR_CODES = frozenset({2, "STATUS_CODE_ERROR", "ERROR", "Error", "error"})
 _LIMITS = Limits(max_depth=50)
+_RESOURCES = frozenset({"resourceSpans", "resource_spans", "resourceLogs"})
 
 
 def is_otlp(value: Any) -> bool:
     """Whether this is a request, or a file, of OTLP/JSON."""
-    return isinstance(value, dict) and any(
-        isinstance(value.get(name), list) for name in ("resourceSpans", "resource_spans", "resourceLogs")
-    )
+    if not isinstance(value, dict) or _RESOURCES.isdisjoint(value):
+        return False
+    return any(isinstance(value.get(name), list) for name in _RESOURCES)
 
 
 def is_row(value: Any) -> bool:
