@@ -9,7 +9,7 @@ from typing import TextIO
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local.job import LocalDirectory
-from agent_eval.ci.suites import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME
+from agent_eval.ci.suites import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME, html_name
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import CaseRegression
 from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, INPUTS, write_suites
@@ -121,9 +121,10 @@ def _regressed(row: CaseRegression) -> str:
 
 def _places(out: Path, evidence: Path) -> Iterator[str]:
     for path, what in (
-        (evidence / COMMENT_NAME, "the comment, as it would be posted"),
-        (evidence / REPORT_NAME, "the report, with every figure"),
+        (evidence / html_name(SLUG), "the report, for a browser"),
+        (evidence / COMMENT_NAME, "the comment to be posted"),
+        (evidence / REPORT_NAME, "the same, with every figure"),
         (evidence / ARCHIVE_NAME, "the sealed evidence"),
         (out / LOG_NAME, "what the job printed"),
     ):
-        yield f"  {clean(str(path)):<34} {what}"
+        yield f"  {clean(str(path)):<49} {what}"

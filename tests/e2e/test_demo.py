@@ -44,7 +44,7 @@ def test_it_fits_one_screen(shown: Ended) -> None:
 
 def test_every_file_and_command_that_it_names_works(shown: Ended, place: Path) -> None:
     named = re.findall(r"^  (runs/\S+)", shown.out, re.MULTILINE)
-    assert len(named) == 4
+    assert len(named) == 5
     assert all((place / name).is_file() for name in named)
     (command,) = re.findall(r"^  agent-eval (show .*)$", shown.out, re.MULTILINE)
     assert agent_eval(*shlex.split(command), "--format", "text", cwd=place).out.startswith(
