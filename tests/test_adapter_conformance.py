@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,13 @@ def test_a_directory_that_no_format_is_called_is_refused(tmp_path):
 def test_no_fixture_is_no_pass(tmp_path):
     with pytest.raises(NothingMeasured):
         check_adapters(tmp_path, 0)
+
+
+def test_the_script_checks_suites_and_exports():
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script = FIXTURES.parents[2] / "scripts" / "check_contracts.sh"
+    done = subprocess.run([script], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["passed"] is True
+    environ["MIN_FIXTURES_PER_PROVIDER"] = "99"
+    assert subprocess.run([script], env=environ, capture_output=True).returncode == 1

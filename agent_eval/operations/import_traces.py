@@ -120,7 +120,7 @@ def import_traces(request: ImportRequest) -> Imported:
         InvalidInput: An input is missing; a record could be of two formats; or the import is strict and
             something of the inputs would not be in the suite.
         NothingMeasured: No record could be imported.
-        UsageError: The suite's name ends in neither `.json` nor `.jsonl`.
+        UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input.
         StorageError: Reading or writing failed.
     """
     if request.out.suffix.lower() not in (".json", ".jsonl"):
@@ -129,12 +129,21 @@ def import_traces(request: ImportRequest) -> Imported:
             remedy="Give --out such a name.",
             file=str(request.out),
         )
+    _refuse_to_replace_inputs(request)
     diagnostics = Diagnostics(strict=request.strict)
     try:
         return _import(request, diagnostics)
     except InvalidInput:
         _write_diagnostics(request, diagnostics)
         raise
+
+
+def _refuse_to_replace_inputs(request: ImportRequest) -> None:
+    for written in filter(None, (request.out, request.diagnostics_out)):
+        if any(written.resolve() == path.resolve() for path in request.inputs):
+            raise UsageError(
+                f"{written}: is an input as well", remedy="Write to another file.", file=str(written)
+            )
 
 
 def _import(request: ImportRequest, diagnostics: Diagnostics) -> Imported:

@@ -281,3 +281,13 @@ def test_the_file_of_diagnostics_says_how_many_it_leaves_out(tmp_path):
     imported_from(source, tmp_path, diagnostics_out=tmp_path / "d.jsonl")
     lines = (tmp_path / "d.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["reason"] == "and 2 more"
+
+
+@pytest.mark.parametrize("written", ["out", "diagnostics_out"])
+def test_an_input_is_never_replaced(tmp_path, written):
+    source = tmp_path / "dump.jsonl"
+    source.write_text(json.dumps(TWO_TURNS[0]))
+    options = {"out": tmp_path / "suite.jsonl", written: tmp_path / "." / "dump.jsonl"}
+    with pytest.raises(UsageError, match="is an input as well"):
+        import_traces(ImportRequest((source,), family="provider", **options))
+    assert json.loads(source.read_text()) == TWO_TURNS[0]
