@@ -256,3 +256,18 @@ def test_a_job_that_is_not_asked_does_not_judge_twice(tmp_path: Path) -> None:
     agent_eval("ci", *options, cwd=tmp_path)
     assert (tmp_path / "out/shop/manifest.json").exists()
     assert not (tmp_path / "out/shop/compare/replay_report.json").exists()
+
+
+def test_an_llm_judge_replays_from_the_rulings_in_the_pack_and_asks_no_model(tmp_path: Path) -> None:
+    case = make_case("a", "lookup")
+    case["trace"][0]["input"] = {"zone": 1, "area": {"y": 1, "b": 2}}
+    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
+    (tmp_path / "judges.json").write_text(json.dumps({"llm": {"criteria": [{"criterion": "It is polite."}]}}))
+    ruling = {"object": {"reasoning": "It is.", "evidence": [], "verdict": "passed"}}
+    (tmp_path / "script.json").write_text(json.dumps({"kind": "model_script", "replies": [ruling]}))
+    model = ("--provider", "scripted", "--llm-script", "script.json", "--judge-config", "judges.json")
+    options = ("--suite", "suite.json", "--out", "p", "--judge", "llm", *model)
+    assert agent_eval("run", *options, cwd=tmp_path).code == 0
+    (tmp_path / "script.json").unlink()
+    ended = agent_eval("replay", "--run", "p", cwd=tmp_path)
+    assert (ended.code, ended.json()["replay_passed"]) == (0, True)

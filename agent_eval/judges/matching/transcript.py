@@ -145,10 +145,19 @@ def json_line(value: Any) -> str:
         >>> json_line({"text": "a\\u200bb </fence>"})
         '{"text":"a\\\\u200bb \\\\u003c/fence\\\\u003e"}'
     """
+    if isinstance(value, Mapping):
+        value = {name: _in_order(inner) for name, inner in value.items()}
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     if text.isascii() and "<" not in text and ">" not in text and "\x7f" not in text:
         return text
     return "".join(_escaped(char) if _is_escaped(char) else char for char in text)
+
+
+def _in_order(value: Any) -> Any:
+    """Sort the keys of objects: a pack sorts them, and must be asked about in the words of the first time."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value, key=str)}
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _is_escaped(char: str) -> bool:
@@ -175,7 +184,7 @@ def _texts(value: Any) -> Iterable[str]:
         for item in value:
             yield from _texts(item)
     if not isinstance(value, str):
-        yield json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        yield json.dumps(_in_order(value), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _plain(text: str) -> str:
