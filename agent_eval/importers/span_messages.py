@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from agent_eval.importers.content import described
 from agent_eval.importers.diagnostics import Diagnostics
@@ -102,6 +102,12 @@ class SpanMessages:
             messages = self.messages_in(value, is_answer=True)
             if messages:
                 return messages
+        return []
+
+    def stated(self, side: Literal["input", "output"]) -> list[Message]:
+        """Return what an agent was called with, or what it returned, as one message of whatever shape."""
+        for value in self._values(side):
+            return [message_of([user_message(value) if side == "input" else agent_message(value)])]
         return []
 
     def _values(self, side: str) -> list[Any]:

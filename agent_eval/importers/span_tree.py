@@ -109,8 +109,15 @@ class SpanTree:
         return False
 
     def _has_content(self, span: SpanFields) -> bool:
-        read = SpanMessages(span, "", Diagnostics())
-        return bool(read.inputs() or read.outputs())
+        return any(self._messages(span, Diagnostics()))
+
+    def _messages(self, span: SpanFields, diagnostics: Diagnostics) -> tuple[list[Message], list[Message]]:
+        """Return what was asked and answered; of an agent also values that are no messages."""
+        read = SpanMessages(span, self._place_of[id(span)], diagnostics)
+        inputs, outputs = read.inputs(), read.outputs()
+        if self._kinds[id(span)] == "agent":
+            return inputs or read.stated("input"), outputs or read.stated("output")
+        return inputs, outputs
 
     def _agents_with_content(self) -> list[SpanFields]:
         """Return the outermost agents that say what they were asked and what they answered."""
@@ -149,28 +156,33 @@ class SpanTree:
                 fields["parent_span_id"] = span["parent"]
 
     def _add_answer(self, span: SpanFields) -> None:
-        read = SpanMessages(span, self._place_of[id(span)], self._diagnostics)
+        inputs, outputs = self._messages(span, self._diagnostics)
         scope, agent = self._scope(span), self._agent(span)
         dialogue = self._dialogues.setdefault(scope, Dialogue())
         known = {id(fields) for fields in dialogue.events}
-        dialogue.add_history([_served(message) if scope else message for message in read.inputs()])
+        dialogue.add_history([_served(message) if scope else message for message in inputs])
         history = {id(fields) for fields in dialogue.events} - known
-        answer = [fields for message in read.outputs() for fields in message.events]
-        if not answer:
+        answer = [fields for message in outputs for fields in message.events]
+        if not answer and self._kinds[id(span)] == "model":
             answer = [_without_content(span)]
-        for name, value in answer_fields(span).items():
-            if name == "stop_reason" or name not in answer[-1]:
-                answer[-1][name] = value
-        if span["problem"] is not None:
-            answer[-1].setdefault("error", span["problem"])
-        dialogue.add(message_of(answer))
-        self._identify(answer[-1], span)
+        if answer:
+            self._finish_answer(answer, span)
+            dialogue.add(message_of(answer))
         for fields in dialogue.events:
             if id(fields) in known:
                 continue
             if agent is not None and fields["actor"] == "agent":
                 fields.setdefault("agent_name", agent)
             self._put(fields, span["start"] if id(fields) in history else span["end"], span)
+
+    def _finish_answer(self, answer: list[EventFields], span: SpanFields) -> None:
+        """Add to an answer what its span says of the model, and its error."""
+        for name, value in answer_fields(span).items():
+            if name == "stop_reason" or name not in answer[-1]:
+                answer[-1][name] = value
+        if span["problem"] is not None:
+            answer[-1].setdefault("error", span["problem"])
+        self._identify(answer[-1], span)
 
     def _add_call(self, span: SpanFields) -> None:
         name, arguments = tool_name(span), tool_arguments(span)

@@ -101,6 +101,12 @@ def test_assessments_of_mlflow_are_verdicts_and_expectations(tmp_path: Path) -> 
     assert result.tokens("input_tokens") == 31
 
 
+def test_what_an_agent_was_called_with_is_there_where_no_model_says_it(tmp_path: Path) -> None:
+    result = fixture("mlflow/a-failed-tool.json", tmp_path)
+    assert steps(result)[0] == ("message", {"question": "Pay 5."})
+    assert [event["error"] for event in result.events if "error" in event] == ["declined"]
+
+
 def test_without_content_an_answer_is_left_open_and_not_empty(tmp_path: Path) -> None:
     rows = [
         span(1, None, 1, **CHAT, **{"gen_ai.response.finish_reasons": ["tool_calls"]}),
