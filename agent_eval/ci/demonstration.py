@@ -32,8 +32,12 @@ _COLUMNS = WIDTH - 1
 """A line of the whole width would be wrapped by some terminals."""
 
 
-class _Demonstration(LocalDirectory):
-    """The local platform of the demonstration, where a gate that says no is no failure."""
+class Demonstration(LocalDirectory):
+    """The local platform of a demonstration, where a gate that says no is no failure.
+
+    Example:
+        `run_job(..., make_platform=Demonstration)` prints the decision, and raises no alarm.
+    """
 
     def fail(self, text: str) -> None:
         """Print the decision."""
@@ -70,7 +74,7 @@ def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
         {**pinned, clock.RUN_ID_VARIABLE: CANDIDATE_RUN},
         log,
         config_file=None,
-        make_platform=_Demonstration,
+        make_platform=Demonstration,
     )
     if code not in (ExitCode.OK, ExitCode.NO):
         print(log.getvalue(), file=stream, end="", flush=True)
@@ -101,25 +105,27 @@ def _screen(out: Path, evidence: Path, code: ExitCode) -> Iterator[str]:
     yield from wrapped([Headline(suite, Voice(code=str, prose=clean)).what_happened], first="  ", rest="  ")
     yield ""
     for row in suite.worse:
-        yield _regressed(row)
+        yield regressed_line(row)
     improved = [row.case_id for row in material.comparison.case_regressions if row.improved]
     yield f"  {count(len(improved), 'case')} improved: {', '.join(improved)}"
     yield ""
     yield "Where to look:"
-    yield from _places(out, evidence)
+    yield from places(out, evidence)
     yield ""
     yield "What an agent did, with the verdicts at its steps:"
     yield f"  agent-eval show {clean(str(pack))} {suite.worse[0].case_id}"
     yield "Your own agent: agent-eval init"
 
 
-def _regressed(row: CaseRegression) -> str:
+def regressed_line(row: CaseRegression) -> str:
+    """Write a regressed case on one line, with the first judge's reason."""
     judge = row.judges[0]
     line = f"  {shown_name(row.case_id, 40)}: {judge.judge_id}: {clean(judge.reason)}"
     return line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 1]}…"
 
 
-def _places(out: Path, evidence: Path) -> Iterator[str]:
+def places(out: Path, evidence: Path) -> Iterator[str]:
+    """Write where comment, report, evidence and log are, a line each."""
     for path, what in (
         (evidence / html_name(SLUG), "the report, for a browser"),
         (evidence / COMMENT_NAME, "the comment to be posted"),

@@ -63,7 +63,7 @@ def ci(**values: Any) -> int:
 
 
 @click.command(cls=TableCommand, path="demo")
-def demo(out: Path) -> int:
+def demo(out: Path, conversations: bool) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
     Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints one
@@ -73,6 +73,10 @@ def demo(out: Path) -> int:
     import os
     import sys
 
+    if conversations:
+        from agent_eval.ci.conversation_demonstration import run_conversations
+
+        return int(run_conversations(out, os.environ, sys.stdout))
     from agent_eval.ci.demonstration import run_demonstration
 
     return int(run_demonstration(out, os.environ, sys.stdout))

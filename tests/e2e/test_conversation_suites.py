@@ -199,3 +199,17 @@ def test_the_python_of_the_guide_runs(
     exec(code.replace('"openai")', local), {})
     printed = capsys.readouterr().out
     assert "**Score: 100 %** · 9 of 9 conversations passed" in printed
+
+
+def test_the_demonstration_of_conversations_fits_one_screen(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # what an earlier one left is replaced
+        assert main(["demo", "--conversations", "--out", "demo"]) == 0
+        screen = capsys.readouterr().out
+    assert len(screen.splitlines()) <= 24
+    assert "9 conversations, before and after" in screen
+    assert "the gate blocks the change (exit code 1 in CI):" in screen
+    assert "Score 100 % before, 89.5 % after" in screen
+    assert "A harassment complaint goes to a human …: strict: escalated: the agent did n…" in screen
+    assert "escalated: the agent did not escalate" in Path("demo/evidence/comment.md").read_text()

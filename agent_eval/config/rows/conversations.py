@@ -104,4 +104,12 @@ CONVERSATIONS: tuple[Option, ...] = (
         commands=("demo-agent",),
         default="false",
     ),
+    Option(
+        "conversations",
+        "switch",
+        "Show a suite of conversations instead of recorded traces.",
+        goes_to="conversations",
+        commands=("demo",),
+        default="false",
+    ),
 )
