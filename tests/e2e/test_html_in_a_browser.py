@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from agent_eval.evidence.reader import Pack
+from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.model import EvaluationReport
 from tests.browser import Browser, chromium
 from tests.extent import OTHERS, unavailable
 from tests.factories import make_case, make_event
-from tests.unit.reports.html.pages import agent_says, pack_of, page_of, page_of_run
+from tests.unit.reports.html.pages import agent_says, pack_of, page_of, page_of_run, suite_of
 
 AXE = Path(__file__).parents[2] / ".ci" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self';"
@@ -59,12 +62,21 @@ def packs(folder: Path) -> tuple[Pack, Pack]:
     return sides[0], sides[1]
 
 
+def page_of_suites(before: Pack, now: Pack) -> str:
+    """A page of two suites with the same cases."""
+    suites = [suite_of(before, now, slug=name) for name in ("shop", "help")]
+    evidence = {suite.slug: SuiteEvidence(candidate=now, baseline=before) for suite in suites}
+    report = EvaluationReport(title="Agent evaluation", suites=suites)
+    return render_html(HtmlReport(report=report, evidence=evidence))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pages")
     before, now = packs(place)
     (place / "compared.html").write_text(page_of(before, now), "utf-8")
     (place / "markdown.html").write_text(page_of(before, now, render_markdown=True), "utf-8")
+    (place / "suites.html").write_text(page_of_suites(before, now), "utf-8")
     (place / "run.html").write_text(page_of_run(now), "utf-8")
     return place
 
@@ -96,7 +108,7 @@ def until(page: Browser, expression: str) -> None:
 
 def unfolded(page: Browser) -> None:
     """Unpack a case, and unfold everything."""
-    page.value(f"document.querySelector('a[href={json.dumps(PACKED)}]').click()")
+    page.value(f"document.querySelector('tr[data-block] a[href^={json.dumps(PACKED)}]').click()")
     until(page, "document.querySelector('.opened .case')")
     page.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
 
@@ -115,6 +127,7 @@ def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(
     [
         ("compared", 1200, False),
         ("compared", 390, True),
+        ("suites", 1200, False),
         pytest.param("run", 1200, True, marks=OTHERS),
         pytest.param("run", 390, False, marks=OTHERS),
         pytest.param("markdown", 1200, False, marks=OTHERS),
