@@ -132,9 +132,10 @@ def _session(span: SpanFields) -> str | None:
 def _sessions_of_traces(spans: Sequence[tuple[SpanFields, str]]) -> dict[str | None, str]:
     """Map each trace to its session; trials that this program exported remain traces of their own."""
     sessions: dict[str | None, str] = {}
+    own = {span["trace"] for span, _ in spans if "agent_eval.case_id" in span["attributes"]}
     for span, _ in spans:
         session = _session(span)
-        if session is not None and not session.startswith("agent_eval:"):
+        if session is not None and span["trace"] not in own:
             sessions.setdefault(span["trace"], session)
     return sessions
 

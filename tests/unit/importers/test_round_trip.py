@@ -113,8 +113,9 @@ def test_every_call_argument_result_and_error_survives(
 
 
 def test_trials_and_verdicts_survive(tmp_path: Path) -> None:
-    trace = [{"idx": 0, "actor": "agent", "type": "message", "output": "No."}]
-    other = [{"idx": 0, "actor": "agent", "type": "message", "output": "Yes."}]
+    # Trials that were imported have the same conversation.
+    said = {"idx": 0, "actor": "agent", "type": "message", "attributes": {"gen_ai.conversation.id": "c"}}
+    trace, other = [{**said, "output": "No."}], [{**said, "output": "Yes."}]
     result = round_trip(tmp_path, {"case_id": "a", "trace": trace, "trials": [{"trace": other}]}, "jsonl")
     (case,) = result.cases
     assert case["case_id"] == "a"
