@@ -56,8 +56,14 @@ def sentence(text: str, *, limit: int = SENTENCE_LIMIT) -> Sentence:
 
 
 def _divided(text: str) -> Sentence:
-    parts = _CODE.split(text)
-    return [Words(place % 2 == 1, part) for place, part in enumerate(parts) if part]
+    words: Sentence = []
+    for place, part in enumerate(_CODE.split(text)):
+        if place % 2:
+            words.append(Words(True, part))
+        else:
+            # The comment's own sentences set words in backticks.
+            words += [Words(inner % 2 == 1, each) for inner, each in enumerate(_QUOTED.split(part)) if each]
+    return words
 
 
 def _code(text: str) -> str:

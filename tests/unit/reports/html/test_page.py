@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.decide import decide_by_policy
 from agent_eval.reports.html import page as page_module
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.model import BaselineInfo
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case
 from tests.unit.reports.html.pages import (
+    NOW,
     agent_says,
     pack_of,
     packed_cases,
@@ -222,3 +225,12 @@ def test_it_says_what_was_compared_with_and_how_that_was_found(tmp_path):
     assert tree.all("ul", class_="notices")[0].all("li")[0].words == (
         "Compared with commit 3f9a1c2 on main (merge base, 2 days old)."
     )
+
+
+def test_words_that_a_sentence_sets_in_backticks_are_code(tmp_path):
+    packs = small_packs(tmp_path)
+    comparison = suite_of(*packs).comparison
+    decision = decide_by_policy(comparison, GatePolicy(), generated_at=NOW)
+    tree = parsed(page_of(*packs, suite=suite_of(*packs, decision=decision)))
+    assert "max-regressed-cases: 0" in [code.words for code in tree.all("div", class_="brief")[0].all("code")]
+    assert "`" not in tree.all("div", class_="brief")[0].words
