@@ -208,10 +208,11 @@ def readers(place: Path) -> list[Reader]:
     rows = [{"dataset_id": "shop"}, *suite["cases"]]
     aui = (REPOSITORY / "tests/fixtures/aui/specification-example.json").read_bytes()
     suites = [json.dumps(suite).encode(), aui]
-    exports = [
-        path.read_bytes() for path in sorted((REPOSITORY / "tests/fixtures/adapters").rglob("*.json*"))
-    ]
-    lines = [b"".join(json.dumps(item).encode() + b"\n" for item in json.loads(data)) for data in exports]
+    fixtures = REPOSITORY / "tests/fixtures/adapters"
+    exports = [path.read_bytes() for path in sorted(fixtures.rglob("*.json"))]
+    arrays = [value for value in map(json.loads, exports) if isinstance(value, list)]
+    lines = [b"".join(json.dumps(item).encode() + b"\n" for item in array) for array in arrays]
+    lines += [path.read_bytes() for path in sorted(fixtures.rglob("*.jsonl"))]
     packed = _packs(place)
     return [
         Reader("json", suites, lambda data: parse(data, source="x")),

@@ -27,7 +27,10 @@ OWN_PATTERNS_ONLY = {
     "builtin/replay_contract.py",
     "matching/decimals.py",
     "matching/injected_text.py",
+    "matching/families.py",
+    "matching/rulings.py",
     "matching/schema_keywords.py",
+    "matching/transcript.py",
 }
 """These use Python's engine, for patterns that are written in the module itself."""
 
