@@ -68,10 +68,16 @@ def is_of_conversations(path: Path) -> bool:
         >>> is_of_conversations(Path("orders.jsonl"))
         False
     """
-    if path.suffix.lower() not in (".json", ".yaml", ".yml") or not path.is_file():
+    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return False
-    with open_regular(path) as file:
-        head = file.read(_HEAD)
+    try:
+        # A path that cannot be looked at, such as one with too long a name, is said when the suite is opened.
+        if not path.is_file():
+            return False
+        with open_regular(path) as file:
+            head = file.read(_HEAD)
+    except (OSError, ValueError):
+        return False
     return b"agentId" in head and b"dataset_id" not in head
 
 

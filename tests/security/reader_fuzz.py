@@ -193,6 +193,9 @@ class _Bytes:
         pass
 
 
+_PROVIDERS = ("anthropic", "foundry", "openai", "vertex")
+
+
 def readers(place: Path) -> list[Reader]:
     """Every reader of what comes from outside.
 
@@ -208,11 +211,11 @@ def readers(place: Path) -> list[Reader]:
     rows = [{"dataset_id": "shop"}, *suite["cases"]]
     aui = (REPOSITORY / "tests/fixtures/aui/specification-example.json").read_bytes()
     suites = [json.dumps(suite).encode(), aui]
-    fixtures = REPOSITORY / "tests/fixtures/adapters"
-    exports = [path.read_bytes() for path in sorted(fixtures.rglob("*.json"))]
+    fixtures = [REPOSITORY / "tests/fixtures/adapters" / name for name in _PROVIDERS]
+    exports = [path.read_bytes() for folder in fixtures for path in sorted(folder.rglob("*.json"))]
     arrays = [value for value in map(json.loads, exports) if isinstance(value, list)]
     lines = [b"".join(json.dumps(item).encode() + b"\n" for item in array) for array in arrays]
-    lines += [path.read_bytes() for path in sorted(fixtures.rglob("*.jsonl"))]
+    lines += [path.read_bytes() for folder in fixtures for path in sorted(folder.rglob("*.jsonl"))]
     packed = _packs(place)
     return [
         Reader("json", suites, lambda data: parse(data, source="x")),
