@@ -212,7 +212,12 @@ def readers(place: Path) -> list[Reader]:
     aui = (REPOSITORY / "tests/fixtures/aui/specification-example.json").read_bytes()
     suites = [json.dumps(suite).encode(), aui]
     fixtures = [REPOSITORY / "tests/fixtures/adapters" / name for name in _PROVIDERS]
-    exports = [path.read_bytes() for folder in fixtures for path in sorted(folder.rglob("*.json"))]
+    exports = [
+        path.read_bytes()
+        for folder in fixtures
+        for path in sorted(folder.rglob("*.json"))
+        if not path.name.endswith(".expected.json")
+    ]
     arrays = [value for value in map(json.loads, exports) if isinstance(value, list)]
     lines = [b"".join(json.dumps(item).encode() + b"\n" for item in array) for array in arrays]
     lines += [path.read_bytes() for folder in fixtures for path in sorted(folder.rglob("*.jsonl"))]
