@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -58,6 +59,7 @@ class Diagnostics:
 
     Args:
         strict: Whether to refuse the import at the first loss or unknown field.
+        redacted: Replaces secrets: records name their own fields, and are quoted.
 
     Example:
         >>> diagnostics = Diagnostics()
@@ -66,8 +68,8 @@ class Diagnostics:
         {'lost': 1}
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
-        self.strict = strict
+    def __init__(self, *, strict: bool = False, redacted: Callable[[str], str] = str) -> None:
+        self.strict, self._redacted = strict, redacted
         self.entries: list[Diagnostic] = []
         self._counts: Counter[Severity] = Counter()
 
@@ -108,7 +110,7 @@ class Diagnostics:
         """
         self._counts[diagnostic.severity] += 1
         if len(self.entries) < _MOST:
-            self.entries.append(diagnostic)
+            self.entries.append(self._without_secrets(diagnostic))
         if self.strict and diagnostic.severity in REFUSED_IF_STRICT:
             raise InvalidInput(
                 f"{diagnostic.record}: {diagnostic.field or 'record'}: {diagnostic.reason}",
@@ -116,3 +118,7 @@ class Diagnostics:
                 record=diagnostic.record,
                 field=diagnostic.field,
             )
+
+    def _without_secrets(self, diagnostic: Diagnostic) -> Diagnostic:
+        texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
+        return Diagnostic(diagnostic.severity, *map(self._redacted, texts))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,11 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser
 from agent_eval.importers.records import read_records
+from agent_eval.operations.environment import redactor_for
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import Redactor, count_markers
+from agent_eval.text.numbers import count
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,12 @@ class Totals:
         return dict(vars(self))
 
 
-def import_traces(request: ImportRequest) -> Imported:
-    """Write a suite of what the inputs hold.
+def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = None) -> Imported:
+    """Write a suite of what the inputs hold, without the secrets in it.
+
+    Args:
+        request: What to import, and how.
+        environ: The environment variables, whose secrets are replaced; None for those of this process.
 
     Raises:
         InvalidInput: An input is missing; a record could be of two formats; or the import is strict and
@@ -130,9 +138,10 @@ def import_traces(request: ImportRequest) -> Imported:
             file=str(request.out),
         )
     _refuse_to_replace_inputs(request)
-    diagnostics = Diagnostics(strict=request.strict)
+    redactor = redactor_for(os.environ if environ is None else environ)
+    diagnostics = Diagnostics(strict=request.strict, redacted=redactor.redact_text)
     try:
-        return _import(request, diagnostics)
+        return _import(request, diagnostics, redactor)
     except InvalidInput:
         _write_diagnostics(request, diagnostics)
         raise
@@ -146,18 +155,20 @@ def _refuse_to_replace_inputs(request: ImportRequest) -> None:
             )
 
 
-def _import(request: ImportRequest, diagnostics: Diagnostics) -> Imported:
+def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor) -> Imported:
     expectations = None if request.expect is None else Expectations.read(request.expect)
     recogniser = Recogniser(load(request.family, request.format), request.family)
-    dataset_id = request.dataset_id or _name_of(request.inputs)
+    dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     totals = Totals()
     with ExitStack() as stack:
         assembly = stack.enter_context(Assembly(recogniser, diagnostics, group_by=request.group_by))
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.take(record, encoded)
         with new_file(request.out) as file:
-            cases = _cases(assembly, expectations, request.case_prefix)
-            _write_suite(file, request.out, dataset_id, _counted(cases, totals))
+            maker = stack.enter_context(CaseMaker(prefix=redactor.redact_text(request.case_prefix or "")))
+            cases = _counted(_cases(assembly, expectations, maker, redactor), totals)
+            written = (_without_secrets(case, redactor, diagnostics) for case in cases)
+            _write_suite(file, request.out, dataset_id, written)
             if expectations is not None:
                 expectations.report_unused(diagnostics)
             if not totals.cases:
@@ -167,15 +178,17 @@ def _import(request: ImportRequest, diagnostics: Diagnostics) -> Imported:
 
 
 def _cases(
-    assembly: Assembly, expectations: Expectations | None, prefix: str | None
+    assembly: Assembly, expectations: Expectations | None, maker: CaseMaker, redactor: Redactor
 ) -> Iterator[dict[str, Any]]:
-    with CaseMaker(prefix=prefix or "") as maker:
-        for read_by, conversation in assembly.conversations():
-            case = maker.make(conversation, read_by.name, read_by.provider)
-            if expectations is not None:
-                own = () if conversation.id is None else (conversation.id,)
-                expectations.join(case, (*own, *conversation.aliases))
-            yield case
+    for read_by, conversation in assembly.conversations():
+        own = () if conversation.id is None else (conversation.id,)
+        if conversation.id is not None:
+            # Before the maker gives each case an id of its own: two ids can become equal.
+            conversation.id = redactor.redact_text(conversation.id)
+        case = maker.make(conversation, read_by.name, read_by.provider)
+        if expectations is not None:
+            expectations.join(case, (*own, *conversation.aliases))
+        yield case
 
 
 def _counted(cases: Iterator[dict[str, Any]], totals: Totals) -> Iterator[dict[str, Any]]:
@@ -184,17 +197,27 @@ def _counted(cases: Iterator[dict[str, Any]], totals: Totals) -> Iterator[dict[s
         yield case
 
 
-def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterator[dict[str, Any]]) -> None:
+def _without_secrets(case: dict[str, Any], redactor: Redactor, diagnostics: Diagnostics) -> bytes:
+    """Encode a case without secrets: suites are committed, and what agents said may hold any of them."""
+    line = dumps(case)
+    redacted = redactor.redact_json(line)
+    if redacted != line:
+        number = count_markers(redacted) - count_markers(line)
+        diagnostics.changed(case["case_id"], "", f"{count(number, 'secret')} replaced by [redacted:NAME]")
+    return redacted
+
+
+def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterator[bytes]) -> None:
     """Write header and cases one after the other; a suite of any size is never in memory."""
     header = {"dataset_id": dataset_id, "metadata": {"schema_version": SCHEMA_VERSION}}
     if path.suffix.lower() == ".jsonl":
         file.write(dumps(header) + b"\n")
-        file.writelines(dumps(case) + b"\n" for case in cases)
+        file.writelines(case + b"\n" for case in cases)
         return
     file.write(dumps(header)[:-1] + b',"cases":[')
     separator = b"\n"
     for case in cases:
-        file.write(separator + dumps(case))
+        file.write(separator + case)
         separator = b",\n"
     file.write(b"\n]}\n")
 

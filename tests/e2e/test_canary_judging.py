@@ -1,0 +1,240 @@
+"""Secrets that a judge's model, a simulated user, an agent's answers and imported exports repeat are nowhere.
+
+The model of the judge and the agent are asked about a case as it is: their requests are no leak. Everything
+else is searched: files, what was printed, and what a collector of telemetry was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from tests.e2e.canary import CANARIES, EVERYTHING, everything_below, leaks
+from tests.e2e.program import REPOSITORY, Ended, agent_eval
+from tests.factories import make_case, make_suite
+from tests.fakes.aui import KEY, FakeAui
+from tests.fakes.models import FakeOpenAi, Step
+from tests.unit.exporters.receiver import receiver
+
+ENVIRON = {**CANARIES, "LLM_API_KEY": CANARIES["DEPLOY_KEY"], "AUI_API_KEY": KEY}
+POLITE = "The agent is polite."
+EXPORTS = REPOSITORY / "tests" / "fixtures" / "adapters"
+IMPORTERS = {
+    "import-trace": ("--provider", ("openai", "anthropic", "vertex", "foundry")),
+    "import-framework": (
+        "--framework",
+        ("langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel"),
+    ),
+    "import-transcript": (
+        "--source",
+        (
+            *("otel", "openinference", "mlflow", "claude_code", "codex"),
+            *("swe_agent", "inspect", "tau_bench", "agentdojo"),
+        ),
+    ),
+}
+
+
+class TellingModel(FakeOpenAi):
+    """Judges and plays users, and says every secret whenever it may say something."""
+
+    @override
+    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+        quoted = [{"turn": 1, "quote": EVERYTHING[:200]}]
+        said = {"reasoning": EVERYTHING, "evidence": quoted, "verdict": "failed"}
+        if '"verdict"' not in json.dumps(request["messages"]).replace("\\", ""):
+            done = number % 2 == 1
+            said = {
+                "message": f"{number}: {EVERYTHING}",
+                "done": done,
+                "reason": "goal" if done else "continue",
+            }
+        return super().answer(request, Step(text=json.dumps(said)), number)
+
+
+class Session:
+    """Calls commands in one place, and keeps what they print."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.printed: dict[str, str] = {}
+
+    def __call__(self, *words: str) -> Ended:
+        ended = agent_eval(*words, cwd=self.place, environ=ENVIRON)
+        self.printed[f"{len(self.printed)} {' '.join(words)}"] = ended.out + ended.err
+        assert "Traceback" not in ended.err
+        return ended
+
+    def telling(self, inputs: set[str]) -> dict[str, list[str]]:
+        """What tells a secret, and which: files but the inputs, and what was printed."""
+        texts = dict(everything_below(self.place, inputs))
+        texts |= {name: text.encode() for name, text in self.printed.items()}
+        found = {name: leaks(data) for name, data in texts.items() if leaks(data)}
+        return found | {name: ["AUI_API_KEY"] for name, data in texts.items() if KEY.encode() in data}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path)
+
+
+def judged_case(name: str) -> dict[str, Any]:
+    criteria = [{"criterion": POLITE}, {"criterion": f"It never says {EVERYTHING}"}]
+    case = make_case(name, "lookup_order", output=EVERYTHING, metadata={"llm": criteria})
+    case["trace"][1]["output"] = {"found": EVERYTHING, EVERYTHING: 1}
+    return case
+
+
+def model_of(server: FakeOpenAi) -> tuple[str, ...]:
+    return ("--provider", "openai", "--llm-model", "small", "--llm-base-url", server.base_url)
+
+
+def write_labels(place: Path) -> None:
+    labels = [
+        {"case_id": name, "criterion": POLITE, "human": "passed", "by": "ann", "note": EVERYTHING}
+        for name in ("a", "b")
+    ]
+    (place / "labels.json").write_text(
+        json.dumps({"kind": "judge_labels", "drawn": "random", "labels": labels})
+    )
+
+
+def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(session: Session) -> None:
+    (session.place / "suite.json").write_text(json.dumps(make_suite(judged_case("a"), judged_case("b"))))
+    write_labels(session.place)
+    judge = ("run", "--suite", "suite.json", "--judge", "llm")
+    with TellingModel() as server:
+        model = model_of(server)
+        session(*judge, "--out", "first", "--llm-cassette", "kept.json", *model, "--format", "text")
+        asked = len(server.requests)
+        session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model)
+        session(*judge, "--out", "votes", "--judge-votes", "3", *model, "--verbose", "--format", "text")
+        session(*judge, "--out", "reused", "--reuse-rulings", "first", *model)
+        assert asked == 4
+        assert server.authorizations[0] == f"Bearer {CANARIES['DEPLOY_KEY']}"
+    for out, step in (
+        ("prose", Step(text=EVERYTHING)),
+        ("refused", Step(status=400, body=json.dumps({"error": {"message": EVERYTHING}}).encode())),
+        ("broken", Step(body=EVERYTHING.encode())),
+    ):
+        with FakeOpenAi(step) as server:
+            session(*judge, "--out", out, "--llm-cassette", f"{out}.kept.json", *model_of(server))
+    session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm")
+    agreed = session("judge-agreement", "--run", "first", "--labels", "labels.json", "--out", "agreed.json")
+    assert agreed.json()["criteria"][0]["disagreements"]
+    session("judge-agreement", "--run", "first", "--labels", "labels.json", "--format", "text")
+    files = dict(everything_below(session.place, set()))
+    assert {"kept.json", "replay.json", "agreed.json"} <= set(files)
+    assert b"[redacted:MY_API_TOKEN]" in files["agreed.json"]
+    assert session.telling({"suite.json", "labels.json"}) == {}
+
+
+def conversations(server: FakeAui) -> dict[str, Any]:
+    test = {
+        "name": "A customer asks",
+        "userInfo": {"name": "Jane", "note": EVERYTHING},
+        "guidelines": f"You are a customer who says {EVERYTHING}",
+        "turns": [{"user": f"Hello, {EVERYTHING}", "expectation": EVERYTHING}, {"user": "auto"}],
+        "evaluations": [
+            {"criterion": POLITE, "category": "tone"},
+            {"criterion": f"No {EVERYTHING}", "strict": "tool_used", "toolName": EVERYTHING},
+            {"criterion": "No error", "strict": "not_escalated_due_to_error"},
+        ],
+        "tags": ["billing"],
+    }
+    suite = {"name": "Support", "agentId": "agent-1", "apiKey": "${AUI_API_KEY}", "tests": [test]}
+    return {**suite, "baseUrl": server.url}
+
+
+def test_no_secret_of_a_conversation_is_in_its_pages_its_pack_or_its_log(session: Session) -> None:
+    telling = {
+        "text": EVERYTHING,
+        "executed_workflows": [EVERYTHING],
+        "trace_info": {"said": EVERYTHING, EVERYTHING: [EVERYTHING]},
+    }
+    with FakeAui(telling) as agent, TellingModel() as model:
+        suite = conversations(agent)
+        del suite["baseUrl"]
+        (session.place / "suite.json").write_text(json.dumps(suite))
+        words = ("run", "suite.json", "--base-url", agent.url, *model_of(model), "--debug", "--loops", "2")
+        ran = session(*words, "--llm-cassette", "kept.json", "--verbose", "--format", "text")
+        assert agent.bodies("message")
+        purposes = json.dumps(model.requests)
+        assert "verdict" in purposes
+        assert "customer" in purposes
+    assert "Support" in ran.out + ran.err
+    files = dict(everything_below(session.place, set()))
+    pages = [name for name in files if name.startswith("results/Support/") and name.endswith(".md")]
+    assert len(pages) >= 2
+    assert any(b"[redacted:MY_API_TOKEN]" in files[name] for name in pages)
+    assert session.telling({"suite.json"}) == {}
+
+
+def test_no_secret_is_in_exports_reports_or_what_a_collector_is_sent(session: Session) -> None:
+    suite = make_suite(judged_case("a"), judged_case("b"))
+    (session.place / "suite.json").write_text(json.dumps(suite))
+    with TellingModel() as server:
+        session("run", "--suite", "suite.json", "--judge", "llm", "--out", "p", *model_of(server))
+    for command in ("export-junit", "export-csv", "export-otel"):
+        assert session(command, "--run", "p", "--out", f"{command}.out").code == 0
+        assert session(command, "--run", "p", "--out", "-").code == 0
+    assert session("export-otel", "--run", "p", "--out", "o.json", "--protocol", "otlp-json").code == 0
+    with receiver() as collector:
+        sent = ("--protocol", "otlp-http", "--endpoint", collector.address, "--header", "k=DEPLOY_KEY")
+        assert session("export-otel", "--run", "p", *sent).code == 0
+    assert len(collector.requests) >= 2
+    assert leaks(json.dumps([body for _, _, body in collector.requests]).encode()) == []
+    with receiver((400, {}, EVERYTHING.encode())) as collector:
+        assert session("export-otel", "--run", "p", *sent[:2], "--endpoint", collector.address).code != 0
+    assert session("report", "html", "--run", "p", "--out", "p.html").code == 0
+    assert session("report", "markdown", "--run", "p", "--out", "p.md").code == 0
+    assert session("compare", "--baseline", "p", "--candidate", "p").code == 0
+    session("stability-check", "p", "p")
+    assert session("diff", "p", "p", "--format", "text").code in (0, 1)
+    assert session("inspect", "p", "--format", "text").code == 0
+    assert session.telling({"suite.json"}) == {}
+
+
+def telling(value: Any) -> Any:
+    """An exported record in which every text of several words goes on with the secrets."""
+    if isinstance(value, dict):
+        return {name: telling(inner) for name, inner in value.items()} | {"a field": {EVERYTHING: EVERYTHING}}
+    if isinstance(value, list):
+        return [telling(inner) for inner in value]
+    return f"{value} {EVERYTHING}" if isinstance(value, str) and " " in value else value
+
+
+def exports() -> Iterator[tuple[str, str, str, Path]]:
+    """A command, its option, a format and an export of that format."""
+    for command, (option, formats) in IMPORTERS.items():
+        for name in formats:
+            for path in sorted((EXPORTS / name).iterdir()):
+                if path.suffix in (".json", ".jsonl", ".traj") and ".expected" not in path.suffixes:
+                    yield command, option, name, path
+
+
+def test_no_secret_of_an_export_is_in_the_suite_or_the_diagnostics_of_its_import(session: Session) -> None:
+    imported = set()
+    inputs = set()
+    for number, (command, option, name, path) in enumerate(exports()):
+        text = path.read_text()
+        rows = [json.loads(text)] if path.suffix != ".jsonl" else list(map(json.loads, text.splitlines()))
+        export = session.place / f"export{number}{path.suffix}"
+        export.write_text("\n".join(json.dumps(telling(row)) for row in rows))
+        inputs.add(export.name)
+        out = ("--out", f"{number}.jsonl", "--diagnostics-out", f"{number}.diagnostics.jsonl")
+        ended = session(command, option, name, "--input", export.name, *out, "--format", "text")
+        if ended.code == 0:
+            imported.add(name)
+        if number % 8 == 0:
+            session(command, option, name, "--input", export.name, *out, "--strict")
+            session("inspect", export.name, "--format", "text")
+    assert imported == {name for _, formats in IMPORTERS.values() for name in formats}
+    texts = b"".join(data for _, data in everything_below(session.place, inputs))
+    assert b"[redacted:MY_API_TOKEN]" in texts
+    assert session.telling(inputs) == {}
