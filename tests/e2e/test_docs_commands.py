@@ -35,6 +35,7 @@ _BLOCK = re.compile(
 )
 _SHELLS = frozenset({"sh", "bash", "shell", "console"})
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_MISUNDERSTOOD = re.compile(r'tool calls? got no answer|"unanswered_calls": [1-9]|"type_error":')
 _EXIT = re.compile(r"\s+# exit (\d+)$")
 
 
@@ -95,6 +96,10 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
             timeout=120,
         )
         assert done.returncode == command.code, f"{command.text}\n{done.stdout}\n{done.stderr}"
+        # An example whose agent is misunderstood ends with exit code 0 all the same.
+        assert not _MISUNDERSTOOD.search(done.stdout + done.stderr), (
+            f"{command.text}\n{done.stdout}\n{done.stderr}"
+        )
 
 
 def test_every_link_within_the_repository_leads_somewhere() -> None:
