@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from agent_eval.agents.answer_keys import problem_of_answer_keys, problem_of_call_keys
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.own_events import has_result, problem_of_events, record_events, record_result
 from agent_eval.contracts import Event, Trace, canonical_json
@@ -300,7 +301,7 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
 
     Raises:
         UnusableAnswer: `MISSING_OUTPUT` if the data is empty, `PARSE_ERROR` if it is not JSON, `TYPE_ERROR`
-            if it is not an object, or has malformed tool calls.
+            if it is not an object, or has malformed tool calls or misspelt keys.
     """
     if not data.strip():
         raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
@@ -337,6 +338,8 @@ def check_answer(value: Any) -> dict[str, Any]:
             FailureKind.TYPE_ERROR,
             f"answered with {_type_name(value)} instead of an object with assistant_output",
         )
+    if problem := problem_of_answer_keys(value):
+        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
     calls = value.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
         problem = f"gave {_type_name(calls)} as tool_calls instead of a list"
@@ -344,6 +347,8 @@ def check_answer(value: Any) -> dict[str, Any]:
     for number, call in enumerate(calls or []):
         if not isinstance(call, dict) or not isinstance(call.get("tool", call.get("name")), str):
             raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave tool_calls[{number}] without a tool's name")
+        if problem := problem_of_call_keys(call, number):
+            raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
     if value.get("events") is not None and (problem := problem_of_events(value["events"])):
         raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
     return value

@@ -21,7 +21,7 @@ from agent_eval.contracts.aui import (
     own_fields,
 )
 from agent_eval.suites.problems import Problem, json_path, problems_of_details, short_json
-from agent_eval.suites.spelling import nearest
+from agent_eval.text.spelling import nearest
 
 KEY_VARIABLE = "AUI_API_KEY"
 """Environment variable that a suite may name for the API key unless the operator allows others."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +26,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.suite import METADATA_KEYS
 from agent_eval.suites.migrate import CASE_NAMES, TOOL_CONTRACT_NAMES
 from agent_eval.suites.problems import json_path
+from agent_eval.text.spelling import nearest
 
 Finding = tuple[str, str, str]
 """A problem: the place of a key below the case or the header, a message, and a remedy."""
@@ -175,25 +175,3 @@ def _problem_of(key: str, level: _Level) -> tuple[str, str] | None:
         known = ", ".join(sorted(level.names))
         return "is not a key of the schema", f"Known keys there are {known}. Keep others under metadata."
     return None
-
-
-def nearest(name: str, known: frozenset[str] | set[str], cutoff: float) -> str | None:
-    """Return the known name that is most like `name`; None if none is like it.
-
-    Names that differ only in letter case and separators are alike; of others, `cutoff` is the least
-    likeness, from 0 to 1.
-
-    Example:
-        >>> nearest("finalOutput", {"final_output"}, 0.8), nearest("topic", {"final_output"}, 0.8)
-        ('final_output', None)
-    """
-    plain = _plain(name)
-    for candidate in sorted(known):
-        if _plain(candidate) == plain:
-            return candidate
-    matches = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
-    return matches[0] if matches else None
-
-
-def _plain(name: str) -> str:
-    return "".join(char for char in name.casefold() if char.isalnum())

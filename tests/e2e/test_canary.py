@@ -46,7 +46,7 @@ if task["case_id"] == "b":
     print(said)
     sys.exit(said[:200])
 calls = [{"tool": "lookup_order", "arguments": {"said": said}}]
-calls.append({"tool": said[:60], "arguments": {}, "result": said})
+calls.append({"tool": said[:60], "arguments": {}, "output": said})
 answer = {"assistant_output": {"said": said}, "tool_calls": calls, "model": said[:50]}
 print(json.dumps(answer))
 """

@@ -1,0 +1,93 @@
+"""Misspelt keys of an agent's answer are refused; other unknown keys are the agent's own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.answer_keys import problem_of_answer_keys, problem_of_call_keys
+from agent_eval.agents.base import AttemptResult
+from agent_eval.agents.command import CommandAgent
+from agent_eval.agents.recorder import UnusableAnswer, check_answer
+from agent_eval.errors import FailureKind
+from tests.unit.agents.tasks import around, make_task
+
+
+def attempt(answer: dict[str, Any]) -> AttemptResult:
+    task = make_task(policy={"forbidden_tools": ["refund"]}, metadata={"tool_responses": {"refund": "paid"}})
+    program = f"print({json.dumps(answer)!r})"
+    return CommandAgent([sys.executable, "-c", program]).attempt(task, around(task))
+
+
+def test_a_refund_under_a_misspelt_key_is_a_failure_and_no_pass() -> None:
+    result = attempt({"assistant_output": "Done.", "toolcalls": [{"tool": "refund", "arguments": {}}]})
+    assert result.failure is FailureKind.TYPE_ERROR
+    assert result.problem == 'gave its answer the unknown key "toolcalls" (did you mean tool_calls?)'
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *(("toolcalls", "tool_calls"), ("tool_call", "tool_calls"), ("toolCalls", "tool_calls")),
+        *(("calls", "tool_calls"), ("asistant_output", "assistant_output"), ("event", "events")),
+        *(("errors", "error"), ("cost-usd", "cost_usd")),
+    ],
+)
+def test_a_misspelt_key_of_an_answer_is_refused(key: str, meant: str) -> None:
+    with pytest.raises(UnusableAnswer) as refused:
+        check_answer(
+            {"assistant_output": "Done.", key: []} if meant != "assistant_output" else {key: "Done."}
+        )
+    assert refused.value.failure is FailureKind.TYPE_ERROR
+    assert refused.value.problem.endswith(f"the unknown key {json.dumps(key)} (did you mean {meant}?)")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *(("args", "arguments"), ("parameters", "arguments"), ("argument", "arguments")),
+        *(("result", "output"), ("Output", "output"), ("callId", "call_id")),
+    ],
+)
+def test_a_misspelt_key_of_a_call_is_refused(key: str, meant: str) -> None:
+    calls = [{"tool": "lookup", "output": 1}, {"tool": "refund", key: "7"}]
+    with pytest.raises(UnusableAnswer) as refused:
+        check_answer({"assistant_output": "Done.", "tool_calls": calls})
+    assert refused.value.failure is FailureKind.TYPE_ERROR
+    assert (
+        refused.value.problem
+        == f"gave tool_calls[1] the unknown key {json.dumps(key)} (did you mean {meant}?)"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"assistant_output": "Done.", "request_id": "r-1", "mode": "fast", "x" * 5_000: 1, "": 2},
+        {"output": "Done.", "tool_calls": [], "calls": 0},
+        {"assistant_output": "Done.", 7: "seven"},
+    ],
+    ids=["unlike ours", "beside the key that is meant", "no text"],
+)
+def test_the_agents_own_keys_are_accepted(answer: dict[Any, Any]) -> None:
+    assert problem_of_answer_keys(answer) == ""
+    assert check_answer(answer) is answer
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"tool": "refund", "type": "function", "idx": 3, "latency": 0.5},
+        {"tool": "refund", "arguments": {}, "args": [], "output": "paid", "result": "paid"},
+        {"name": "refund", "input": {}, "params": {}, "error": "late", "response": None},
+    ],
+)
+def test_the_agents_own_keys_of_a_call_are_accepted(call: dict[str, Any]) -> None:
+    assert problem_of_call_keys(call, 0) == ""
+
+
+def test_a_key_is_quoted_so_that_a_terminal_shows_it() -> None:
+    assert r'"tool\u001bcalls"' in problem_of_answer_keys({"tool\x1bcalls": []})
