@@ -35,7 +35,7 @@ from agent_eval.gate.decide import (
 from agent_eval.gate.fitness import why_no_baseline
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from agent_eval.operations.compare import compared
+from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
@@ -43,7 +43,6 @@ from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_u
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
@@ -242,7 +241,9 @@ def _decide(
     now = job.timestamp()
     candidate = view(pack)
     in_quarantine = active_quarantine(rules.policy.quarantine, now=decision_time(now))
-    comparison = _without_secrets(_compare(target, pack, search, now, in_quarantine), job.redactor)
+    comparison = _compare(target, pack, search, now, in_quarantine)
+    if comparison is not None:
+        comparison = without_secrets(comparison, job.redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     if comparison is not None:
@@ -310,16 +311,6 @@ def _compare(
         )
         search.settle([target.slug])
         return None
-
-
-def _without_secrets(comparison: Comparison | None, redactor: Redactor) -> Comparison | None:
-    """Redact a comparison: an earlier run's evidence may hold what is known to be secret now."""
-    if comparison is None:
-        return None
-    stated = comparison.to_json()
-    if not redactor.finds(dumps(stated)):
-        return comparison
-    return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
 def _lost_datasets(search: Search) -> list[str]:

@@ -85,9 +85,9 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
 
     Ids, times and tokens do not count. With CASE, shows that case alone. Both packs are verified first.
     """
-    from agent_eval.operations.packs import open_run
+    from agent_eval.operations.packs import open_to_show
 
-    before, after = open_run(baseline), open_run(candidate)
+    before, after = open_to_show(baseline), open_to_show(candidate)
     names = list(dict.fromkeys([*before.case_ids(), *after.case_ids()]))
     if case_id is not None:
         after.raw_trajectory(case_id)  # refuses a case that is not there

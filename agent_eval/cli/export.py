@@ -29,9 +29,9 @@ def export_junit(pack: Path, out: Path, output_format: str) -> None:
     Trials and the shard are properties. Inconclusive verdicts are errors, since they are no passes.
     """
     from agent_eval.exporters.junit import junit_lines
-    from agent_eval.operations.packs import open_run
+    from agent_eval.operations.packs import open_to_show
 
-    opened = open_run(pack)
+    opened = open_to_show(pack)
     _write(out, junit_lines(opened))
     _report(out, "test suites", opened.manifest.case_count, output_format)
 
@@ -43,9 +43,9 @@ def export_csv(pack: Path, out: Path, output_format: str) -> None:
     Texts that a spreadsheet could run as a formula begin with an apostrophe.
     """
     from agent_eval.exporters.table import csv_lines
-    from agent_eval.operations.packs import open_run
+    from agent_eval.operations.packs import open_to_show
 
-    opened = open_run(pack)
+    opened = open_to_show(pack)
     rows = _write(out, csv_lines(opened)) - 1
     _report(out, "rows", rows, output_format)
 
@@ -65,7 +65,7 @@ def export_otel(
     More than six parameters: click passes each option by its name.
     """
     from agent_eval.exporters.otel import exported_trials
-    from agent_eval.operations.packs import open_run
+    from agent_eval.operations.packs import open_to_show
 
     if protocol == "otlp-http":
         _send(pack, _endpoint(endpoint, out), _values(headers), bool(plain_http), output_format)
@@ -74,7 +74,7 @@ def export_otel(
         raise click.UsageError(
             "--out names the file to write; --endpoint, --header and --plain-http need --protocol otlp-http."
         )
-    opened = open_run(pack)
+    opened = open_to_show(pack)
     lines = (line for trial in exported_trials(opened) for line in _otel_lines(opened, trial, protocol))
     _report(out, "lines", _write(out, lines), output_format)
 
@@ -110,9 +110,9 @@ def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, 
     from contextlib import closing
 
     from agent_eval.exporters.otlp_http import collector, send
-    from agent_eval.operations.packs import open_run
+    from agent_eval.operations.packs import open_to_show
 
-    opened = open_run(path)
+    opened = open_to_show(path)
     with closing(collector(endpoint, secret_headers=headers, plain_http=plain_http)) as session:
         sent = send(opened, session)
     payload = {"spans": sent.spans, "evaluations": sent.evaluations, "warning": sent.warning or None}

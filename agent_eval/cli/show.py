@@ -24,10 +24,10 @@ def show(pack: Path, case_id: str | None, output_format: str) -> None:
 
     Without CASE, lists the cases that did not pass. The pack is verified first.
     """
-    from agent_eval.evidence.reader import open_pack
+    from agent_eval.operations.packs import open_to_show
     from agent_eval.reports.trajectory import cases_text, trajectory_text
 
-    opened = open_pack(pack)
+    opened = open_to_show(pack)
     if case_id is None:
         failing = [row for row in opened.results() if not row["passed"]]
         total = opened.summary.total_cases

@@ -15,6 +15,7 @@ from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.operations import clock
+from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
@@ -28,6 +29,7 @@ from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signe
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import Redactor
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def compare_packs(
             they ask something else. Otherwise these are listed and left out.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
         keys: With which the packs must have been signed.
-        environ: The environment variables; they may pin the clock.
+        environ: The environment variables; they may pin the clock, and their secrets are replaced.
 
     Raises:
         InvalidInput: The baseline is neither a path nor a registered name.
@@ -97,6 +99,7 @@ def compare_packs(
         changed="include" if allow_incompatible else "exclude",
         generated_at=clock.timestamp(environ),
     )
+    comparison = without_secrets(comparison, redactor_for(environ))
     path = path if path is not None else _default_path(candidate)
     comparison.baseline_path = _relative(registered.path, path)
     comparison.candidate_path = _relative(candidate, path)
@@ -139,6 +142,14 @@ def compared(
         quarantined=quarantined,
         judged_twice=judge_twice(before, after),
     )
+
+
+def without_secrets(comparison: Comparison, redactor: Redactor) -> Comparison:
+    """Replace secrets in a comparison: evidence of an earlier run may hold what is known to be secret now."""
+    stated = comparison.to_json()
+    if not redactor.finds(dumps(stated)):
+        return comparison
+    return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
 def _relative(pack: Path, comparison: Path) -> str:
@@ -193,7 +204,7 @@ def read_report_material(
     """
     read = read_comparison(comparison_file(comparison))
     return ReportMaterial(
-        comparison=read.comparison,
+        comparison=without_secrets(read.comparison, redactor_for(os.environ)),
         decision=read_decision(decision, read) if decision is not None else None,
         replay=read_object(replay) if replay is not None else None,
     )

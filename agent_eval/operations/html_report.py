@@ -11,7 +11,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.gate import DECISION_NAME
-from agent_eval.operations.packs import comparison_file, open_run, pack_around, view
+from agent_eval.operations.packs import comparison_file, open_to_show, pack_around, view
 from agent_eval.operations.run_alone import decision_on
 from agent_eval.storage.files import safe_name
 
@@ -81,7 +81,7 @@ def run_material(path: Path, *, decision: Path | None = None) -> HtmlMaterial:
         InvalidInput: There is no pack, or the decision was made on something else.
         InvalidPack: The pack does not verify.
     """
-    pack = open_run(path)
+    pack = open_to_show(path)
     return HtmlMaterial(
         candidate=view(pack).reference(),
         candidate_pack=pack,
@@ -143,7 +143,7 @@ def _side(
     if place is None or (named is None and not place.exists()):
         return None, "", absent
     try:
-        pack = open_run(place)
+        pack = open_to_show(place)
     except AgentEvalError:
         if named is not None:
             raise

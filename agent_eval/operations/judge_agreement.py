@@ -27,7 +27,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.agreement import LABELS_PER_VERDICT, Confusion, Estimate, kappa, pass_rate, share
 from agent_eval.operations.agreement_record import KIND
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import open_to_show
 from agent_eval.storage.json import dumps, read_json
 
 LABELS = "judge_labels"
@@ -143,7 +143,7 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
         StorageError: The record cannot be written.
     """
     read = _read_labels(labels)
-    criteria = _criteria(open_run(path) for path in runs)
+    criteria = _criteria(open_to_show(path) for path in runs)
     _add_labels(criteria, read, labels)
     used = [criterion for criterion in criteria if criterion.confusion().total]
     if not used:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,7 +18,9 @@ from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
+from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.evidence.verify import Admit
+from agent_eval.operations.environment import redactor_for
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, parse, read_json
 
@@ -45,6 +48,19 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
             file=str(path),
         )
     return next(iter(packs.values()))
+
+
+def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
+    """Open and verify a pack whose content is shown, exported or sent, and read it without secrets.
+
+    Args:
+        path: As for `open_run`.
+        environ: The environment variables, whose secrets are replaced; None for those of this process.
+
+    Raises:
+        InvalidInput, InvalidPack: As for `open_run`.
+    """
+    return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
 
 
 def view(pack: Pack) -> RunView:

@@ -15,7 +15,7 @@ from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import decide_without_baseline, merge_thresholds
 from agent_eval.operations import clock
 from agent_eval.operations.gate import GateResult, read_thresholds
-from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK, open_run, parse_decision, view
+from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK, open_run, open_to_show, parse_decision, view
 from agent_eval.storage.json import dumps
 
 DECISION_NAME = "run_decision.json"
@@ -113,7 +113,7 @@ def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial
         InvalidInput: A file cannot be read, or the decision was made on a comparison or another run.
         InvalidPack: The pack does not verify.
     """
-    pack = open_run(run)
+    pack = open_to_show(run)
     decided = decision_on(decision, pack) if decision is not None else None
     failing = islice((row for row in pack.results() if not row["passed"]), MOST_FAILING)
     return RunMaterial(view(pack).reference(), list(failing), decided)

@@ -200,6 +200,37 @@ def test_no_secret_is_in_exports_reports_or_what_a_collector_is_sent(session: Se
     assert session.telling({"suite.json"}) == {}
 
 
+def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: Session) -> None:
+    (session.place / "suite.json").write_text(json.dumps(make_suite(judged_case("a"), judged_case("b"))))
+    write_labels(session.place)
+    with TellingModel() as server:
+        for out in ("p", "q"):
+            words = ("run", "--suite", "suite.json", "--judge", "llm", "--out", out, *model_of(server))
+            agent_eval(*words, cwd=session.place, environ={"LLM_API_KEY": "of-another-machine"})
+    recorded = {name for name, _ in everything_below(session.place, set())}
+    assert leaks((session.place / "p/run/events.jsonl").read_bytes())
+    for command in ("export-junit", "export-csv", "export-otel"):
+        assert session(command, "--run", "p", "--out", f"{command}.out").code == 0
+    with receiver() as collector:
+        sent = ("--protocol", "otlp-http", "--endpoint", collector.address)
+        assert session("export-otel", "--run", "p", *sent).code == 0
+    assert leaks(json.dumps([body for _, _, body in collector.requests]).encode()) == []
+    assert session("compare", "--baseline", "p", "--candidate", "q", "--format", "text").code == 0
+    assert session("gate", "--compare", "q/compare/baseline_delta.json", "--min-pass-rate", "0.5").code == 1
+    for shown in (("--run", "p"), ("--compare", "q/compare/baseline_delta.json")):
+        assert session("report", "html", *shown, "--out", f"{shown[0]}.html").code == 0
+        assert session("report", "markdown", *shown, "--out", f"{shown[0]}.md").code == 0
+    assert session("rejudge", "--run", "p", "--judge", "regex", "--out", "r").code in (0, 4)
+    assert session("show", "p", "a").code == 0
+    assert session("show", "p", "a", "--format", "text").code == 0
+    assert session("diff", "p", "r", "--format", "text").code in (0, 1)
+    assert session("inspect", "p").code == 0
+    assert (
+        session("judge-agreement", "--run", "p", "--labels", "labels.json", "--out", "agreed.json").code == 0
+    )
+    assert session.telling(recorded) == {}
+
+
 def telling(value: Any) -> Any:
     """An exported record in which every text of several words goes on with the secrets."""
     if isinstance(value, dict):
