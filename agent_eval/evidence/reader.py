@@ -48,6 +48,7 @@ from agent_eval.evidence.verify import (
     verify_files,
 )
 from agent_eval.storage.json import dumps
+from agent_eval.text.spelling import nearest
 
 
 def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
@@ -248,22 +249,27 @@ class Pack:
             raise InvalidInput(f"{self.name}: no file {path[:300]!r}", file=path, pack=self.name)
         return read_verified(self._source, entry, self._seal)
 
-    def trajectory(self, case_id: str) -> Case:
-        """Read a case with the trace of the trial that decides it, as it was judged.
+    def trajectory(self, case_id: str, trial: int | None = None) -> Case:
+        """Read a case with the trace of one of its trials, as it was judged.
+
+        Args:
+            case_id: The case.
+            trial: Number of the trial, from 0; None for the one that decides the case.
 
         Raises:
             InvalidInput: The pack has no such case.
             InvalidPack: The file changed since the pack was opened, or does not contain this case or trial.
         """
         raw, path = self._raw_trajectory(case_id)
-        trial = self._results.row(self._positions[case_id])["trial"]
+        if trial is None:
+            trial = self._results.row(self._positions[case_id])["trial"]
         try:
             return Case.model_validate(raw, context=EARLIER).of_trial(trial)
         except ValidationError as error:
             what = f"case {case_id[:200]!r}: {first_problem(error)}"
             raise invalid_pack(self.name, path, what) from error
         except IndexError as error:
-            what = f"case {case_id[:200]!r}: has no trial {trial}, which decides it"
+            what = f"case {case_id[:200]!r}: has no trial {trial}, which its result names"
             raise invalid_pack(self.name, path, what) from error
 
     def artifacts(self, case_id: str) -> dict[str, bytes]:
@@ -307,7 +313,9 @@ class Pack:
     def _position(self, case_id: str) -> int:
         position = self._positions.get(case_id)
         if position is None:
-            remedy = "List the cases with the pack's run/index.jsonl."
+            near = nearest(case_id[:200], self._positions.keys(), 0.6)
+            hint = f"Did you mean {near!r}? " if near is not None else ""
+            remedy = f"{hint}List the cases with the pack's run/index.jsonl."
             raise InvalidInput(f"{self.name}: no case {case_id[:200]!r}", remedy=remedy, case_id=case_id)
         return position
 

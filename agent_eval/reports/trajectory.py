@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
@@ -18,30 +18,74 @@ VALUE_LIMIT = 400
 """Characters of an input, output or argument; the pack has all of it."""
 
 
-def trajectory_text(case: Case, events: Sequence[Event], row: CaseResultRow, *, colour: bool) -> list[str]:
-    """Render one case: its events in order, each with the verdicts that rest on it.
+def trajectory_text(
+    case: Case, events: Sequence[Event], row: CaseResultRow, *, trial: int | None = None, colour: bool
+) -> list[str]:
+    """Render one trial of a case: its events in order, each with the verdicts that rest on it.
 
     Args:
         case: The case.
-        events: Events of the trial that decides the case.
+        events: Events of the trial.
         row: Result of the case.
+        trial: Number of the trial, from 0; None for the one that decides the case.
         colour: Whether the terminal shows colours.
     """
+    number = row["trial"] if trial is None else trial
+    verdicts = trial_row(row, number)["verdicts"]
     at_event: dict[int, list[VerdictRow]] = {}
     loose = []
     known = {event.idx for event in events}
-    for verdict in row["verdicts"]:
+    for verdict in verdicts:
         places = [place for place in verdict["evidence_refs"] if place in known]
         if places and verdict["outcome"] not in ("passed", "skipped"):
             at_event.setdefault(places[-1], []).append(verdict)
         else:
             loose.append(verdict)
-    lines = [painted(f"{shown_name(case.case_id, 70)}: {row['outcome']}", BOLD, colour)]
+    title = f"{shown_name(case.case_id, 70)}: {row['outcome']}{_among_trials(row, number)}"
+    lines = [painted(title, BOLD, colour)]
     for event in events:
         lines.append(f"{event.idx:>4} {shown_name(event.actor, 12):<12} {_what(event)}")
         lines += [f"     {_verdict(verdict, colour)}" for verdict in at_event.get(event.idx, ())]
     lines += [f"  {_verdict(verdict, colour)}" for verdict in loose]
-    return [*lines, *(line for verdict in row["verdicts"] for line in _criteria(verdict, colour))]
+    return [*lines, *(line for verdict in verdicts for line in _criteria(verdict, colour))]
+
+
+def trial_row(row: CaseResultRow, number: int) -> dict[str, Any]:
+    """Return the result of one trial of a case, with the case and the trial's number from 0.
+
+    Example:
+        >>> trials = [{"outcome": "passed"}, {"outcome": "failed"}]
+        >>> trial_row({"case_id": "refund", "trial": 1, "outcome": "failed", "trials": trials}, 0)
+        {'case_id': 'refund', 'trial': 0, 'outcome': 'passed'}
+    """
+    trials = row.get("trials")
+    return {"case_id": row["case_id"], "trial": number, **(trials[number] if trials else row)}
+
+
+_MOST_TRIALS_NAMED = 10
+
+
+def _among_trials(row: CaseResultRow, number: int) -> str:
+    """Say how many trials of a case passed, which one is shown, and how to see the others."""
+    trials = row.get("trials") or ()
+    if len(trials) < 2:
+        return ""
+    passed = sum(trial["passed"] for trial in trials)
+    others = [str(other + 1) for other in range(len(trials)) if other != number]
+    named = ", ".join(others) if len(others) <= _MOST_TRIALS_NAMED else f"1 to {len(trials)}"
+    outcome = trials[number]["outcome"]
+    differs = f": {outcome}" if outcome != row["outcome"] else ""
+    return (
+        f" ({passed} of {len(trials)} trials passed; this is trial {number + 1}{differs}; "
+        f"others: --trial {named})"
+    )
+
+
+def incomplete_text(rows: Iterable[CaseResultRow]) -> list[str]:
+    """Say that a run was stopped, and what its pack has of it."""
+    counts = [len(row.get("trials") or ()) or 1 for row in rows]
+    has = f"{count(sum(counts), 'trial')} of {count(len(counts), 'case')}"
+    return [f"This run is not complete: the pack has {has}, and the rest did not run."]
 
 
 def event_text(event: dict[str, Any]) -> str:

@@ -1,10 +1,19 @@
-"""Rows of the HTML report beside those that it shares with `report markdown`."""
+"""Rows of `show`, and of the HTML report beside those that it shares with `report markdown`."""
 
 from __future__ import annotations
 
 from agent_eval.config.options import Option
 
 HTML: tuple[Option, ...] = (
+    Option(
+        "trial",
+        "integer",
+        "Trial to show of a case that ran several times, from 1. Without it, the one that decides the case.",
+        goes_to="trial",
+        commands=("show",),
+        bounds=(1, 1000),
+        metavar="N",
+    ),
     Option(
         "report-title",
         "text",

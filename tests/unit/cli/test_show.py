@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_eval.cli.main import main
-from tests.factories import make_case, make_pack, make_result
+from tests.factories import make_case, make_pack, make_result, make_trace
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BAD = str(REPOSITORY / "examples" / "suite_bad.json")
@@ -49,7 +50,8 @@ def test_without_a_case_those_that_did_not_pass_are_listed(
         "  book-train: failed",
         "  quote-change: failed",
     ]
-    assert json.loads(shown(capsys, pack)) == {"total_cases": 3, "failing": ["book-train", "quote-change"]}
+    listed = json.loads(shown(capsys, pack))
+    assert listed == {"complete": True, "total_cases": 3, "failing": ["book-train", "quote-change"]}
 
 
 def test_programs_get_result_and_trace(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,13 +62,88 @@ def test_programs_get_result_and_trace(pack: str, capsys: pytest.CaptureFixture[
 
 def test_a_case_that_is_not_there_is_a_wrong_request(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", pack, "book-trains"]) == 2
-    assert "no case 'book-trains'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "no case 'book-trains'" in error
+    assert "Did you mean 'book-train'?" in error
+    assert main(["show", pack, "weather"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
 
 
 def test_a_pack_that_was_changed_is_not_shown(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(pack, "cases", "book-train", "trajectory.json").write_text("{}")
     assert main(["show", pack, "book-train"]) == 2
     assert capsys.readouterr().out == ""
+
+
+TRIALS = ["shipped", "lost", "stolen"]
+"""What the agent says in each trial; only the first is right."""
+
+
+def several_trials(root: Path, said: Sequence[str] = TRIALS) -> str:
+    """A pack of one case with a trial for each text."""
+    traces = [make_trace(output=text) for text in said]
+    case = {**make_case("status", output=said[0]), "trace": traces[0], "regex_patterns": ["shipped"]}
+    case["trials"] = [{"trace": trace} for trace in traces[1:]]
+    suite = {"dataset_id": "shop", "metadata": {"schema_version": "1.2.0"}, "cases": [case]}
+    (root / "suite.json").write_text(json.dumps(suite))
+    assert main(["run", "--suite", str(root / "suite.json"), "--out", str(root / "trials")]) == 0
+    return str(root / "trials")
+
+
+def test_the_first_line_says_which_of_several_trials_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = several_trials(tmp_path)
+    capsys.readouterr()
+    first, *rest = shown(capsys, pack, "status", "--format", "text").splitlines()
+    assert first == "status: failed (1 of 3 trials passed; this is trial 2; others: --trial 1, 3)"
+    assert any("lost" in line for line in rest)
+    first, *rest = shown(capsys, pack, "status", "--trial", "1", "--format", "text").splitlines()
+    assert first == ("status: failed (1 of 3 trials passed; this is trial 1: passed; others: --trial 2, 3)")
+    assert any("shipped" in line for line in rest)
+    assert not any(line.lstrip().startswith("NO") for line in rest)
+    assert "stolen" in shown(capsys, pack, "status", "--trial", "3", "--format", "text")
+
+
+def test_programs_get_the_trial_that_they_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = several_trials(tmp_path)
+    capsys.readouterr()
+    found = json.loads(shown(capsys, pack, "status", "--trial", "1"))
+    assert (found["result"]["trial"], found["result"]["outcome"]) == (0, "passed")
+    assert found["trace"][-1]["output"] == "shipped"
+
+
+def test_many_trials_are_not_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = several_trials(tmp_path, ["shipped"] * 12)
+    capsys.readouterr()
+    first = shown(capsys, pack, "status", "--format", "text").splitlines()[0]
+    assert first == "status: passed (12 of 12 trials passed; this is trial 1; others: --trial 1 to 12)"
+
+
+def test_a_trial_that_is_not_there_is_a_wrong_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = several_trials(tmp_path)
+    capsys.readouterr()
+    assert main(["show", pack, "status", "--trial", "4"]) == 2
+    assert "case 'status' has 3 trials, and no trial 4" in capsys.readouterr().err
+    assert main(["show", pack, "--trial", "1"]) == 2
+    assert "Name the case" in capsys.readouterr().err
+    assert main(["show", pack, "statsu", "--trial", "2"]) == 2
+    assert "Did you mean 'status'?" in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")])
+    manifest = root / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
+    note = "This run is not complete: the pack has 2 trials of 2 cases, and the rest did not run."
+    assert shown(capsys, str(root), "--format", "text").splitlines()[0] == note
+    assert shown(capsys, str(root), "a", "--format", "text").splitlines()[0] == note
+    assert json.loads(shown(capsys, str(root)))["complete"] is False
+    assert json.loads(shown(capsys, str(root), "a"))["complete"] is False
 
 
 def test_where_all_passed_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
