@@ -27,7 +27,7 @@ from agent_eval.operations import clock
 from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
-from agent_eval.registry.waivers import list_waivers
+from agent_eval.registry.waivers import check_baseline_name, list_waivers
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
 
@@ -159,8 +159,10 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
             remedy="Name it with --registry-path, or leave --apply-waivers out.",
             file=str(source.registry),
         )
+    store = RegistryStore(source.registry)
+    check_baseline_name(store, source.baseline_name)
     # Includes expired ones, with which the decision reports why a case counts again.
-    return list_waivers(RegistryStore(source.registry), at=now, baseline_name=source.baseline_name)
+    return list_waivers(store, at=now, baseline_name=source.baseline_name)
 
 
 def _followed(packs: ComparedPacks, policy: GatePolicy, now: str) -> Comparison:

@@ -10,6 +10,7 @@ from agent_eval.contracts.registry import Registry, Waiver, default_end
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.reader import open_pack
 from agent_eval.registry.store import RegistryStore, checked, path_from_registry
+from agent_eval.text.spelling import nearest
 
 
 def add_waiver(
@@ -41,6 +42,7 @@ def add_waiver(
 
     Raises:
         UsageError: There is no scope, a text is empty, or the expiry is unreadable, without offset or past.
+        InvalidInput: The baseline's name is a misspelling of a registered one's.
         StorageError: The registry could not be written.
     """
     scopes = {"case_id": case_id, "judge_id": judge_id, "regression_key": regression_key}
@@ -55,8 +57,10 @@ def add_waiver(
             raise UsageError(
                 f"{field} is empty", remedy=f"Leave --{field.replace('_', '-')} out.", field=field
             )
+    name = checked(baseline_name, "baseline_name")
+    check_baseline_name(store, name)
     fields = {
-        "baseline_name": checked(baseline_name, "baseline_name"),
+        "baseline_name": name,
         **scopes,
         "reason": checked(reason, "reason"),
         "approved_by": checked(approved_by, "approved_by"),
@@ -75,6 +79,39 @@ def add_waiver(
     store.change(edit, at=at)
     return made[0]
 
+
+def check_baseline_name(store: RegistryStore, baseline_name: str) -> None:
+    """Refuse a name that only resembles those of registered baselines: waivers of it would apply to nothing.
+
+    A name that resembles none of them, or that waivers have already, may be that of a baseline to come.
+
+    Raises:
+        InvalidInput: The name is a misspelling of a registered baseline's.
+    """
+    registry = store.read()
+    if baseline_name in registry.baselines or any(
+        waiver.baseline_name == baseline_name for waiver in registry.waivers
+    ):
+        return
+    # Another number is another baseline, not a misspelling.
+    alike = [name for name in registry.baselines if _digits(name) == _digits(baseline_name)]
+    if nearest(baseline_name[:200], alike, _MISSPELT_BASELINE) is None:
+        return
+    registered = sorted(registry.baselines)
+    more = f" and {len(registered) - _MOST_NAMED} more" if len(registered) > _MOST_NAMED else ""
+    raise InvalidInput(
+        f"{baseline_name[:200]!r} is not a registered baseline. "
+        f"Registered: {', '.join(registered[:_MOST_NAMED])}{more}",
+        remedy="Name one of these, or register it first with `registry baseline-set`.",
+        file=str(store.path),
+        field="baseline_name",
+    )
+
+
+_MISSPELT_BASELINE = 0.75
+"""Likeness beyond which a name is a misspelling: two of its four letters are swapped."""
+
+_MOST_NAMED = 20
 
 _MISSPELT = 0.85
 """Likeness beyond which an id is a misspelling: two letters of ten are swapped."""

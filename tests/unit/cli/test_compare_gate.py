@@ -167,6 +167,8 @@ def test_waivers_excuse_exactly_what_they_name(here: Path, capsys: pytest.Captur
     shown = printed(capsys, *GATE, *zero, *apply, *TEXT)
     assert f"Waived by qa@example.com ({waived}): 1 case." in shown
     assert parsed(capsys, *GATE, *zero, "--apply-waivers", "--baseline-name", "other", code=1)
+    misspelt = error(capsys, *GATE, *zero, "--apply-waivers", "--baseline-name", "mian")
+    assert misspelt["message"] == "'mian' is not a registered baseline. Registered: main"
     revoke = ("registry", "waiver-revoke", "--waiver-id", waived, "--revoked-by", "qa@example.com")
     parsed(capsys, *revoke)
     parsed(capsys, *GATE, *zero, *apply, code=1)

@@ -72,3 +72,19 @@ def test_what_could_not_be_checked_is_said(missing: str, capsys: pytest.CaptureF
 def test_a_waiver_of_a_judge_says_nothing_of_cases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WAIVER, "--judge-id", "policy"]) == 0
     assert json.loads(capsys.readouterr().out)["note"] == ""
+
+
+def test_a_baseline_that_is_misspelt_gets_no_waiver(capsys: pytest.CaptureFixture[str]) -> None:
+    misspelt = ["mian" if word == "main" else word for word in WAIVER]
+    assert main([*misspelt, "--case-id", "book-train"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["message"] == "'mian' is not a registered baseline. Registered: main"
+    assert "baseline-set" in error["details"]["remedy"]
+    assert main(["registry", "waiver-list"]) == 0
+    assert json.loads(capsys.readouterr().out)["count"] == 0
+
+
+@pytest.mark.parametrize("name", ["release", "main-2"])
+def test_a_baseline_to_come_may_have_waivers(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    other = [name if word == "main" else word for word in WAIVER]
+    assert main([*other, "--case-id", "book-train"]) == 0
