@@ -1,7 +1,7 @@
 """The ready files for CI platforms: the same job everywhere, and the job does what it says.
 
-The shell of a template is taken out of its file and run in a repository with a branch. GitLab's, which is one
-command, is run by gitlab-ci-local in `tests/real/test_gitlab_template.py`.
+The shell of a template is taken out of its file and run in a repository with a branch. GitLab's as a
+whole is run by gitlab-ci-local in `tests/real/test_gitlab_template.py`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,23 @@ def test_the_shell_of_buildkite_gets_its_dollars() -> None:
     environ = {"BRANCH": "replaced", "EMPTY": ""}
     text = "$$BRANCH \\$BRANCH $BRANCH ${BRANCH} ${NONE:-default} $${BRANCH:-x}"
     assert interpolated(text, environ) == "$BRANCH $BRANCH replaced replaced default ${BRANCH:-x}"
+
+
+@pytest.mark.parametrize(
+    ("environ", "image"),
+    [
+        ({"CI_JOB_IMAGE": "python@sha256:4f"}, "python@sha256:4f"),
+        ({"CI_JOB_IMAGE": "python:3.11", "AGENT_EVAL_CONTAINER_IMAGE": "agent@sha256:81"}, "agent@sha256:81"),
+        ({}, ""),
+    ],
+)
+def test_the_evidence_of_gitlab_names_the_image_of_the_job(environ: dict[str, str], image: str) -> None:
+    job = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text())["agent-eval"]
+    script = [
+        line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_CONTAINER_IMAGE"') for line in job["script"]
+    ]
+    done = subprocess.run(["/bin/sh", "-ec", "\n".join(script)], env=environ, capture_output=True, check=True)
+    assert done.stdout.decode() == image
 
 
 @pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.iterdir()))
