@@ -58,7 +58,31 @@ def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int
                 code = _report_empty(empty, spec, results)
             if code:
                 break
+    if not code:
+        _report_idle_judges(specs[0])
     return code
+
+
+def _report_idle_judges(spec: RunSpec) -> None:
+    """Print on stderr which configured judges did not run: they seem to guard something."""
+    if spec.judging.judge_config is None:
+        return
+    from agent_eval.operations.run import idle_judges
+    from agent_eval.text.escape import clean
+
+    idle = [clean(name, limit=_NAME_SHOWN) for name in idle_judges(spec.judging)]
+    if not idle:
+        return
+    names = " and ".join(filter(None, [", ".join(idle[:-1]), idle[-1]]))
+    words = (
+        "are configured but do not run; name them"
+        if len(idle) > 1
+        else "is configured but does not run; name it"
+    )
+    print_error(f"{names} {words} with --judge.")
+
+
+_NAME_SHOWN = 100
 
 
 def _judge_and_report(spec: RunSpec, results: Results, *, most: int) -> int:

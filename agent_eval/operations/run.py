@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.config.spec import Judging, RunSpec
-from agent_eval.contracts import ExecutionConfig, RunConfig, RunSummary
+from agent_eval.contracts import REPLAY_CONTRACT, ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
@@ -169,6 +170,23 @@ def _cluster(judging: Judging) -> Iterator[Cluster | None]:
 def recorded_policy(policy: CasePolicy) -> str | None:
     """Return the case policy as a pack records it: None, which is not written, if every trial must pass."""
     return None if policy == ALL else policy.text
+
+
+def idle_judges(judging: Judging) -> list[str]:
+    """List the judges that a run has a configuration for, and that do not run, in the order of the file.
+
+    Default judges are not listed: who names others leaves them out knowingly.
+
+    Raises:
+        InvalidInput: The file cannot be read, or a judge or its configuration is invalid.
+    """
+    if judging.judge_config is None:
+        return []
+    names = judging.judges or DEFAULT_JUDGES
+    configs = read_judge_configs(judging.judge_config, names)
+    ids = (judge.judge_id for judge in load_judges(names, configs))
+    expected = {*names, *ids, *DEFAULT_JUDGES, REPLAY_CONTRACT, EXECUTION}
+    return [name for name in configs if name not in expected]
 
 
 def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:

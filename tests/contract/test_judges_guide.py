@@ -65,3 +65,16 @@ def test_the_example_is_a_judge() -> None:
             {"case_id": "c", "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": text}]}
         )
         assert judge.evaluate(case, Trace(case.trace)).passed is passed
+
+
+def test_the_first_evaluation_counts_the_default_judges_alike() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "first-evaluation.md").read_text("utf-8")
+    number = {5: "five", 6: "six", 7: "seven"}[len(DEFAULT_JUDGES)]
+    sentence = re.search(r"Without `--judge` (\w+) judges run: (.*?)\. ", page, re.DOTALL)
+    assert sentence is not None
+    assert sentence[1] == number
+    assert tuple(re.findall(r"`(\w+)`", sentence[2])) == DEFAULT_JUDGES
+    hard = re.search(r"`hard` is true, which is the default of these (\w+)\s+judges", page)
+    assert hard is not None
+    assert hard[1] == number
+    assert all(config_of(name).model_fields["hard"].default for name in DEFAULT_JUDGES)

@@ -251,3 +251,33 @@ def test_compare__an_archive_with_several_packs_is_refused(
     write_bundle({"one": here / "baseline", "two": here / "candidate"}, here / "both.zip")
     assert main(["pack", "verify", "--run", "both.zip"]) == 2
     assert "one, two" in json.loads(capsys.readouterr().err)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "note"),
+    [
+        (
+            ["policy", "tool_abuse", "loop_guard"],
+            "tool_abuse and loop_guard are configured but do not run; name them with --judge.",
+        ),
+        (["tool_abuse"], "tool_abuse is configured but does not run; name it with --judge."),
+        (["policy", "final_output"], ""),
+    ],
+)
+def test_a_judge_that_is_configured_and_does_not_run_is_named(
+    configured: list[str],
+    note: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("judges.json").write_text(json.dumps({name: {"hard": True} for name in configured}))
+    run = ("run", "--suite", GOOD, "--judge-config", "judges.json")
+    assert main([*run, "--out", "first"]) == 0
+    ended = capsys.readouterr()
+    assert [line for line in ended.err.splitlines() if "configured" in line] == [note] * bool(note)
+    assert "configured" not in ended.out
+    named = [flag for name in configured for flag in ("--judge", name)]
+    assert main([*run, "--out", "second", *named]) == 0
+    assert "configured" not in capsys.readouterr().err
