@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,10 @@ Fault = Literal["agent", "judge", "service"]
 
 Quote = Callable[[str], str]
 """Escapes a name for the place where it is shown (markdown, terminal)."""
+
+
+_SUBJECT = "the answer "
+"""What reasons about the answer's text begin with."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class Reason:
     template: str
     names: tuple[str, ...] = ()
     fault: Fault = "agent"
+
+    @property
+    def is_of_behaviour(self) -> bool:
+        """Whether it is about what the agent did: its calls, or that it obeyed another party."""
+        return " called" in self.template or " obeyed" in self.template
 
     def words(self, quote: Quote) -> str:
         """Write the clause, every name quoted."""
@@ -64,16 +74,23 @@ class Cause:
 def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
     """Find the fewest reasons that explain every one of these regressed cases, the most frequent first.
 
-    Judges that object to the same cases tell of one cause: only the first one's reason is taken.
+    Judges that object to the same cases tell of one cause: only the first one's reason is taken. What the
+    agent did comes before what it said: a case with a forbidden call is explained by the call, also where its
+    answer is wrong as others are.
     """
+    counts: Counter[Reason] = Counter()
     having: dict[Reason, list[int]] = {}
     for position, row in enumerate(rows):
-        for reason in reasons_of(row):
+        reasons = reasons_of(row)
+        counts.update(reasons)
+        for reason in [reason for reason in reasons if reason.is_of_behaviour] or reasons:
             having.setdefault(reason, []).append(position)
-    return _fewest(rows, having)
+    return _fewest(rows, having, counts)
 
 
-def _fewest(rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]]) -> list[Cause]:
+def _fewest(
+    rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]], counts: Mapping[Reason, int]
+) -> list[Cause]:
     explained: set[int] = set()
     queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
     heapify(queue)
@@ -87,8 +104,9 @@ def _fewest(rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int
                 heappush(queue, (-len(places), order, reason))
             continue
         explained.update(places)
-        causes.append(Cause(reason, [rows[place] for place in places], len(having[reason])))
-    return sorted(causes, key=lambda cause: -cause.count)
+        causes.append(Cause(reason, [rows[place] for place in places], counts[reason]))
+    # Reasons about the answer come one after the other, as they share their subject.
+    return sorted(causes, key=lambda cause: (-cause.count, cause.reason.is_of_behaviour))
 
 
 def reasons_of(row: CaseRegression) -> list[Reason]:
@@ -170,7 +188,8 @@ def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
         clauses.append(f"{words.removeprefix(_SUBJECT) if shared else words} ({cause.count:,})")
     more = len(causes) - len(clauses)
     others = f"; {more:,} other {'cause' if more == 1 else 'causes'}" if more else ""
+    distinct = {row.case_id for cause in causes for row in cause.cases}
+    several = sum(cause.count for cause in causes) - len(distinct)
+    if several > 0 and not more:
+        others = f"; {several:,} {'has' if several == 1 else 'have'} two of these causes"
     return f"Mostly: {', '.join(clauses)}{others}."
-
-
-_SUBJECT = "the answer "

@@ -210,17 +210,20 @@ class Headline:
                 return "Look at the cases that pass less often, below: each failed trial has its reason."
             if {"coverage"} == set(failed) or _is_only_floor(self._decision):
                 return _BRING_BACK
-            return "Fix the failing cases below, or agree on another limit."
+            limit = "`min-pass-rate`" if self._broken("min_pass_rate") else "the limit"
+            return f"Fix the failing cases below, or change {limit}."
         if _all(self.suite.causes, "service"):
             return "Check network, quotas and the machine, then run again."
         if _all(self.suite.causes, "judge"):
             return "Mend the judge, then run again: what the agent did was not judged."
         if len(self._errors) == len(self.suite.worse):
-            return "Repeat one of them with the command below, and read what the agent writes to stderr."
+            again = "with the command below" if self.suite.suite_path else "(`--case`)"
+            return f"Repeat one of them {again}, and read what the agent writes to stderr."
         them = _them(len(self.suite.worse), len(self.suite.causes))
-        also = " Also bring back what is no longer compared." if "coverage" in failed else ""
+        also = f" Besides: {_BRING_BACK[:1].lower()}{_BRING_BACK[1:]}" if "coverage" in failed else ""
+        repeats = ", and the command that repeats it, are" if self.suite.suite_path else " is"
         return (
-            f"Fix {them}: what changed, and the command that repeats it, are below. "
+            f"Fix {them}: what changed{repeats} below. "
             f"If the new behaviour is right, change what the case expects, or have it waived.{also}"
         )
 
@@ -235,9 +238,11 @@ class Headline:
         comparison = self.suite.comparison
         if comparison is not None and comparison.behaviour.model_changed:
             return f"{it} passed before, but the model changed too: look at the model first."
-        if self.suite.status is not GateStatus.FAILED or not all(
-            row.baseline_passed for row in self.suite.worse
-        ):
+        if not all(row.baseline_passed for row in self.suite.worse):
+            return ""
+        if self.suite.status is GateStatus.INCONCLUSIVE and not self._trials:
+            return f"{it} passed before: this may be chance, or this change."
+        if self.suite.status is not GateStatus.FAILED:
             return ""
         baseline = self.suite.baseline
         if baseline is None:
@@ -323,10 +328,14 @@ class Headline:
             return _BRING_BACK
         if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:
             return ""
-        settle = _settle(evidence.cases_needed, trials_needed(evidence))
-        if self._decision.blocks:
-            return f"{settle}."
-        return f"{settle}, or set `max-regressed-cases: 0`."
+        number = len(self._less_often if self._trials else self.suite.worse)
+        look = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
+        now = self.suite.candidate.summary.total_cases
+        settle = _settle(evidence.cases_needed, now, trials_needed(evidence))
+        if self._decision.blocks or not number:
+            return f"{look}{settle} to tell."
+        these = "it" if number == 1 else "them"
+        return f"{look}{settle} to tell, or set `max-regressed-cases: 0` to block on {these}."
 
     # No baseline, passed.
 
@@ -343,10 +352,12 @@ class Headline:
 
     def _to_do_without_baseline(self) -> str:
         if self.suite.nothing_shared:
-            return "Check that every case is meant to change; once merged, changes are compared with this."
+            return (
+                "Check that every case is meant to change; once merged, changes are compared with this run."
+            )
         return (
-            "Nothing; once this has run on the base branch, changes are compared with that run. "
-            "To decide without one, set `min-pass-rate`."
+            "Nothing now: once this has run on the base branch, changes are compared with that run. "
+            "To enforce a limit already, set `min-pass-rate`."
         )
 
     def _passed(self) -> str:
@@ -381,7 +392,10 @@ class Headline:
 
 
 _BEYOND = "more than chance explains"
-_BRING_BACK = "Bring back what is no longer compared, or have it waived."
+_BRING_BACK = (
+    "Put back what is no longer compared, or have it waived; for a case in quarantine, lower `min_coverage` "
+    "in the policy."
+)
 
 _HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
     GateStatus.FAILED: Headline._failed,
@@ -428,9 +442,9 @@ def _them(cases: int, causes: int) -> str:
     return "the cause" if causes == 1 else f"the {causes:,} causes"
 
 
-def _settle(cases: int | None, trials: int) -> str:
+def _settle(cases: int | None, now: int, trials: int) -> str:
     if cases is None:
         return "Run several trials each"
     if trials > CALM:
-        return f"Add cases (about {cases:,} would settle it) or run {trials:,} trials each"
+        return f"Have about {cases:,} cases ({now:,} now) or run {trials:,} trials each"
     return f"Run {trials:,} trials each"

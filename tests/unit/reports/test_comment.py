@@ -326,8 +326,10 @@ def test_many_suites_share_the_room_for_cases():
     assert f"and {90 - listed} more suites, see the job summary" in text
     sections = text.count("## ❌ suite-")
     assert 0 < sections < 90
-    assert text.count("\n#### ") == 3 * sections
-    assert text.count("<summary>2 more regressed cases</summary>") == sections
+    opened = text.count("\n#### ")
+    assert opened >= sections
+    assert opened % sections == 0
+    assert text.count(" more regressed cases</summary>") == sections
 
 
 def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():

@@ -39,8 +39,8 @@ def test_a_blocked_engineer_reads_cases_and_causes_first() -> None:
     text = open_part(scenarios.comment(situations.regressions()))
     assert (
         "38 of 120 cases regressed; 66.7% pass, 95% required. Mostly: the answer no longer matches a pattern "
-        "(20), is no longer JSON (10), `escalate` was called (10). They passed on `main` where this change "
-        "began: look at this change first.\n"
+        "(20), is no longer JSON (10), `escalate` was called (10); 2 have two of these causes. They passed "
+        "on `main` where this change began: look at this change first.\n"
     ) in text
 
 
@@ -49,8 +49,10 @@ def test_one_case_of_few_is_named_with_what_would_tell() -> None:
     assert happened == (
         "1 case got worse: `credit-paid`. Too few cases to tell whether that is chance; not blocked."
     )
-    assert why == "Why: `escalate` was called."
-    assert to_do == "Run 6 trials each, or set `max-regressed-cases: 0`."
+    assert why == "Why: `escalate` was called. It passed before: this may be chance, or this change."
+    assert to_do == (
+        "Look at it below. Run 6 trials each to tell, or set `max-regressed-cases: 0` to block on it."
+    )
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
@@ -99,12 +101,12 @@ def test_good_news_leads() -> None:
         (
             "first-run",
             "Nothing was decided: there is no baseline yet. 38 of 40 cases passed",
-            "Nothing; once",
+            "Nothing now: once",
         ),
         (
             "trials",
             "6 of 24 cases pass less often, 3 more often: ",
-            "Add cases (about ",
+            "Look at them below. Have about ",
         ),
         (
             "nothing-to-compare",
@@ -114,7 +116,7 @@ def test_good_news_leads() -> None:
         (
             "excused",
             "2 cases got worse and are excused, but too little is compared to decide; not blocked. Only",
-            "Bring back what is no",
+            "Put back what is no",
         ),
         ("release", "18 of 119 cases regressed, more than chance explains. Only 99.2%", "Fix the cause"),
         ("unchanged", "No case got worse. 199 of 200 cases passed (99.5%).", ""),
