@@ -328,8 +328,7 @@ def test_many_suites_share_the_room_for_cases():
     assert 0 < sections < 90
     opened = text.count("\n#### ")
     assert opened >= sections
-    assert opened % sections == 0
-    assert text.count(" more regressed cases</summary>") == sections
+    assert opened % sections == 0  # as many open cases in each
 
 
 def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
