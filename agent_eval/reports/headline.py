@@ -329,13 +329,13 @@ class Headline:
         if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:
             return ""
         number = len(self._less_often if self._trials else self.suite.worse)
-        look = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
+        first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
         now = self.suite.candidate.summary.total_cases
         settle = _settle(evidence.cases_needed, now, trials_needed(evidence))
         if self._decision.blocks or not number:
-            return f"{look}{settle} to tell."
+            return f"{first}{settle} to tell."
         these = "it" if number == 1 else "them"
-        return f"{look}{settle} to tell, or set `max-regressed-cases: 0` to block on {these}."
+        return f"{first}{settle} to tell, or set `max-regressed-cases: 0` to block on {these}."
 
     # No baseline, passed.
 
