@@ -214,6 +214,13 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     details: dict[str, Any] = {"command": command}
     if isinstance(error, click.NoSuchOption):
         details["field"] = error.option_name
+        if error.ctx and (word := _argument_named(error, error.ctx)):
+            usage = " ".join(error.ctx.command.collect_usage_pieces(error.ctx)[1:])
+            return _CommandLineError(
+                f"No such option {error.option_name!r}: {word} has no flag here",
+                remedy=f"Write `{command} {usage}`. See `{command} --help`.",
+                **details,
+            )
     elif isinstance(error, click.BadParameter) and error.param is not None:
         details["field"] = error.param.opts[-1] if error.param.opts else error.param.name
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -223,3 +230,17 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     if error.message.startswith("Got unexpected extra argument"):
         remedy = f"Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments. {remedy}"
     return _CommandLineError(error.format_message(), remedy=remedy, **details)
+
+
+def _argument_named(error: click.NoSuchOption, ctx: click.Context) -> str | None:
+    """Return the argument, as help has it, that was written as a flag; None if the command has none such.
+
+    Some commands take a suite or a pack as an argument, and others with a flag.
+    """
+    wanted = error.option_name.lstrip("-").replace("-", "_").casefold()
+    for parameter in ctx.command.params:
+        if isinstance(parameter, click.Argument):
+            word = (parameter.metavar or parameter.name or "").strip("[].").upper()
+            if wanted in (parameter.name, word.casefold()):
+                return word
+    return None

@@ -414,3 +414,26 @@ def test_what_the_system_refuses_is_no_bug(
     printed = json.loads(capsys.readouterr().err)["error"]
     assert words in printed["message"]
     assert "bug" not in printed["details"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "word", "usage"),
+    [
+        ("validate", "--suite", "SUITE", "validate SUITE"),
+        ("plan", "--suite", "SUITE", "plan SUITE"),
+        ("show", "--pack", "PACK", "show PACK [CASE]"),
+        ("show", "--case", "CASE", "show PACK [CASE]"),
+    ],
+)
+def test_an_argument_that_is_written_as_a_flag_is_named(
+    command: str, flag: str, word: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, flag, "x"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["message"] == f"No such option {flag!r}: {word} has no flag here"
+    assert error["details"]["remedy"].startswith(f"Write `agent-eval {usage}`.")
+
+
+def test_a_flag_that_is_misspelt_is_named_as_before(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--strikt", "x"]) == 2
+    assert "Did you mean '--strict'?" in json.loads(capsys.readouterr().err)["error"]["message"]
