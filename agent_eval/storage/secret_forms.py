@@ -15,8 +15,6 @@ _OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
 
 def forms_of(secret: str) -> Iterable[bytes]:
     """Yield every form in which a secret is recognized; the same form may come more than once."""
-    import html  # its table of names is made on import; most runs have no secrets
-
     texts = {secret, secret.strip()}
     texts |= {line for line in map(str.strip, secret.splitlines()) if _OPAQUE_LINE.fullmatch(line)}
     for text in texts:
@@ -29,13 +27,21 @@ def forms_of(secret: str) -> Iterable[bytes]:
         yield quote_plus(raw).encode()
         yield from json_forms(text)
         # HTML is put into JSON, and JSON into HTML.
-        shown_in_html = html.escape(text)
-        yield shown_in_html.encode("utf-8", "surrogatepass")
-        if shown_in_html != text:
-            yield from json_forms(shown_in_html)
-            for ascii_only in (False, True):
-                in_json = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-                yield html.escape(in_json).encode("utf-8", "surrogatepass")
+        for shown_in_html in _html_forms(text):
+            yield shown_in_html.encode("utf-8", "surrogatepass")
+            if shown_in_html != text:
+                yield from json_forms(shown_in_html)
+        for ascii_only in (False, True):
+            for shown_in_html in _html_forms(json.dumps(text, ensure_ascii=ascii_only)[1:-1]):
+                yield shown_in_html.encode("utf-8", "surrogatepass")
+
+
+def _html_forms(text: str) -> tuple[str, str]:
+    """Return a text as Python and most others escape it for HTML, and as template engines do."""
+    import html  # its table of names is made on import; most runs have no secrets
+
+    named = html.escape(text)
+    return named, named.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
 
 
 def json_forms(text: str) -> Iterable[bytes]:

@@ -10,7 +10,12 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote_plus
+
+from typing_extensions import override
+
+from tests.fakes.models import FakeOpenAi, Step
 
 CANARIES = {
     "MY_API_TOKEN": 'canary-one/"+é-4f81b7',
@@ -29,6 +34,7 @@ def encoded(secret: str) -> Iterator[str]:
     yield json.dumps({"authorization": f"Bearer {secret}"})
     yield json.dumps(json.dumps({"authorization": secret}))
     yield html.escape(secret)
+    yield html.escape(secret).replace("&quot;", "&#34;")
     yield secret.encode().hex()
 
 
@@ -73,3 +79,20 @@ def everything_below(place: Path, inputs: set[str]) -> Iterator[tuple[str, bytes
         if path.suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
                 yield from ((f"{name}!{member}", archive.read(member)) for member in archive.namelist())
+
+
+class TellingModel(FakeOpenAi):
+    """Judges and plays users, and says every secret whenever it may say something."""
+
+    @override
+    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+        quoted = [{"turn": 1, "quote": EVERYTHING[:200]}]
+        said = {"reasoning": EVERYTHING, "evidence": quoted, "verdict": "failed"}
+        if '"verdict"' not in json.dumps(request["messages"]).replace("\\", ""):
+            done = number % 2 == 1
+            said = {
+                "message": f"{number}: {EVERYTHING}",
+                "done": done,
+                "reason": "goal" if done else "continue",
+            }
+        return super().answer(request, Step(text=json.dumps(said)), number)

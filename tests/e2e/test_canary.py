@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.canary import CANARIES, EVERYTHING, encoded, everything_below, leaks
+from tests.e2e.canary import CANARIES, EVERYTHING, TellingModel, encoded, everything_below, leaks
 from tests.e2e.program import Ended, agent_eval
 from tests.e2e.runner import PULL, Runner
 from tests.factories import make_case, make_suite
@@ -26,6 +26,7 @@ def telling_case(name: str) -> dict[str, Any]:
     """A case in which everything repeats the secrets, and every judge has a reason to."""
     case = make_case(name, "lookup_order", policy={"forbidden_tools": ["lookup_order"]})
     case["metadata"] = {"note": EVERYTHING, "tool_responses": {"lookup_order": [{"said": EVERYTHING}]}}
+    case["metadata"]["llm"] = [{"criterion": f"It never says {EVERYTHING}"}]
     case |= {
         "expected_output": EVERYTHING,
         "regex_patterns": ["^never$"],
@@ -134,20 +135,40 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
         runner.write_suite(telling_case("a"), telling_case("b"))
         recorded = runner.pull_request(environ=CANARIES, report_title=f"Agent {CANARIES['MY_API_TOKEN']}")
         live = runner.pull_request(
-            run_id=501, environ=CANARIES, agent_command=f"{sys.executable} -S -E agent.py", comment_id="live"
+            run_id=501,
+            environ=CANARIES,
+            agent_command=f"{sys.executable} -S -E agent.py",
+            out="live-out",
+            comment_id="live",
         )
+        with TellingModel() as model:
+            judged = runner.pull_request(
+                run_id=502,
+                environ={**CANARIES, "LLM_API_KEY": CANARIES["DEPLOY_KEY"]},
+                judge="llm",
+                provider="openai",
+                llm_model="small",
+                llm_base_url=model.base_url,
+                junit="always",
+                out="judged-out",
+                comment_id="judged",
+            )
+            assert model.requests
         requests = [
             f"{seen.path} {seen.query} {json.dumps(seen.body, default=str)}" for seen in github.requests
         ]
         comments = github.bodies(PULL)
-    assert len(comments) == 2
-    for step in (recorded, live):
+    assert len(comments) == 3
+    for step in (recorded, live, judged):
         for said in (step.log, step.summary, json.dumps(step.outputs)):
             assert leaks(said.encode()) == []
     assert [leaks(text.encode()) for text in (*requests, *comments) if leaks(text.encode())] == []
     inputs = {"suite.json", "said", "agent.py"}
     files = dict(everything_below(runner.workspace, inputs))
     assert any("!" in name for name in files)
+    for out in ("agent-eval-out", "live-out", "judged-out"):
+        assert any(name.startswith(f"{out}/") and name.endswith(".html") for name in files)
+    assert any(name.startswith("judged-out/junit/") for name in files)
     assert {name: leaks(data) for name, data in files.items() if leaks(data)} == {}
 
 

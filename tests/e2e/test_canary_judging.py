@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
-from tests.e2e.canary import CANARIES, EVERYTHING, everything_below, leaks
+from tests.e2e.canary import CANARIES, EVERYTHING, TellingModel, everything_below, leaks
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.factories import make_case, make_suite
 from tests.fakes.aui import KEY, FakeAui
@@ -38,23 +37,6 @@ IMPORTERS = {
         ),
     ),
 }
-
-
-class TellingModel(FakeOpenAi):
-    """Judges and plays users, and says every secret whenever it may say something."""
-
-    @override
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
-        quoted = [{"turn": 1, "quote": EVERYTHING[:200]}]
-        said = {"reasoning": EVERYTHING, "evidence": quoted, "verdict": "failed"}
-        if '"verdict"' not in json.dumps(request["messages"]).replace("\\", ""):
-            done = number % 2 == 1
-            said = {
-                "message": f"{number}: {EVERYTHING}",
-                "done": done,
-                "reason": "goal" if done else "continue",
-            }
-        return super().answer(request, Step(text=json.dumps(said)), number)
 
 
 class Session:

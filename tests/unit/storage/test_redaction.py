@@ -32,6 +32,7 @@ def in_json(secret: str) -> bytes:
         quote(SECRET, safe="").encode(),
         quote_plus(SECRET).encode(),
         html.escape(SECRET).encode(),
+        html.escape(SECRET).replace("&quot;", "&#34;").replace("&#x27;", "&#39;").encode(),
         SECRET.encode().hex().encode(),
         json.dumps(SECRET).encode()[1:-1],
         json.dumps(SECRET, ensure_ascii=False).encode()[1:-1],
