@@ -32,7 +32,7 @@ def show(pack: Path, case_id: str | None, trial: int | None, output_format: str)
 
     opened = open_to_show(pack)
     complete = opened.manifest.complete
-    notes = [] if complete else incomplete_text(opened.results())
+    notes = [] if complete else incomplete_text(opened.results(), opened.config.execution_config.trials)
     if case_id is None:
         if trial is not None:
             raise UsageError("--trial belongs to a case", remedy="Name the case after the pack.")

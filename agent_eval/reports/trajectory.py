@@ -81,11 +81,22 @@ def _among_trials(row: CaseResultRow, number: int) -> str:
     )
 
 
-def incomplete_text(rows: Iterable[CaseResultRow]) -> list[str]:
-    """Say that a run was stopped, and what its pack has of it."""
+def incomplete_text(rows: Iterable[CaseResultRow], trials: int) -> list[str]:
+    """Say that a run was stopped, and what its pack has of it.
+
+    Args:
+        rows: Results of the cases that the pack has; of those that never began, no pack knows.
+        trials: How often each case was to run.
+
+    Example:
+        >>> incomplete_text([{"case_id": "refund", "trial": 0, "outcome": "passed"}], 3)
+        ['This run is not complete: the pack has 1 of at least 3 trials (1 case).']
+    """
     counts = [len(row.get("trials") or ()) or 1 for row in rows]
-    has = f"{count(sum(counts), 'trial')} of {count(len(counts), 'case')}"
-    return [f"This run is not complete: the pack has {has}, and the rest did not run."]
+    done, planned = sum(counts), trials * len(counts)
+    has = f"{done:,} of at least {count(planned, 'trial')}" if done < planned else count(done, "trial")
+    rest = "" if done < planned else ", and further cases did not run"
+    return [f"This run is not complete: the pack has {has} ({count(len(counts), 'case')}){rest}."]
 
 
 def event_text(event: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
-from tests.factories import make_case, make_pack, make_result, make_trace
+from tests.factories import make_case, make_config, make_pack, make_result, make_trace
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BAD = str(REPOSITORY / "examples" / "suite_bad.json")
@@ -139,11 +139,22 @@ def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(
     root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")])
     manifest = root / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    note = "This run is not complete: the pack has 2 trials of 2 cases, and the rest did not run."
+    note = "This run is not complete: the pack has 2 trials (2 cases), and further cases did not run."
     assert shown(capsys, str(root), "--format", "text").splitlines()[0] == note
     assert shown(capsys, str(root), "a", "--format", "text").splitlines()[0] == note
     assert json.loads(shown(capsys, str(root)))["complete"] is False
     assert json.loads(shown(capsys, str(root), "a"))["complete"] is False
+
+
+def test_a_run_that_was_stopped_says_how_many_trials_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = make_config(execution_config={"trials": 3})
+    root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")], config=config)
+    manifest = root / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
+    note = "This run is not complete: the pack has 2 of at least 6 trials (2 cases)."
+    assert shown(capsys, str(root), "--format", "text").splitlines()[0] == note
 
 
 def test_where_all_passed_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
