@@ -14,16 +14,12 @@ from agent_eval.contracts import GateDecision, GateStatus, GateStep, Outcome, Ru
 from agent_eval.gate.explanation import trials_needed
 from agent_eval.gate.paired import CASES
 from agent_eval.gate.rules import exact
+from agent_eval.reports.advice import NAMED, PUT_BACK, settled_by, them
 from agent_eval.reports.causes import Cause, in_words
 from agent_eval.reports.counts import fallen, passing
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.sentences import capital, rule_sentence
 from agent_eval.text.numbers import allowed, apart, beside, count, margin, percent, verb
-
-NAMED = 3
-"""Most cases that a first line names."""
-CALM = 10
-"""Trials of each case beyond which adding cases is the cheaper advice, and is given too."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +205,7 @@ class Headline:
             if self._less_often and "regression" in failed:
                 return "Look at the cases that pass less often, below: each failed trial has its reason."
             if {"coverage"} == set(failed) or _is_only_floor(self._decision):
-                return _BRING_BACK
+                return PUT_BACK
             limit = "`min-pass-rate`" if self._broken("min_pass_rate") else "the limit"
             return f"Fix the failing cases below, or change {limit}."
         if _all(self.suite.causes, "service"):
@@ -219,11 +215,11 @@ class Headline:
         if len(self._errors) == len(self.suite.worse):
             again = "with the command below" if self.suite.suite_path else "(`--case`)"
             return f"Repeat one of them {again}, and read what the agent writes to stderr."
-        them = _them(len(self.suite.worse), len(self.suite.causes))
-        also = f" Besides: {_BRING_BACK[:1].lower()}{_BRING_BACK[1:]}" if "coverage" in failed else ""
+        these = them(len(self.suite.worse), len(self.suite.causes))
+        also = f" Besides: {PUT_BACK[:1].lower()}{PUT_BACK[1:]}" if "coverage" in failed else ""
         repeats = ", and the command that repeats it, are" if self.suite.suite_path else " is"
         return (
-            f"Fix {them}: what changed{repeats} below. "
+            f"Fix {these}: what changed{repeats} below. "
             f"If the new behaviour is right, change what the case expects, or have it waived.{also}"
         )
 
@@ -291,8 +287,20 @@ class Headline:
             return self._got_worse(worse)
         excused = len(self.suite.regressed)
         if excused:
-            return f"{count(excused, 'case')} got worse and {verb(excused, 'is', 'are')} excused"
+            are = verb(excused, "is", "are")
+            return f"{count(excused, 'case')} got worse and {are} excused{self._excuses()}"
         return "No case got worse"
+
+    def _excuses(self) -> str:
+        """Name what excuses each case: `: a by a waiver, b by its quarantine`; empty where there are many."""
+        if len(self.suite.regressed) > NAMED:
+            return ""
+        waived = self._decision.waived_case_ids
+        named = [
+            f"{self.voice.code(row.case_id)} by {'a waiver' if row.case_id in waived else 'its quarantine'}"
+            for row in self.suite.regressed
+        ]
+        return f" ({', '.join(named)})"
 
     @property
     def _trials(self) -> bool:
@@ -325,13 +333,13 @@ class Headline:
         if self._broken("rules_of_the_base"):
             return "Merge the change of the rules first, by itself; then this change is judged by them."
         if "coverage" in undecided:
-            return _BRING_BACK
+            return PUT_BACK
         if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:
             return ""
         number = len(self._less_often if self._trials else self.suite.worse)
         first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
         now = self.suite.candidate.summary.total_cases
-        settle = _settle(evidence.cases_needed, now, trials_needed(evidence))
+        settle = settled_by(evidence.cases_needed, now, trials_needed(evidence))
         if self._decision.blocks or not number:
             return f"{first}{settle} to tell."
         these = "it" if number == 1 else "them"
@@ -392,10 +400,6 @@ class Headline:
 
 
 _BEYOND = "more than chance explains"
-_BRING_BACK = (
-    "Put back what is no longer compared, or have it waived; for a case in quarantine, lower `min_coverage` "
-    "in the policy."
-)
 
 _HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
     GateStatus.FAILED: Headline._failed,
@@ -432,19 +436,3 @@ def _is_only_floor(decision: GateDecision) -> bool:
 
 def _all(causes: Sequence[Cause], fault: str) -> bool:
     return bool(causes) and all(cause.reason.fault == fault for cause in causes)
-
-
-def _them(cases: int, causes: int) -> str:
-    if cases == 1:
-        return "this case"
-    if cases <= NAMED:
-        return "these cases"
-    return "the cause" if causes == 1 else f"the {causes:,} causes"
-
-
-def _settle(cases: int | None, now: int, trials: int) -> str:
-    if cases is None:
-        return "Run several trials each"
-    if trials > CALM:
-        return f"Have about {cases:,} cases ({now:,} now) or run {trials:,} trials each"
-    return f"Run {trials:,} trials each"
