@@ -115,7 +115,7 @@ def test_good_news_leads() -> None:
         ),
         (
             "excused",
-            "2 cases got worse and are excused (`order-000` by a waiver, `order-001` by its quarantine), but too",
+            "2 cases got worse and are excused (`order-000` by a waiver, `order-001` by its quarantine)",
             "Put back what is no",
         ),
         ("release", "18 of 119 cases regressed, more than chance explains. Only 99.2%", "Fix the cause"),
