@@ -133,6 +133,7 @@ def clear_unfinished(path: Path) -> None:
         path: Path of the output; nothing happens where there is no file, or outside of packs.
 
     Raises:
+        UsageError: The path is part of the sealed run, or that of a manifest.
         InvalidPack: The pack's manifests are broken.
         StorageError: The file cannot be removed.
     """
@@ -154,14 +155,18 @@ def remove_unlisted(pack: Path, names: Iterable[str]) -> None:
         names: Paths of the files, relative to the pack.
 
     Raises:
+        UsageError: A name is part of the sealed run, or that of a manifest.
         InvalidPack: The pack's manifests are broken.
         StorageError: A file cannot be removed.
     """
     if not is_pack(pack):
         return
     with _exclusive(pack):
-        listed = read_seal(DirectorySource(pack)).derived_files
-        for path in (pack / name for name in names if name not in listed):
+        seal = read_seal(DirectorySource(pack))
+        unlisted = [name for name in names if name not in seal.derived_files]
+        for name in unlisted:
+            _check_writable(pack, name, seal)  # what the run sealed is listed elsewhere
+        for path in (pack / name for name in unlisted):
             if path.parent.is_symlink():  # leads out of the pack, which opening it refuses
                 continue
             try:

@@ -150,6 +150,10 @@ def test_only_packs_are_replaced(out: str, tmp_path: Path) -> None:
     "out",
     [
         "run/x.json",
+        "run/config.json",
+        "run/summary.json",
+        "cases/a/trajectory.json",
+        "judges/policy.json",
         "manifest.json",
         "derived.json",
         "compare/../run/config.json",
