@@ -268,7 +268,7 @@ _POLICY_JSON = b'{"preset": "release", "margin": 0.03, "thresholds": {"max_hard_
 _SETTINGS = b"suite: [suites/a.json]\nmin-pass-rate: 0.95\njudge: policy,regex\npreset: release\nagent-command: x\ntrials: 3\n"
 _JUDGES = (OLD / "inputs/judges.json").read_bytes()
 _ANSWERS = [
-    b'{"assistant_output": "x", "tool_calls": [{"tool": "t", "arguments": {"a": 1}, "result": [1]}], "cost_usd": 0.1}',
+    b'{"assistant_output": "x", "tool_calls": [{"tool": "t", "arguments": {"a": 1}, "output": [1]}], "cost_usd": 0.1}',
     b'{"assistant_output": {"a": []}, "usage": {"input_tokens": 1, "output_tokens": 2}, "model": "m", "error": null}',
     b'{"events": [{"actor": "agent", "type": "message", "output": "x"}]}',
 ]
