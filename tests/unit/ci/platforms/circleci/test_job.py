@@ -135,3 +135,14 @@ def test_wrong__settings_say_what_to_do(
     step = runner.branch(**inputs)
     assert step.code == code, step.log
     assert said in step.log
+
+
+def test_change__that_names_itself_as_the_base_branch_does_not_pass(
+    runner: CircleCIRunner, circleci: FakeCircleCI
+) -> None:
+    runner.push(400)
+    (runner.repository.top / "agent-eval.yml").write_text("baseline-branch: topic\n")
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.branch()
+    assert "passed" not in step.log.splitlines()[0]
+    assert "baseline-branch" in step.report
