@@ -1,0 +1,141 @@
+"""Generate a suite of an archetype: the same request gives the same bytes."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from agent_eval.benchmarks.cases import case_of
+from agent_eval.benchmarks.catalog import Archetype, archetype
+from agent_eval.benchmarks.fault import Subject
+from agent_eval.benchmarks.faults import PLANTED, Planter
+from agent_eval.benchmarks.oddities import OddityPlanter
+from agent_eval.benchmarks.recording import Recorder, Recording
+from agent_eval.benchmarks.scenario import Json, Scenario
+from agent_eval.benchmarks.twists import combined, varied
+from agent_eval.contracts import SCHEMA_VERSION
+
+TWO_OF = 0.4
+"""Share of the cases that ask for two things, where these go together."""
+
+_CASE_ID = re.compile(r"(?P<archetype>[a-z_]+)-(?P<seed>-?\d+)-(?P<number>\d{4,})-[a-z_]+")
+
+
+@dataclass(frozen=True)
+class SuiteRequest:
+    """Which suite to generate.
+
+    Attributes:
+        archetype: Name of the archetype.
+        cases: Number of cases.
+        seed: Other seeds give other cases.
+        with_traces: Whether each case has the trace of an agent that does everything right.
+        fault_rate: Share of the cases, from 0 to 1, in whose trace a fault is planted. More than 0 records
+            traces, because a fault is part of one, and makes the others unusual in harmless ways.
+
+    Example:
+        >>> SuiteRequest("support_agent", cases=3).dataset_id
+        'support_agent_3'
+    """
+
+    archetype: str
+    cases: int
+    seed: int = 0
+    with_traces: bool = False
+    fault_rate: float = 0.0
+
+    @property
+    def dataset_id(self) -> str:
+        """Id of the suite."""
+        return f"{self.archetype}_{self.cases}"
+
+
+def generate_suite(request: SuiteRequest) -> Json:
+    """Generate a suite, as JSON values.
+
+    The first cases of a larger suite of the same seed are those of a smaller one, and no definition of a case
+    depends on whether it has a trace or a fault, so that two such suites can be compared.
+
+    Raises:
+        UsageError: There is no such archetype.
+    """
+    of = archetype(request.archetype)
+    planter, oddities, faults = Planter(), OddityPlanter(), Counter[str]()
+    cases = []
+    for number in range(request.cases):
+        case_id, scenario = scenario_of(of, request.seed, number)
+        case = case_of(scenario, of, case_id)
+        if request.with_traces or request.fault_rate > 0:
+            recording = record(scenario, case_id)
+            subject = Subject(scenario, of, recording, random.Random(f"{case_id}/fault"))
+            if _is_chosen(number, request.fault_rate):
+                faults[planter.plant(subject).kind.value] += 1
+            elif request.fault_rate > 0:
+                oddities.plant(subject)
+            case["metadata"].update(recording.metadata)
+            case["trace"] = recording.numbered()
+        cases.append(case)
+    return {
+        "dataset_id": request.dataset_id,
+        "metadata": {"schema_version": SCHEMA_VERSION, "benchmark": _about(request, cases, faults)},
+        "cases": cases,
+    }
+
+
+def _about(request: SuiteRequest, cases: list[Json], faults: Counter[str]) -> Json:
+    traps = Counter(trap for case in cases if (trap := case["metadata"]["benchmark"]["trap"]))
+    scenarios = {case["metadata"]["benchmark"]["scenario"] for case in cases}
+    about: Json = {
+        "archetype": request.archetype,
+        "seed": request.seed,
+        "scenarios": len(scenarios),
+        "traps": dict(sorted(traps.items())),
+    }
+    return {**about, PLANTED: dict(sorted(faults.items()))} if faults else about
+
+
+def _is_chosen(number: int, rate: float) -> bool:
+    """Choose cases evenly, so that of any number the share `rate` is chosen, rounded down."""
+    return int((number + 1) * rate + 1e-9) > int(number * rate + 1e-9)
+
+
+def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
+    """Make the scenario of a case, with the id of that case.
+
+    Each scenario comes once in every round of all of them, in an order of the round's own.
+
+    Args:
+        of: The archetype.
+        seed: Seed of the suite.
+        number: Place of the case in the suite, from 0.
+    """
+    turn, place = divmod(number, len(of.scenarios))
+    order = list(of.scenarios)
+    random.Random(f"{of.name}/{seed}/round {turn}").shuffle(order)
+    rng = random.Random(f"{of.name}/{seed}/{number}")
+    plain = order[place](rng)
+    other = rng.choice(of.scenarios)(rng)
+    two = combined(plain, other) if other.name != plain.name and rng.random() < TWO_OF else None
+    scenario = varied(two or plain, of, rng)
+    return f"{of.name}-{seed}-{number:04d}-{scenario.name}", scenario
+
+
+def scenario_of_case(case_id: str) -> Scenario | None:
+    """Make the scenario of a generated case again; None if the id is of no such case.
+
+    Example:
+        >>> scenario_of_case("refund-7") is None
+        True
+    """
+    match = _CASE_ID.fullmatch(case_id)
+    if match is None:
+        return None
+    made_id, scenario = scenario_of(archetype(match["archetype"]), int(match["seed"]), int(match["number"]))
+    return scenario if made_id == case_id else None
+
+
+def record(scenario: Scenario, case_id: str) -> Recording:
+    """Record the right way of a scenario."""
+    return Recorder(random.Random(f"{case_id}/trace")).record(scenario, scenario.script)

@@ -1,0 +1,82 @@
+"""Write a generated suite (`benchmark-generate`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_eval.benchmarks.faults import PLANTED
+from agent_eval.benchmarks.generate import SuiteRequest, generate_suite
+from agent_eval.contracts import REPLAY_CONTRACT
+from agent_eval.errors import UsageError
+from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.json import dumps
+from agent_eval.text.escape import shell_word
+
+GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
+
+NEED_CONFIGURATION = frozenset({"cost_budget", "latency_slo", "lean"})
+"""Judges that find nothing until a configuration names a limit or a program: no flag turns them on."""
+
+
+def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
+    """Generate a suite and write it; return what the command prints.
+
+    Args:
+        request: Which suite.
+        out: Its file, which is overwritten; `.jsonl` has a line for the header and one for each case.
+
+    Raises:
+        UsageError: The file would be neither `.json` nor `.jsonl`.
+        StorageError: The file cannot be written.
+    """
+    if out.suffix not in (".json", ".jsonl"):
+        raise UsageError(
+            f"{out} is neither .json nor .jsonl",
+            remedy=f"Write it to {out.with_suffix('.json')}.",
+            file=str(out),
+        )
+    suite = generate_suite(request)
+    about = suite["metadata"]["benchmark"]
+    write_file(out, _encoded(suite, lines=out.suffix == ".jsonl"))
+    return {
+        "output": str(out),
+        "dataset_id": suite["dataset_id"],
+        "cases": len(suite["cases"]),
+        "scenarios": about["scenarios"],
+        "traps": sum(about["traps"].values()),
+        "faults": about.get(PLANTED, {}),
+        "next": _command(suite, out),
+    }
+
+
+def _command(suite: dict[str, Any], out: Path) -> str:
+    """Write the command that runs the suite, with the judges that its planted faults need."""
+    words = ["agent-eval", "run", str(out)]
+    if not any("trace" in case for case in suite["cases"]):
+        words += ["--agent", GOOD_AGENT]
+    for judge in _judges_for(suite):
+        words += ["--judge", judge]
+    return " ".join(map(shell_word, [*words, "--out", f"runs/{out.stem}"]))
+
+
+def _judges_for(suite: dict[str, Any]) -> tuple[str, ...]:
+    """List the judges of the run by name, where those of a run that names none miss a fault; else none."""
+    faults = (case["metadata"].get(PLANTED) for case in suite["cases"])
+    by_default = {*DEFAULT_JUDGES, REPLAY_CONTRACT}
+    missing = {
+        judge
+        for fault in faults
+        if fault is not None and by_default.isdisjoint(fault["judges"])
+        for judge in fault["judges"]
+    }
+    needed = missing - NEED_CONFIGURATION
+    return (*DEFAULT_JUDGES, *sorted(needed)) if needed else ()
+
+
+def _encoded(suite: dict[str, Any], *, lines: bool) -> bytes:
+    if not lines:
+        return dumps(suite, indent=True)
+    header = {name: value for name, value in suite.items() if name != "cases"}
+    return b"".join(dumps(record).rstrip(b"\n") + b"\n" for record in (header, *suite["cases"]))

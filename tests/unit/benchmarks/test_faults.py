@@ -1,0 +1,71 @@
+"""Planted faults: every kind of failure, named in the metadata, and found by the judges that they name."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
+from agent_eval.benchmarks.faults import FAULTS
+from agent_eval.benchmarks.oddities import ODDITIES
+from agent_eval.errors import FailureKind
+from agent_eval.judges.catalog import JUDGES
+from benchmarks import judge_accuracy
+
+
+def planted(number: int, rate: float) -> list[dict[str, Any]]:
+    return [
+        case["metadata"]
+        for archetype in ARCHETYPES
+        for case in generate_suite(SuiteRequest(archetype, number, fault_rate=rate))["cases"]
+    ]
+
+
+def test_faults_of_every_kind_are_planted_at_the_rate_that_was_asked_for() -> None:
+    rows = planted(100, 0.3)
+    faults = [row["planted_fault"] for row in rows if "planted_fault" in row]
+    assert len(faults) == 120
+    assert {fault["kind"] for fault in faults} == {kind.value for kind in FailureKind}
+    assert all(("planted_oddity" in row) != ("planted_fault" in row) for row in rows)
+
+
+def test_every_fault_and_every_oddity_is_planted() -> None:
+    rows = planted(200, 0.5)
+    assert {row["planted_fault"]["name"] for row in rows if "planted_fault" in row} == {
+        fault.name for fault in FAULTS
+    }
+    assert {row["planted_oddity"] for row in rows if "planted_oddity" in row} == {
+        oddity.name for oddity in ODDITIES
+    }
+
+
+def test_faults_name_judges_that_there_are() -> None:
+    named = {judge for fault in FAULTS for judge in fault.judges | fault.may_find}
+    assert named <= set(JUDGES)
+    assert set(JUDGES) - {judge for fault in FAULTS for judge in fault.judges} == set(
+        judge_accuracy.NOT_MEASURED
+    )
+
+
+def test_the_figures_of_the_judges_are_those_of_the_sample() -> None:
+    recorded = json.loads(judge_accuracy.RESULTS.read_text(encoding="utf-8"))
+    assert judge_accuracy.measure(judge_accuracy.SAMPLE) == recorded["sample"]
+
+
+@pytest.mark.slow(reason="all 2,000 cases; a sample is judged above")
+def test_the_figures_of_the_judges_are_those_of_the_guide() -> None:
+    recorded = json.loads(judge_accuracy.RESULTS.read_text(encoding="utf-8"))
+    assert judge_accuracy.measure(judge_accuracy.CASES) == {
+        name: value for name, value in recorded.items() if name != "sample"
+    }
+
+
+def test_the_table_of_the_guide_is_that_of_the_results() -> None:
+    recorded = json.loads(judge_accuracy.RESULTS.read_text(encoding="utf-8"))
+    guide = judge_accuracy.GUIDE.read_text(encoding="utf-8")
+    assert judge_accuracy.with_table(guide, judge_accuracy.table(recorded)) == guide
+    kinds = Counter(recorded["planted"])
+    assert (kinds.total(), set(kinds)) == (1000, {kind.value for kind in FailureKind})
