@@ -10,8 +10,9 @@ import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
-from agent_eval.errors import RemoteError
+from agent_eval.errors import RemoteError, UsageError
 from agent_eval.evidence.reader import Pack
 from agent_eval.exporters.otel import Evaluation, Span, exported_trials
 from agent_eval.exporters.otlp import logs_of, traces_of
@@ -23,6 +24,8 @@ BATCH = 512
 """Spans, or verdicts, in a request; what OpenTelemetry's SDKs send at once."""
 
 ANSWER_BYTES = 1 << 20
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 class PartialSuccess(RemoteError):
@@ -79,9 +82,25 @@ def collector(endpoint: str, *, secret_headers: Mapping[str, str], plain_http: b
         endpoint: Its base address, such as `https://otel.example:4318`, without `/v1/traces`.
         secret_headers: Headers with credentials.
         plain_http: Whether a host other than this machine may be reached without encryption.
+
+    Raises:
+        UsageError: The address is not encrypted, and `plain_http` does not allow that.
     """
+    if endpoint.lower().startswith("http://") and not plain_http and _name_of(endpoint) not in _THIS_MACHINE:
+        raise UsageError(
+            f"the collector at {_name_of(endpoint)} would be reached without encryption",
+            remedy="Give an https address, or --plain-http for a collector on a network that you trust.",
+            field="--endpoint",
+        )
     packed = {"Content-Encoding": "gzip"}
     return Session(endpoint, secret_headers=secret_headers, headers=packed, plain_http=plain_http)
+
+
+def _name_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:  # the session refuses it with the place of the mistake
+        return None
 
 
 class _Sender:

@@ -26,7 +26,7 @@ from agent_eval.importers.events import (
     total,
     usage_of,
 )
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of
+from agent_eval.importers.exchange import Exchange, error_of, exchange_of, with_own_request
 from agent_eval.importers.facts import (
     add_record_facts,
     conversation_of,
@@ -133,7 +133,7 @@ def _exchange(value: Mapping[str, Any]) -> Exchange:
     exchange = exchange_of(value)
     if exchange is not None:
         return exchange
-    return Exchange({}, value) if "content" in value else Exchange(value, None)
+    return with_own_request(value) if "content" in value else Exchange(value, None)
 
 
 def _batch_error(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     if settings:
         turn.metadata["request"] = settings
     _add_ids(turn, record, request)
-    if exchange_of(record) is not None:
+    if exchange_of(record) is not None or exchange.response is None:
         add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     return turn
 

@@ -1,26 +1,54 @@
 """Bring the records of a conversation together, however many records there are and wherever they are.
 
 Records are prepared as they come and put into temporary storage; when all are there, they are linked and read
-back conversation by conversation. Memory holds some 40 bytes for each record, and one conversation.
+back conversation by conversation. Memory holds some 40 bytes for each record, and some conversations.
+
+Preparing records and reading conversations changes nothing here, so that other processes can do it: what they
+find comes back as `Findings`, and is stored or reported in the order of the input.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 
-from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.format import Conversation, Format, Link, Part
+from agent_eval.errors import AgentEvalError
+from agent_eval.importers.diagnostics import DeferredDiagnostics, Diagnostic, Diagnostics
+from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.recognise import Recogniser
-from agent_eval.importers.records import Record
+from agent_eval.importers.records import BATCH_BYTES, Batch, Record, records_of
 from agent_eval.storage.json import dumps
 from agent_eval.storage.spool import KeyIndex, Spool, key_of
+
+
+class Prepared(NamedTuple):
+    """A record as it is stored.
+
+    Attributes:
+        number: Number of its format.
+        match: How sure that is.
+        link: With which records it belongs together.
+        stored: What its format needs of it, as JSON, with its place and group.
+
+    Example:
+        >>> Prepared(0, Match(0.95, "chat"), Link(), b'["dump.jsonl:3",null,{}]').link.ids
+        ()
+    """
+
+    number: int
+    match: Match
+    link: Link
+    stored: bytes
+
+
+Findings = list[Any]
+"""What was made of records, with the diagnostics and the error on the way (which is the last), in order."""
 
 
 class Assembly:
@@ -37,8 +65,9 @@ class Assembly:
         >>> diagnostics = Diagnostics()
         >>> record = Record({"messages": [{"role": "user", "content": "Hi"}]}, "dump.json")
         >>> with Assembly(Recogniser(load("provider", "openai"), "provider"), diagnostics) as assembly:
-        ...     assembly.take(record, dumps(record.value))
-        ...     [conversation.events for _, conversation in assembly.conversations()]
+        ...     assembly.store(assembly.prepare((record, dumps(record.value))))
+        ...     for numbers in assembly.groups():
+        ...         [conversation.events for _, conversation in assembly.read(numbers, diagnostics)]
         [[{'actor': 'user', 'input': 'Hi', 'type': 'message'}]]
     """
 
@@ -52,62 +81,100 @@ class Assembly:
         self._formats = array("B")
         self._links = _Links()
 
-    def take(self, record: Record, encoded: bytes) -> None:
-        """Prepare a record and store it.
+    def prepare(self, batch: Batch) -> Findings:
+        """Return the records of a batch as `Prepared`, and what was found on the way; changes nothing."""
+        deferred = DeferredDiagnostics()
+        try:
+            for record, encoded in records_of(batch, deferred, self._recogniser.is_one_record):
+                self._prepare(record, encoded, deferred)
+        except AgentEvalError as error:
+            deferred.findings.append(error)
+        return deferred.findings
 
-        Args:
-            record: The record.
-            encoded: Its canonical JSON.
+    def _prepare(self, record: Record, encoded: bytes, deferred: DeferredDiagnostics) -> None:
+        recognised = self._recogniser.recognise(record, deferred)
+        if recognised is None:
+            return
+        number, match = recognised
+        link, payload = self._recogniser.formats[number].prepare(record, deferred)
+        group = None
+        if self._group_by is not None:
+            group = self._group_of(record, self._group_by, deferred)
+            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
+        head = dumps([record.place, group])[:-1]
+        stored = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
+        deferred.findings.append(Prepared(number, match, link, stored))
+
+    def store(self, findings: Findings) -> None:
+        """Store records that were prepared, and report what was found on the way.
 
         Raises:
             InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
             StorageError: The temporary directory is full.
         """
-        number = self._recogniser.recognise(record, self._diagnostics)
-        if number is None:
-            return
-        link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
-        group = None
-        if self._group_by is not None:
-            group = self._group_of(record)
-            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        head = dumps([record.place, group])[:-1]
-        self._spool.append(b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload)))
-        self._formats.append(number)
-        self._links.add(link)
+        for finding in findings:
+            if isinstance(finding, Prepared):
+                number, match, link, stored = finding
+                self._recogniser.count(number, match)
+                self._spool.append(stored)
+                self._formats.append(number)
+                self._links.add(link)
+            elif isinstance(finding, Diagnostic):
+                self._diagnostics.add(finding)
+            else:
+                raise finding
 
-    def _group_of(self, record: Record) -> str | None:
-        path = self._group_by or ""
+    @staticmethod
+    def _group_of(record: Record, path: str, diagnostics: Diagnostics) -> str | None:
         value = value_at(record.value, path)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-        self._diagnostics.note(
-            record.place, path, "has no value to group by; it is a conversation of its own"
-        )
+        diagnostics.note(record.place, path, "has no value to group by; it is a conversation of its own")
         return None
 
-    def conversations(self) -> Iterator[tuple[Format, Conversation]]:
-        """Link the records that were taken, and yield their conversations by their first records.
+    def groups(self) -> Iterator[list[int]]:
+        """Link the records that were stored, and yield the numbers of those that belong together.
+
+        Raises:
+            StorageError: The temporary directory cannot be used.
+        """
+        self._spool.flush()
+        for numbers in self._links.groups():
+            if len(numbers) == 1:
+                yield numbers
+                continue
+            # Records of two formats are never one conversation, even if their ids are equal.
+            by_format = sorted(numbers, key=self._formats.__getitem__)
+            for _, same in groupby(by_format, key=self._formats.__getitem__):
+                yield list(same)
+
+    def batches(self) -> Iterator[list[list[int]]]:
+        """Yield what `groups` does, as many at a time as make a batch of records."""
+        batch, size = [], 0
+        for numbers in self.groups():
+            batch.append(numbers)
+            size += sum(map(self._spool.size, numbers))
+            if size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        yield batch
+
+    def read(self, numbers: Sequence[int], diagnostics: Diagnostics) -> Iterator[tuple[Format, Conversation]]:
+        """Yield the conversations of one group.
 
         Raises:
             InvalidInput: The import is strict, and something cannot be taken over.
             StorageError: The temporary directory cannot be used.
         """
-        for numbers in self._links.groups():
-            # Records of two formats are never one conversation, even if their ids are equal.
-            by_format = sorted(numbers, key=self._formats.__getitem__)
-            for number, same in groupby(by_format, key=self._formats.__getitem__):
-                yield from self._read(self._recogniser.formats[number], same)
-
-    def _read(self, reader: Format, numbers: Iterable[int]) -> Iterator[tuple[Format, Conversation]]:
+        reader = self._recogniser.formats[self._formats[numbers[0]]]
         stored = [orjson.loads(self._spool[number]) for number in numbers]
         parts = [Part(place, payload) for place, _, payload in stored]
         group = stored[0][1]
-        for conversation in reader.read(parts, self._diagnostics):
+        for conversation in reader.read(parts, diagnostics):
             conversation.records = conversation.records or [part.place for part in parts]
             if not conversation.events and not conversation.turns:
                 place = conversation.records[0]
-                self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
+                diagnostics.lost(place, "", "has no message, call or result; it makes no case")
                 continue
             if group is not None:
                 conversation.id = group
@@ -150,7 +217,7 @@ class _Links:
     """Which records are of one conversation: joined by ids, or because one continues the other's state."""
 
     def __init__(self) -> None:
-        self._roots = array("Q")
+        self._roots = array("I")
         self._times = array("d")
         self._lengths = array("I")
         self._ranks = array("B")
@@ -167,11 +234,8 @@ class _Links:
         self._lengths.append(link.length)
         self._ranks.append(link.rank)
         for shared in link.ids:
-            key = key_of(shared)
-            first = self._ids.first(key)
-            if first is None:
-                self._ids.add(key, number)
-            else:
+            first = self._ids.setdefault(key_of(shared), number)
+            if first != number:
                 self._by_id.add(self._join(first, number))
         if link.state is not None:
             self._states.add(link.state, number)
@@ -182,12 +246,30 @@ class _Links:
     def groups(self) -> Iterator[list[int]]:
         """Yield the records of each conversation in their order, by the first record."""
         self._join_followers()
+        # Cases take their memory, in each process that makes some.
+        for index in (self._ids, self._states):
+            index.clear()
         if not self._joined:
             yield from ([number] for number in range(len(self._roots)))
             return
-        by_root = sorted(range(len(self._roots)), key=self._root)
-        for root, members in groupby(by_root, key=self._root):
-            yield self._ordered(list(members), root in self._by_id)
+        following = self._following()
+        for root in range(len(self._roots)):
+            if self._roots[root] == root:
+                members = [root]
+                while following[members[-1]]:
+                    members.append(following[members[-1]])
+                yield self._ordered(members, root in self._by_id)
+
+    def _following(self) -> array[int]:
+        """Return for each record the next one of its conversation, 0 for the last. Lists would take more."""
+        following = array("I", bytes(self._roots.itemsize * len(self._roots)))
+        last = array("I", range(len(self._roots)))
+        for number in range(len(self._roots)):
+            root = self._root(number)
+            if root != number:
+                following[last[root]] = number
+                last[root] = number
+        return following
 
     def _ordered(self, numbers: list[int], by_id: bool) -> list[int]:
         timed = not any(math.isnan(self._times[number]) for number in numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval.importers.events import EventFields
@@ -29,58 +29,63 @@ _MOST_RECORDS = 20
 """Places of records that a case lists."""
 
 
-class CaseMaker:
-    """Makes cases of conversations, each with an id of its own.
+def make_case(
+    conversation: Conversation, source: str, provider: str | None, *, name: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """Make the case of a conversation, as JSON.
 
     Args:
-        prefix: Put before each case id.
+        conversation: The conversation; its events are changed.
+        source: Name of its format.
+        provider: `gen_ai.provider.name`, if the format has one.
+        name: Returns the id that the case gets for the one that it should have: the source's, or one derived
+            from the content.
 
     Example:
         >>> from agent_eval.importers.events import agent_message, user_message
         >>> conversation = Conversation([user_message("Hello"), agent_message("Hi!")], id="thread-7")
-        >>> with CaseMaker(prefix="prod-") as maker:
-        ...     case = maker.make(conversation, "openai", "openai")
+        >>> case = make_case(conversation, "openai", "openai", name="prod-{}".format)
         >>> case["case_id"], case["input"], len(case["trace"])
         ('prod-thread-7', 'Hello', 2)
     """
+    stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
+    content = hashlib.sha256(dumps(stated))
+    for events in (conversation.events, *conversation.trials):
+        _resolve_tools(events)
+    case: dict[str, Any] = {
+        "case_id": name(conversation.id or f"{source}-{content.hexdigest()[:12]}"),
+        **_asked(conversation),
+        "metadata": {"imported": _provenance(conversation, source)},
+    }
+    content.update(case["case_id"].encode("utf-8", "surrogatepass"))
+    trace_id = conversation.trace_id or content.hexdigest()[:32]
+    if conversation.expected_output is not None:
+        case["expected_output"] = conversation.expected_output
+    case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
+    if conversation.trials:
+        case["trials"] = [
+            {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id), **more}
+            for number, (events, more) in enumerate(_trials(conversation), start=1)
+        ]
+    metadata = {**case["metadata"], **conversation.case.get("metadata", {})}
+    return {**case, **conversation.case, "metadata": metadata}
 
-    def __init__(self, *, prefix: str = "") -> None:
-        self._prefix = prefix
+
+class CaseIds:
+    """Gives each case an id of its own.
+
+    Example:
+        >>> with CaseIds() as ids:
+        ...     ids.unique("thread-7"), ids.unique("thread-7")
+        ('thread-7', 'thread-7-2')
+    """
+
+    def __init__(self) -> None:
         self._ids = KeyIndex()
 
-    def make(self, conversation: Conversation, source: str, provider: str | None) -> dict[str, Any]:
-        """Make the case as JSON.
-
-        Args:
-            conversation: The conversation; its events are changed.
-            source: Name of its format.
-            provider: `gen_ai.provider.name`, if the format has one.
-        """
-        stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
-        content = hashlib.sha256(dumps(stated))
-        for events in (conversation.events, *conversation.trials):
-            _resolve_tools(events)
-        case: dict[str, Any] = {
-            "case_id": self._unique(conversation.id or f"{source}-{content.hexdigest()[:12]}"),
-            **_asked(conversation),
-            "metadata": {"imported": _provenance(conversation, source)},
-        }
-        content.update(case["case_id"].encode("utf-8", "surrogatepass"))
-        trace_id = conversation.trace_id or content.hexdigest()[:32]
-        if conversation.expected_output is not None:
-            case["expected_output"] = conversation.expected_output
-        case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
-        if conversation.trials:
-            case["trials"] = [
-                {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id), **more}
-                for number, (events, more) in enumerate(_trials(conversation), start=1)
-            ]
-        metadata = {**case["metadata"], **conversation.case.get("metadata", {})}
-        return {**case, **conversation.case, "metadata": metadata}
-
-    def _unique(self, wanted: str) -> str:
-        """Return the id that is wanted, with a number if other cases have it."""
-        case_id = wanted = f"{self._prefix}{wanted}"
+    def unique(self, wanted: str) -> str:
+        """Return the id that is wanted, with a number if another case has it."""
+        case_id = wanted
         number = 1 + (self._ids.last(key_of(wanted)) or 0)
         if number > 1:
             while self._ids.last(key_of(case_id := f"{wanted}-{number}")) is not None:
@@ -89,7 +94,7 @@ class CaseMaker:
         self._ids.add(key_of(wanted), number)
         return case_id
 
-    def __enter__(self) -> CaseMaker:
+    def __enter__(self) -> CaseIds:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -41,8 +41,8 @@ def content_of(content: Any) -> Content:
         >>> content_of("").value, content_of([{"type": "text", "text": "Hi"}]).value
         (None, 'Hi')
     """
-    if content == "":
-        return Content(None)
+    if type(content) is str:
+        return Content(content or None)
     if not isinstance(content, list) or (content and all(isinstance(block, str) for block in content)):
         return Content(content)
     parts = [part_of(block) for block in content]

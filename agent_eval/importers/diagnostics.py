@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from typing_extensions import override
 
 from agent_eval.errors import InvalidInput
 
@@ -30,8 +31,7 @@ _MOST = 10_000
 """Diagnostics that are kept; all are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One finding: which record, which field of it, and why.
 
     Example:
@@ -122,3 +122,30 @@ class Diagnostics:
     def _without_secrets(self, diagnostic: Diagnostic) -> Diagnostic:
         texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
         return Diagnostic(diagnostic.severity, *map(self._redacted, texts))
+
+
+class DeferredDiagnostics(Diagnostics):
+    """Keeps diagnostics, between other findings, to be added where the order of all records is known.
+
+    Attributes:
+        findings: What was found so far, in order; others than diagnostics may be appended.
+
+    Example:
+        >>> deferred = DeferredDiagnostics()
+        >>> deferred.lost("dump.jsonl:3", "response", "is empty")
+        >>> [finding.record for finding in deferred.findings], deferred.counts
+        (['dump.jsonl:3'], {})
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.findings: list[Any] = []
+
+    @override
+    def add(self, diagnostic: Diagnostic) -> None:
+        self.findings.append(diagnostic)
+
+    def take(self) -> list[Any]:
+        """Return the findings, and forget them."""
+        findings, self.findings = self.findings, []
+        return findings

@@ -73,16 +73,19 @@ def _key_of(fields: EventFields) -> int:
             fields["actor"],
             fields["type"],
             get("tool"),
-            asked if type(asked) is str else _comparable(asked),
-            output if type(output) is str else _comparable(output),
-            _comparable(get("parts")),
-            _comparable(get("error")),
+            asked if asked is None or type(asked) is str else _comparable(asked),
+            output if output is None or type(output) is str else _comparable(output),
+            _comparable(fields["parts"]) if "parts" in fields else None,
+            _comparable(fields["error"]) if "error" in fields else None,
         )
     )
 
 
 def _comparable(value: Any) -> Any:
-    return dumps(_without_nulls(value)) if isinstance(value, dict | list) else value
+    if not isinstance(value, dict | list):
+        return value
+    encoded = dumps(value)
+    return dumps(_without_nulls(value)) if b"null" in encoded else encoded
 
 
 def _without_nulls(value: Any) -> Any:

@@ -174,9 +174,10 @@ def link_of(turn: Turn, source: str) -> Link:
         return Link(ids=turn.ids, time=turn.time, rank=turn.rank)
     state, follows = 0, []
     for message in turn.history:
-        for key in message.spoken_keys:
-            state = hash((state, key))
-            follows.append(state)
+        for fields, key in zip(message.events, message.keys, strict=True):
+            if key and fields["actor"] != "system":
+                state = hash((state, key))
+                follows.append(state)
     repeated = hash((source, state))
     answer = turn.answer.spoken_keys if turn.answer is not None else []
     after = state

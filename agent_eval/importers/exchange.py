@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.importers.events import arguments_of, items, mapping
+from agent_eval.importers.sse import is_event_stream
 
 _REQUESTS = ("request", "request_body", "kwargs")
 _ANSWERS = ("response", "response_body", "completion")
 _BODIES = ("body", "json", "content")
+_PARTS = ("messages", "input", "contents")
+"""What a request is made of, where it is recorded without an object of its own."""
+
 _ENVELOPE = frozenset({"headers", "status_code", "method", "request_id"})
 
 
@@ -73,7 +78,9 @@ def exchange_of(value: Any) -> Exchange | None:
 def _read(value: dict[str, Any]) -> Exchange | None:
     request = next((name for name in _REQUESTS if name in value), None)
     response = next((name for name in _ANSWERS if name in value), None)
-    if request is None or response is None:
+    if request is None:
+        return _flat(value)
+    if response is None:
         return None
     status = value.get("status", value.get("status_code"))
     answer = value[response]
@@ -86,6 +93,54 @@ def _read(value: dict[str, Any]) -> Exchange | None:
         status if isinstance(status, int) and not isinstance(status, bool) else None,
         url if isinstance(url, str) else "",
     )
+
+
+def _flat(value: dict[str, Any]) -> Exchange | None:
+    """Read a request whose own fields have the answer beside them: `{"messages": …, "response": …}`."""
+    if not any(isinstance(value.get(name), list | str) for name in _PARTS):
+        return None
+    for name in (*_ANSWERS, "output"):
+        answer = _body(value[name]) if value.get(name) else None
+        if isinstance(answer, str) and isinstance(value.get("messages"), list):
+            answer = _answer_of_text(answer)
+        if _is_answer(answer):
+            status = value.get("status", value.get("status_code"))
+            request = {key: stated for key, stated in value.items() if key != name}
+            return Exchange(request, answer, status if type(status) is int else None)
+    return None
+
+
+def _answer_of_text(text: str) -> Any:
+    """Return an answer that is recorded as its text alone, as Chat Completions has it."""
+    if is_event_stream(text):
+        return text
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+
+
+def _is_answer(body: Any) -> bool:
+    """Whether this is an answer of a provider, and no field of the author's own."""
+    if isinstance(body, str):
+        return is_event_stream(body)
+    fields = mapping(body)
+    if any(isinstance(fields.get(name), list) for name in ("choices", "candidates")):
+        return True
+    return (
+        (fields.get("object") == "response" and isinstance(fields.get("output"), list))
+        or (fields.get("type") == "message" and isinstance(fields.get("content"), list))
+        or isinstance(fields.get("error"), dict)
+    )
+
+
+def with_own_request(answer: Mapping[str, Any]) -> Exchange:
+    """Return an answer as an exchange, with the request that the same object may hold.
+
+    Example:
+        >>> with_own_request({"messages": [], "choices": []}).request
+        {'messages': [], 'choices': []}
+    """
+    if not any(isinstance(answer.get(name), list | str) for name in _PARTS):
+        return Exchange({}, answer)
+    return Exchange(answer, {name: value for name, value in answer.items() if name not in _PARTS})
 
 
 def _body(message: Any) -> Any:

@@ -16,15 +16,17 @@ from agent_eval.storage.json import parse
 
 _ID_NAMES = ("case_id", "id", "custom_id", "conversation_id", "thread_id", "session_id", "run_id", "trace_id")
 _OUTPUT_NAMES = ("expected_output", "expected", "ground_truth", "reference", "answer", "target")
-_CASE_FIELDS = frozenset({"policy", "tool_contracts", "regex_patterns", "json_schema", "final_output_tool"})
+_CASE_FIELDS = frozenset(
+    {"policy", "tool_contracts", "regex_patterns", "json_schema", "final_output_tool", "topic"}
+)
 
 
 class Expectations:
     """Expected outputs and labels by id, read from JSON or CSV.
 
-    A file is `{"ID": EXPECTED, ...}`, an array of objects with an id, a suite, or a CSV with a header. Of an
-    object, the fields of a case are taken as they are (`policy`, `regex_patterns`, ...), and what is
-    neither becomes a label under `metadata.labels`.
+    A file is `{"ID": EXPECTED, ...}`, an array of objects with an id, a suite, or a CSV with a header, whose
+    columns are separated by commas, semicolons or tabs. Of an object, the fields of a case are taken as they
+    are (`policy`, `regex_patterns`, ...), and what is neither becomes a label under `metadata.labels`.
 
     Example:
         >>> _ = Path("expected.csv").write_text("id,expected_output,team\\nthread-7,shipped,orders\\n")
@@ -73,6 +75,8 @@ class Expectations:
                 case["expected_output"] = value
             elif name in _CASE_FIELDS:
                 case[name] = value
+            elif name == "labels" and isinstance(value, dict):
+                labels.update(value)
             elif name not in _ID_NAMES and name not in ("trace", "input", "metadata"):
                 labels[name] = value
         stated = row.get("metadata")
@@ -89,7 +93,7 @@ class Expectations:
 
 def _as_row(expected: Any) -> Mapping[str, Any]:
     if isinstance(expected, dict) and not set(expected).isdisjoint(
-        (*_OUTPUT_NAMES, *_CASE_FIELDS, "metadata")
+        (*_OUTPUT_NAMES, *_CASE_FIELDS, "metadata", "labels")
     ):
         return expected
     return {"expected_output": expected}
@@ -98,7 +102,10 @@ def _as_row(expected: Any) -> Mapping[str, Any]:
 def _csv_rows(data: bytes, path: Path) -> list[Any]:
     try:
         text = data.decode("utf-8-sig")
-        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        head = text.partition("\n")[0]
+        # Spreadsheets of many countries separate columns by semicolons.
+        delimiter = max(",;\t", key=head.count)
+        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
         return [{name: value for name, value in row.items() if name and value != ""} for row in rows]
     except (UnicodeDecodeError, csv.Error) as error:
         raise _invalid(path, f"is not CSV in UTF-8: {error}") from error

@@ -9,15 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields
 from agent_eval.importers.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """How sure a format is that a record is its own, by the record's structure.
 
     Attributes:
@@ -34,8 +33,7 @@ class Match:
     variant: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """Which records belong to one conversation, and in which order.
 
     Attributes:
@@ -121,8 +119,9 @@ class Conversation:
 class Format(ABC):
     """A format of exports.
 
-    `detect` and `prepare` see each record once, in the order of the input. `read` then gets the records of a
-    conversation together, which need not be beside each other in the input.
+    `detect` and `prepare` see each record once. `read` then gets the records of a conversation together,
+    which need not be beside each other in the input. All three may be called in different processes for
+    different records, so a format remembers nothing between calls.
     """
 
     name: str

@@ -81,8 +81,8 @@ def _read_alone(value: Any, place: str, diagnostics: Diagnostics) -> list[Conver
 
 def _is_bundle(value: Mapping[str, Any]) -> bool:
     """Whether this holds the objects of one thread together."""
-    lists = (value.get(name) for name in _BUNDLED)
-    return any(mapping(item).get("object") in OBJECTS for stated in lists for item in _listed(stated)[:1])
+    lists = [_listed(value[name]) for name in _BUNDLED if name in value]
+    return any(mapping(item).get("object") in OBJECTS for stated in lists for item in stated[:1])
 
 
 _BUNDLED = ("messages", "runs", "run_steps", "steps")

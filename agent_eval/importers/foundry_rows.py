@@ -35,6 +35,11 @@ _COLUMNS = {
 """Columns by what they mean: the SDK's own name first, then names that its column mappings usually map."""
 
 _PREFIXES = ("", "inputs.", "outputs.", "line.", "data.", "item.", "sample.")
+_FULL_NAMES = {
+    meaning: tuple(f"{prefix}{column}" for column in columns for prefix in _PREFIXES)
+    for meaning, columns in _COLUMNS.items()
+}
+_READ = frozenset(name for names in _FULL_NAMES.values() for name in names)
 
 
 def match_of(row: Mapping[str, Any]) -> Match | None:
@@ -62,12 +67,9 @@ def is_messages(value: Any) -> bool:
 
 
 def _column(row: Mapping[str, Any], name: str) -> Any:
-    for column in _COLUMNS[name]:
-        for prefix in _PREFIXES:
-            value = row.get(f"{prefix}{column}")
-            if value is not None:
-                return value
-    return None
+    if _READ.isdisjoint(row):
+        return None
+    return next((row[full] for full in _FULL_NAMES[name] if row.get(full) is not None), None)
 
 
 def conversation_of(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
@@ -162,8 +164,7 @@ def _timed(events: list[EventFields]) -> list[EventFields]:
 
 def _others(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that are neither messages nor expectations: context, scores, names of tools."""
-    read = {f"{prefix}{column}" for names in _COLUMNS.values() for column in names for prefix in _PREFIXES}
-    others = {name: value for name, value in row.items() if name not in read and value is not None}
+    others = {name: value for name, value in row.items() if name not in _READ and value is not None}
     tools = _column(row, "tool_definitions")
     names = [name for tool in items(tools) if (name := tool_name(tool)) is not None]
     return ({"columns": others} if others else {}) | ({"request": {"tools": names}} if names else {})

@@ -23,7 +23,7 @@ from agent_eval.importers.events import (
     usage_of,
     user_message,
 )
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of
+from agent_eval.importers.exchange import Exchange, error_of, exchange_of, with_own_request
 from agent_eval.importers.facts import (
     add_record_facts,
     conversation_of,
@@ -181,7 +181,7 @@ def _exchange(value: Mapping[str, Any]) -> Exchange:
     if exchange is not None:
         return exchange
     if "choices" in value or value.get("object") in _RESPONSE_OBJECTS:
-        return Exchange({}, value)
+        return with_own_request(value)
     return Exchange(value, None)
 
 
@@ -218,7 +218,7 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
     elif exchange.response is None:
         turn.id = next(iter(record_ids(request)), None)
     turn.aliases = record_ids(record)
-    if exchange_of(record) is not None:
+    if exchange_of(record) is not None or exchange.response is None or custom is not None:
         add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     provider = _provider_at(exchange.url)
     for fields in turn.answer.events if turn.answer is not None and provider is not None else ():
@@ -228,6 +228,8 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
 
 def _provider_at(url: str) -> str | None:
     """Return who answered, for others who speak OpenAI's protocol; None for OpenAI and unknown ones."""
+    if not url:
+        return None
     try:
         host = f".{urlsplit(url).hostname or ''}"
     except ValueError:

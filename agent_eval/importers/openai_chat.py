@@ -76,7 +76,7 @@ def chat_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Turn:
 
 def _choice(choice: Any, body: Any, place: str, diagnostics: Diagnostics) -> Message:
     choice = mapping(choice)
-    events = chat_message(choice.get("message"), place, "choices.message", diagnostics).events
+    events = _events_of(mapping(choice.get("message")), place, "choices.message", diagnostics)
     if not events:
         events = [agent_message(None)]
     moment, response_id = timestamp_of(body.get("created")), text(body.get("id"))
@@ -115,23 +115,30 @@ def chat_message(message: Any, place: str, field: str, diagnostics: Diagnostics)
         diagnostics: Gets what cannot be taken over.
     """
     message = mapping(message)
-    role, content = message.get("role"), message.get("content")
-    name = text(message.get("name"))
-    if role in ("system", "developer"):
-        return message_of([system_message(content)])
+    message_id = text(message.get("id")) if message.get("role") == "assistant" else None
+    return message_of(_events_of(message, place, field, diagnostics), message_id)
+
+
+def _events_of(
+    message: Mapping[str, Any], place: str, field: str, diagnostics: Diagnostics
+) -> list[EventFields]:
+    role = message.get("role")
+    if role == "assistant":
+        return _assistant(message)
+    content = message.get("content")
     if role == "user":
-        return message_of([user_message(content)])
+        return [user_message(content)]
+    if role in ("system", "developer"):
+        return [system_message(content)]
     if role == "tool":
-        return message_of([tool_result(content, message.get("tool_call_id"), tool=name)])
+        return [tool_result(content, message.get("tool_call_id"), tool=text(message.get("name")))]
     if role == "function":
-        return message_of([tool_result(content, tool=name)])
-    if role != "assistant":
-        diagnostics.lost(place, field, f"has the role {role!r}, which is none of this format")
-        return message_of([])
-    return message_of(_assistant(message), text(message.get("id")))
+        return [tool_result(content, tool=text(message.get("name")))]
+    diagnostics.lost(place, field, f"has the role {role!r}, which is none of this format")
+    return []
 
 
-def _assistant(message: Any) -> list[EventFields]:
+def _assistant(message: Mapping[str, Any]) -> list[EventFields]:
     events: list[EventFields] = []
     thought = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     if thought is not None:
@@ -139,7 +146,8 @@ def _assistant(message: Any) -> list[EventFields]:
     content = message.get("content")
     if content not in (None, "", []):
         notes = items(message.get("annotations"))
-        events.append(agent_message(content, attributes={"openai.annotations": notes} if notes else None))
+        more = {"attributes": {"openai.annotations": notes}} if notes else {}
+        events.append(agent_message(content, **more))
     audio = mapping(message.get("audio"))
     if audio:
         part = {"type": "audio", "data": audio.get("data"), "name": audio.get("id")}

@@ -54,9 +54,9 @@ class Recogniser:
         >>> from agent_eval.importers.catalog import load
         >>> recogniser = Recogniser(load("provider"), "provider")
         >>> record = Record({"object": "chat.completion", "choices": []}, "dump.json")
-        >>> number = recogniser.recognise(record, Diagnostics())
-        >>> recogniser.formats[number].name
-        'openai'
+        >>> number, match = recogniser.recognise(record, Diagnostics())
+        >>> recogniser.formats[number].name, match.variant
+        ('openai', 'chat')
     """
 
     def __init__(self, formats: Sequence[Format], family: Family) -> None:
@@ -74,8 +74,10 @@ class Recogniser:
         matches = (candidate.detect(items) for candidate in self.formats)
         return any(match is not None and match.confidence >= _ONE_RECORD for match in matches)
 
-    def recognise(self, record: Record, diagnostics: Diagnostics) -> int | None:
+    def recognise(self, record: Record, diagnostics: Diagnostics) -> tuple[int, Match] | None:
         """Return the number of the record's format; None, with a diagnostic, if it has none of them.
+
+        The record is not counted; `count` does that.
 
         Raises:
             InvalidInput: Two formats are as likely, or the import is strict and no format is.
@@ -92,11 +94,11 @@ class Recogniser:
         if len(matches) > 1 and matches[0][0] - matches[1][0] < _TOO_CLOSE:
             raise self._ambiguous(record.place, matches)
         _, number, match = matches[0]
-        self._count(self.formats[number], match)
-        return number
+        return number, match
 
-    def _count(self, recognised: Format, match: Match) -> None:
-        key = (recognised.name, match.variant)
+    def count(self, number: int, match: Match) -> None:
+        """Count a record of a format."""
+        key = (self.formats[number].name, match.variant)
         counted = self._counts.setdefault(key, Recognised(*key))
         counted.records += 1
         counted.confidence = min(counted.confidence, match.confidence)

@@ -48,8 +48,31 @@ def is_mlflow(value: Any) -> bool:
 _TRACE_IDS = ("trace_id", "traceId")
 
 
-def spans_of(value: Any) -> Iterator[SpanFields]:
-    """Yield the spans and log records of a record."""
+_last: tuple[Any, list[SpanFields]] = (None, [])
+"""The record that was recognised last, and its spans: each format asks for them, and preparing it does."""
+
+
+def spans_of(value: Any) -> list[SpanFields]:
+    """Return the spans and log records of a record, and remember them until `forget_spans`.
+
+    Example:
+        >>> row = {"trace_id": "5b", "name": "llm", "attributes": {}}
+        >>> spans_of(row) is spans_of(row)
+        True
+    """
+    global _last
+    if _last[0] is not value:
+        _last = (value, list(_spans(value)))
+    return _last[1]
+
+
+def forget_spans() -> None:
+    """Free the memory of the record that was read last: it may be as large as a file."""
+    global _last
+    _last = (None, [])
+
+
+def _spans(value: Any) -> Iterator[SpanFields]:
     if is_otlp(value):
         yield from _otlp_spans(value)
     elif is_mlflow(value):
@@ -200,7 +223,9 @@ def any_value(value: Any) -> Any:
         [7, 'a', None]
     """
     fields = mapping(value)
-    for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
+    if "stringValue" in fields:
+        return fields["stringValue"]
+    for name in ("boolValue", "doubleValue", "bytesValue"):
         if name in fields:
             return fields[name]
     if "intValue" in fields:

@@ -13,12 +13,13 @@ from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.own_spans import is_own, own_events
 from agent_eval.importers.recorded_verdicts import as_metadata, recorded
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import SpanFields, is_mlflow, is_otlp, is_row, spans_of
+from agent_eval.importers.span_records import SpanFields, forget_spans, is_mlflow, is_otlp, is_row, spans_of
 from agent_eval.importers.span_tree import SpanTree
 
 EVALUATION = "gen_ai.evaluation.result"
 
 _SESSIONS = ("gen_ai.conversation.id", "session.id", "mlflow.trace.session", "langsmith.trace.session_id")
+_SESSION_NAMES = frozenset(_SESSIONS)
 _OPENINFERENCE = ("openinference.", "llm.", "input.value", "output.value")
 _PASSED = {"pass": True, "passed": True, "true": True, "fail": False, "failed": False, "false": False}
 _PASSED |= {"error": False}
@@ -43,7 +44,8 @@ class OpenTelemetry(Format):
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
-        spans = list(spans_of(record.value))
+        spans = spans_of(record.value)
+        forget_spans()
         traces = {f"trace:{span['trace']}" for span in spans if span["trace"] is not None}
         sessions = {f"session:{name}" for span in spans if (name := _session(span)) is not None}
         about = mapping(record.value.get("info")) if is_mlflow(record.value) else {}
@@ -109,14 +111,14 @@ def _variant(value: Any) -> str | None:
 
 
 def _is_openinference(value: Any) -> bool:
-    spans = list(spans_of(value))[:200]
+    spans = spans_of(value)[:200]
     return any(name.startswith(_OPENINFERENCE) for span in spans for name in span["attributes"]) or any(
         str(mapping(value).get("name")).startswith("openinference.") for _ in spans
     )
 
 
 def _confidence(value: Any) -> float:
-    spans = list(spans_of(value))[:200]
+    spans = spans_of(value)[:200]
     names = [name for span in spans for name in span["attributes"]]
     names += [name for span in spans for each in span["events"] for name in each["attributes"]]
     return 0.95 if any(name.startswith("gen_ai.") for name in names) else 0.7
@@ -126,6 +128,8 @@ def _session(span: SpanFields) -> str | None:
     attributes = span["attributes"]
     if text(attributes.get("agent_eval.case_id")) is not None:
         return f"agent_eval:{attributes.get('agent_eval.run_id')}:{attributes['agent_eval.case_id']}"
+    if _SESSION_NAMES.isdisjoint(attributes):
+        return None
     return next((name for key in _SESSIONS if (name := text_or_none(attributes.get(key)))), None)
 
 

@@ -23,7 +23,7 @@ from agent_eval.importers.events import (
     text,
     timestamp_of,
 )
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of
+from agent_eval.importers.exchange import Exchange, error_of, exchange_of, with_own_request
 from agent_eval.importers.facts import (
     add_record_facts,
     conversation_of,
@@ -142,7 +142,7 @@ def _is_contents(value: Any) -> bool:
 
 
 def _exchange(value: Mapping[str, Any]) -> Exchange:
-    return Exchange({}, value) if _is_answer(value) else Exchange(value, None)
+    return with_own_request(value) if _is_answer(value) else Exchange(value, None)
 
 
 def _whole(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Exchange:
@@ -205,7 +205,7 @@ def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics
         # Batches of Gemini have a key for each request.
         turn.id = record["key"]
     turn.aliases = record_ids(record)
-    if exchange_of(record) is not None:
+    if exchange_of(record) is not None or exchange.response is None:
         add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
     return turn
 

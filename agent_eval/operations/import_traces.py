@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from agent_eval.contracts import SCHEMA_VERSION
-from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
-from agent_eval.importers.assembly import Assembly
-from agent_eval.importers.cases import CaseMaker
+from agent_eval.engine.in_order import map_in_order
+from agent_eval.engine.workers import usable_processors
+from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
+from agent_eval.importers.assembly import Assembly, Findings
 from agent_eval.importers.catalog import AUTO, Family, load
 from agent_eval.importers.containers import STDIN
-from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.diagnostics import DeferredDiagnostics, Diagnostics
 from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser
-from agent_eval.importers.records import read_records
+from agent_eval.importers.records import BATCH_BYTES, Batch, Document, Lines, read_batches
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.import_cases import CaseLines, Totals
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor, count_markers
-from agent_eval.text.numbers import count
+from agent_eval.storage.redaction import Redactor
+
+_MOST_PROCESSES = 4
+"""Processes that import: more would wait for the first, which writes what they make."""
 
 
 @dataclass(frozen=True)
@@ -85,38 +91,6 @@ class Imported:
         }
 
 
-@dataclass
-class Totals:
-    """Numbers of what was imported.
-
-    Example:
-        >>> totals = Totals()
-        >>> totals.add({"trace": [{"type": "tool_call"}, {"type": "tool_result", "error": "declined"}]})
-        >>> totals.to_json()
-        {'cases': 1, 'events': 2, 'tool_calls': 1, 'tool_results': 1, 'errors': 1}
-    """
-
-    cases: int = 0
-    events: int = 0
-    tool_calls: int = 0
-    tool_results: int = 0
-    errors: int = 0
-
-    def add(self, case: dict[str, Any]) -> None:
-        """Count a case."""
-        self.cases += 1
-        for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", ()))):
-            self.events += len(trace)
-            for event in trace:
-                self.tool_calls += event["type"] == "tool_call"
-                self.tool_results += event["type"] == "tool_result"
-                self.errors += "error" in event
-
-    def to_json(self) -> dict[str, int]:
-        """Return the numbers by name."""
-        return dict(vars(self))
-
-
 def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = None) -> Imported:
     """Write a suite of what the inputs hold, without the secrets in it.
 
@@ -159,16 +133,19 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     expectations = None if request.expect is None else Expectations.read(request.expect)
     recogniser = Recogniser(load(request.family, request.format), request.family)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
+    processes = min(usable_processors(), _MOST_PROCESSES)
     totals = Totals()
     with ExitStack() as stack:
         assembly = stack.enter_context(Assembly(recogniser, diagnostics, group_by=request.group_by))
-        for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
-            assembly.take(record, encoded)
+        prepared = map_in_order(partial(_prepared, assembly), _batches(request, recogniser), processes)
+        stack.enter_context(closing(prepared))
+        for findings in prepared:
+            assembly.store(findings)
         with new_file(request.out) as file:
-            maker = stack.enter_context(CaseMaker(prefix=redactor.redact_text(request.case_prefix or "")))
-            cases = _counted(_cases(assembly, expectations, maker, redactor), totals)
-            written = (_without_secrets(case, redactor, diagnostics) for case in cases)
-            _write_suite(file, request.out, dataset_id, written)
+            prefix = redactor.redact_text(request.case_prefix or "")
+            cases = CaseLines(assembly, diagnostics, redactor, prefix, expectations, processes)
+            with closing(cases.made(totals)) as lines:
+                _write_suite(file, request.out, dataset_id, lines)
             if expectations is not None:
                 expectations.report_unused(diagnostics)
             if not totals.cases:
@@ -177,37 +154,36 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
 
 
-def _cases(
-    assembly: Assembly, expectations: Expectations | None, maker: CaseMaker, redactor: Redactor
-) -> Iterator[dict[str, Any]]:
-    for read_by, conversation in assembly.conversations():
-        own = () if conversation.id is None else (conversation.id,)
-        if conversation.id is not None:
-            # Before the maker gives each case an id of its own: two ids can become equal.
-            conversation.id = redactor.redact_text(conversation.id)
-        case = maker.make(conversation, read_by.name, read_by.provider)
-        if expectations is not None:
-            expectations.join(case, (*own, *conversation.aliases))
-        yield case
+def _batches(request: ImportRequest, recogniser: Recogniser) -> Iterator[bytes | Batch | Findings]:
+    """Yield what the inputs hold; lines packed, so that another process can parse them.
+
+    What cannot be read comes in the same order, because records before it may be refused first.
+    """
+    deferred = DeferredDiagnostics()
+    try:
+        for batch in read_batches(request.inputs, deferred, recogniser.is_one_record):
+            if deferred.findings:
+                yield deferred.take()
+            yield pickle.dumps(batch) if _is_small(batch) else batch
+    except AgentEvalError as error:
+        deferred.findings.append(error)
+    yield deferred.take()
 
 
-def _counted(cases: Iterator[dict[str, Any]], totals: Totals) -> Iterator[dict[str, Any]]:
-    for case in cases:
-        totals.add(case)
-        yield case
+def _is_small(batch: Batch) -> bool:
+    """Whether a batch may be copied: unparsed, and without a line of any size."""
+    if isinstance(batch, Lines):
+        return len(batch.lines[-1]) < BATCH_BYTES
+    return isinstance(batch, Document)
 
 
-def _without_secrets(case: dict[str, Any], redactor: Redactor, diagnostics: Diagnostics) -> bytes:
-    """Encode a case without secrets: suites are committed, and what agents said may hold any of them."""
-    line = dumps(case)
-    redacted = redactor.redact_json(line)
-    if redacted != line:
-        number = count_markers(redacted) - count_markers(line)
-        diagnostics.changed(case["case_id"], "", f"{count(number, 'secret')} replaced by [redacted:NAME]")
-    return redacted
+def _prepared(assembly: Assembly, item: bytes | Batch | Findings) -> Findings:
+    if isinstance(item, list):
+        return item
+    return assembly.prepare(pickle.loads(item) if isinstance(item, bytes) else item)  # noqa: S301 - see _batches
 
 
-def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterator[bytes]) -> None:
+def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterable[bytes]) -> None:
     """Write header and cases one after the other; a suite of any size is never in memory."""
     header = {"dataset_id": dataset_id, "metadata": {"schema_version": SCHEMA_VERSION}}
     if path.suffix.lower() == ".jsonl":

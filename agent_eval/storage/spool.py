@@ -18,6 +18,8 @@ from agent_eval.errors import StorageError
 _BUFFER = 1 << 20
 _CACHE_KIB = 8 * 1024
 _IN_MEMORY = 50_000
+_MARKED_BYTES = 1 << 21
+"""Size of the bits that say which keys the database may have: of a million, it has one in 16 wrong."""
 
 
 class Spool:
@@ -54,12 +56,27 @@ class Spool:
         self._ends.append(self._ends[-1] + len(data))
         return len(self) - 1
 
+    def size(self, number: int) -> int:
+        """Return how many bytes are stored by this number."""
+        return self._ends[number + 1] - self._ends[number]
+
+    def flush(self) -> None:
+        """Write what is buffered, so that a forked process can read all, and does not write it again.
+
+        Raises:
+            StorageError: The temporary directory is full.
+        """
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _no_space(error) from error
+        self._is_flushed = True
+
     def __getitem__(self, number: int) -> bytes:
         start, end = self._ends[number], self._ends[number + 1]
+        if not self._is_flushed:
+            self.flush()
         try:
-            if not self._is_flushed:
-                self._file.flush()
-                self._is_flushed = True
             return os.pread(self._file.fileno(), end - start, start)
         except OSError as error:
             raise _no_space(error) from error
@@ -96,6 +113,7 @@ class KeyIndex:
         self._recent: dict[int, list[int]] = {}
         self._recent_numbers = 0
         self._database: sqlite3.Connection | None = None
+        self._marked = bytearray()
 
     def add(self, key: int, number: int) -> None:
         """Add a number to those of a key.
@@ -108,6 +126,19 @@ class KeyIndex:
         if self._recent_numbers >= _IN_MEMORY:
             self._store()
 
+    def setdefault(self, key: int, number: int) -> int:
+        """Return the number of a key that has one at most; give it `number` if it has none.
+
+        Raises:
+            StorageError: The temporary directory is full.
+        """
+        recent = self._recent.get(key)
+        if recent is not None:
+            return recent[0]
+        known = min(self._stored(key), default=number)
+        self.add(key, known)
+        return known
+
     def first(self, key: int) -> int | None:
         """Return the smallest number of a key; None if it has none."""
         return min(self.numbers(key), default=None)
@@ -117,26 +148,38 @@ class KeyIndex:
         recent = self._recent.get(key)
         if recent is not None:
             return max(recent)
-        return max(self.numbers(key), default=None)
+        return max(self._stored(key), default=None)
 
     def numbers(self, key: int) -> list[int]:
         """Return the numbers of a key in ascending order."""
-        recent = self._recent.get(key, [])
-        if self._database is None:
-            return sorted(recent)
+        return sorted({*self._recent.get(key, ()), *self._stored(key)})
+
+    def _stored(self, key: int) -> list[int]:
+        """Return the numbers that the database has; asks it only if it may have some."""
+        if self._database is None or not self._marked[key >> 3 & _MARKED_BYTES - 1] >> (key & 7) & 1:
+            return []
         rows = self._database.execute("SELECT number FROM entry WHERE key = ?", (key,))
-        return sorted({*recent, *(int(row[0]) for row in rows)})
+        return [int(row[0]) for row in rows]
 
     def _store(self) -> None:
         try:
             if self._database is None:
                 self._database = _database()
+                self._marked = bytearray(_MARKED_BYTES)
             pairs = ((key, number) for key, numbers in self._recent.items() for number in numbers)
             self._database.executemany("INSERT OR IGNORE INTO entry VALUES (?, ?)", pairs)
         except sqlite3.Error as error:
             raise _no_space(error) from error
+        for key in self._recent:
+            self._marked[key >> 3 & _MARKED_BYTES - 1] |= 1 << (key & 7)
         self._recent.clear()
         self._recent_numbers = 0
+
+    def clear(self) -> None:
+        """Forget all numbers, and free what they take."""
+        if self._database is not None:
+            self._database.close()
+        self._database, self._marked, self._recent, self._recent_numbers = None, bytearray(), {}, 0
 
     def __enter__(self) -> Self:
         return self
@@ -144,8 +187,7 @@ class KeyIndex:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._database is not None:
-            self._database.close()
+        self.clear()
 
 
 def _database() -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Trace
+from agent_eval.errors import NothingMeasured
 from agent_eval.judges.builtin.recorded import RecordedJudge
 from tests.extent import FULL
 from tests.shared_data import shared_path
@@ -204,6 +205,14 @@ def test_agentdojo_is_imported_whole(name: str, tmp_path: Path) -> None:
     ]
     assert len(attacked) == sum("security" in verdict for verdict in verdicts) == 629
     assert all(verdict["security"]["passed"] is not row["security"] for row, verdict in attacked)
+
+
+def test_a_specification_of_spans_without_any_answer_is_no_log_and_refused(tmp_path: Path) -> None:
+    path = shared_path(f"{FORMATS}/inspect/parallel_spans.json")
+    events = json.loads(path.read_bytes())["events"]
+    assert [event["output"] for event in events if event["event"] == "model"] == [{}, {}]
+    with pytest.raises(NothingMeasured, match=r"parallel_spans\.json: is not of .*inspect"):
+        imported(TRANSCRIPT, path, tmp_path)
 
 
 @pytest.mark.parametrize("name", FILES)

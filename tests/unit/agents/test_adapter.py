@@ -14,10 +14,10 @@ from agent_eval.agents.adapter import AdapterAgent, AdapterModel, AgentAdapter, 
 from agent_eval.agents.base import AttemptResult
 from agent_eval.contracts import Trace
 from agent_eval.contracts.conversation import EndReason
+from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.errors import FailureKind, UsageError
-from agent_eval.judges.matching.turn_facts import facts_by_turn
 from agent_eval.models.base import Message, ModelFailure, ModelRequest
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.unit.agents.tasks import Time, around, make_task

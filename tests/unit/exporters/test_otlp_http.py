@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.errors import ExitCode
+from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.exporters import otlp_http
 from agent_eval.exporters.otel import exported_trials
@@ -85,3 +85,11 @@ def test_an_empty_or_other_answer_is_a_success(pack: Pack, answer: bytes) -> Non
 def test_a_batch_that_is_refused_as_a_whole_is_an_error(pack: Pack) -> None:
     with receiver((400, {}, b'{"message": "bad"}')) as received, pytest.raises(HttpError, match="HTTP 400"):
         sent_to(received.address, pack)
+
+
+def test_an_address_without_encryption_is_refused_with_the_flag_that_allows_it():
+    with pytest.raises(UsageError, match=r"otel\.example would be reached without") as refused:
+        collector("http://otel.example:4318", secret_headers={})
+    assert "--plain-http" in refused.value.remedy
+    collector("http://otel.example:4318", secret_headers={}, plain_http=True).close()
+    collector("http://localhost:4318", secret_headers={}).close()

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.format import Match
+from agent_eval.importers.recognise import Recogniser
+from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import validate_suite
@@ -235,6 +239,8 @@ def test_a_suite_must_have_a_name_that_says_its_format(tmp_path):
     [
         ("e.json", '{"s1": {"expected_output": "A", "team": "x", "regex_patterns": ["a"]}, "s9": "B"}'),
         ("e.csv", "id,expected_output,team\ns1,A,x\ns9,B,\n"),
+        ("e.csv", "\ufeffid;expected_output;team\r\ns1;A;x\r\ns9;B;\r\n"),
+        ("e.json", '{"s1": {"expected_output": "A", "labels": {"team": "x"}}, "s9": "B"}'),
         ("e.json", '[{"case_id": "s1", "ground_truth": "A", "team": "x"}, {"id": "s9", "expected": 1}]'),
     ],
 )
@@ -291,3 +297,25 @@ def test_an_input_is_never_replaced(tmp_path, written):
     with pytest.raises(UsageError, match="is an input as well"):
         import_traces(ImportRequest((source,), family="provider", **options))
     assert json.loads(source.read_text()) == TWO_TURNS[0]
+
+
+class Alike:
+    """A format that is as sure of every record as another."""
+
+    def __init__(self, name: str, confidence: float) -> None:
+        self.name, self.confidence = name, confidence
+
+    def detect(self, _value: Any) -> Match:
+        return Match(self.confidence, "any")
+
+
+@pytest.mark.parametrize(("second", "refused"), [(0.7, True), (0.66, True), (0.3, False)])
+def test_a_record_that_two_formats_claim_is_not_guessed(second: float, refused: bool) -> None:
+    recogniser = Recogniser([Alike("openai", 0.7), Alike("vertex", second)], "provider")  # type: ignore[list-item]
+    record = Record({"anything": 1}, "dump.jsonl", 3, is_line=True)
+    if not refused:
+        assert recogniser.recognise(record, Diagnostics()) == (0, Match(0.7, "any"))
+        return
+    with pytest.raises(InvalidInput, match=r"dump\.jsonl:3: could be openai or vertex") as caught:
+        recogniser.recognise(record, Diagnostics())
+    assert "--provider openai or --provider vertex" in caught.value.remedy

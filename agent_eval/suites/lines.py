@@ -1,0 +1,61 @@
+"""Find the lines of a suite's file where its cases begin, for places that show a file beside its review."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from agent_eval.errors import AgentEvalError
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.json import parse
+
+MAX_BYTES = 32 << 20
+"""Of a larger file no line is looked for."""
+
+_CASE_ID = re.compile(
+    r"""["']?\bcase_id["']?[ \t]*:[ \t]*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,#}\]][^,#}\]\n]*)"""
+)
+
+
+def lines_of_cases(path: Path, case_ids: Collection[str]) -> dict[str, int]:
+    """Find where the ids of cases are written in a suite's file, as text: JSON, JSON Lines or YAML.
+
+    Args:
+        path: The suite.
+        case_ids: The cases that are looked for.
+
+    Returns:
+        The line of each, from 1; nothing for an id that is not found, or where the file cannot be read.
+
+    Example:
+        >>> _ = Path("suite.yml").write_text("dataset_id: shop\\ncases:\\n- case_id: refund\\n")
+        >>> lines_of_cases(Path("suite.yml"), ["refund", "other"])
+        {'refund': 3}
+    """
+    wanted = set(case_ids)
+    line_of: dict[str, int] = {}
+    if not wanted:
+        return line_of
+    try:
+        text = read_bytes(path, max_bytes=MAX_BYTES).decode("utf-8", "replace")
+    except AgentEvalError:
+        return line_of
+    for number, line in enumerate(text.split("\n"), start=1):
+        for match in _CASE_ID.finditer(line) if "case_id" in line else ():
+            case_id = _value(match[1])
+            if case_id in wanted:
+                line_of.setdefault(case_id, number)
+    return line_of
+
+
+def _value(written: str) -> str:
+    if written.startswith('"'):
+        try:
+            value = parse(written.encode("utf-8", "replace"), source="case_id")
+        except AgentEvalError:
+            return ""
+        return value if isinstance(value, str) else ""
+    if written.startswith("'"):
+        return written[1:-1].replace("''", "'")
+    return written.strip()
