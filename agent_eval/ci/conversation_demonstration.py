@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TextIO
 
@@ -12,6 +14,7 @@ from agent_eval.ci.job import run_job
 from agent_eval.config.spec import AgentSpec, Identity, Judging, LlmSpec, Output, RunSpec
 from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.errors import ExitCode
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.operations import clock
 from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.conversation_results import conversation_results
@@ -30,7 +33,10 @@ DEFECTS = ("never-escalates", "misreads-parameters")
 """What the change makes worse."""
 
 BASELINE_RUN, CANDIDATE_RUN = "before", "after"
-_AT_ONCE = "8"
+BUNDLED = "baselines/hr-assistant.zip"
+"""The evidence of the run before the change, in the package `agent_eval.demo`."""
+
+_AT_ONCE, _ANY_KEY = "8", "any-key-will-do"
 _SCRIPT = {
     "kind": "model_script",
     "schema_version": "1.2.0",
@@ -43,7 +49,7 @@ _SCRIPT = {
 
 
 def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> ExitCode:
-    """Run a suite of conversations before and after a change, decide, and print how it ended.
+    """Run a suite of conversations after a change, compare it with the bundled baseline, and print the end.
 
     Args:
         out: Where suite, evidence and report are written.
@@ -54,16 +60,13 @@ def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
         OK when the job ran, whatever its gate decided; else the exit code of the job.
 
     Raises:
-        AgentEvalError: The baseline could not be made.
+        AgentEvalError: A file could not be written.
     """
     pinned = {name: environ[name] for name in clock.CLOCK_VARIABLES if name in environ}
-    pinned[KEY_VARIABLE] = "any-key-will-do"
-    suite, script = out / "hr.json", out / "script.json"
-    write_file(suite, bundled_suite(SUITE).read_bytes())
-    write_file(script, dumps(_SCRIPT, indent=True))
-    baseline, evidence = out / "baseline", out / "evidence"
-    with DemoServer(DemoAgents()) as server:
-        run_agent(_before(suite, script, baseline, server.url), environ=pinned)
+    pinned[KEY_VARIABLE] = _ANY_KEY
+    suite, script = _write_inputs(out)
+    baseline, evidence = out / "baseline.zip", out / "evidence"
+    write_file(baseline, (files("agent_eval.demo") / BUNDLED).read_bytes())
     inputs = {
         "suite": str(suite),
         "provider": "scripted",
@@ -91,14 +94,36 @@ def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
     return ExitCode.OK
 
 
-def _before(suite: Path, script: Path, pack: Path, url: str) -> RunSpec:
-    return RunSpec(
-        suite=suite,
-        output=Output(pack=pack, fresh=True),
-        agent=AgentSpec(base_url=url, parallel=int(_AT_ONCE)),
-        judging=Judging(llm=LlmSpec(provider="scripted", script=script)),
-        identity=Identity(run_id=BASELINE_RUN),
-    )
+def write_baseline(archive: Path, environ: Mapping[str, str]) -> None:
+    """Run the suite before the change, and write the evidence as an archive: the baseline that is bundled.
+
+    Args:
+        archive: The zip to write.
+        environ: The environment variables, which may pin the clock.
+
+    Raises:
+        AgentEvalError: The suite could not be run.
+    """
+    with tempfile.TemporaryDirectory() as place, DemoServer(DemoAgents()) as server:
+        pack = Path(place) / "pack"
+        suite, script = _write_inputs(Path(place))
+        spec = RunSpec(
+            suite=suite,
+            output=Output(pack=pack, layout="compact"),
+            agent=AgentSpec(base_url=server.url, parallel=int(_AT_ONCE)),
+            judging=Judging(llm=LlmSpec(provider="scripted", script=script)),
+            identity=Identity(run_id=BASELINE_RUN),
+        )
+        run_agent(spec, environ={**environ, KEY_VARIABLE: _ANY_KEY})
+        write_bundle({safe_name(TITLE): pack}, archive)
+
+
+def _write_inputs(place: Path) -> tuple[Path, Path]:
+    """Write the suite, and the script in place of a model."""
+    suite, script = place / "hr.json", place / "script.json"
+    write_file(suite, bundled_suite(SUITE).read_bytes())
+    write_file(script, dumps(_SCRIPT, indent=True))
+    return suite, script
 
 
 def _screen(out: Path, code: ExitCode) -> Iterator[str]:
@@ -106,11 +131,11 @@ def _screen(out: Path, code: ExitCode) -> Iterator[str]:
     pack = out / "evidence" / safe_name(TITLE)
     comparison = read_report_material(pack).comparison
     worse = [row for row in comparison.case_regressions if row.regressed]
-    before, after = conversation_results(out / "baseline"), conversation_results(pack)
+    before, after = conversation_results(out / "baseline.zip"), conversation_results(pack)
     decided = "blocks" if code is ExitCode.NO else "lets pass"
     number = count(len(after.tests), "conversation")
-    yield f"An HR assistant was changed. {number}, before and after, with a scripted user,"
-    yield "judged by strict evaluations, and by a script in place of a model;"
+    yield f"An HR assistant was changed. {number} with a scripted user, judged by"
+    yield "strict evaluations and a script in place of a model, against a bundled baseline;"
     yield f"the gate {decided} the change (exit code {int(code)} in CI):"
     yield ""
     yield f"  Score {percent_text(before.score)} before, {percent_text(after.score)} after"
@@ -121,7 +146,7 @@ def _screen(out: Path, code: ExitCode) -> Iterator[str]:
         yield f"  and {count(len(worse) - 6, 'more case')}"
     yield ""
     yield "Where to look:"
-    yield from places(out, out / "evidence")
+    yield from places(out, out / "evidence", pack.name)
     yield ""
     if worse:
         yield "What was said and done, with the verdicts:"

@@ -56,9 +56,9 @@ class AnthropicModel(HostedModel):
     @override
     def open_answer(self, body: Mapping[str, Any]) -> Callable[[float], AbstractContextManager[Any]]:
         messages: Any = self._client.messages.with_streaming_response
-        known = {name: body[name] for name in ("model", "messages", "max_tokens")}
-        rest = {name: value for name, value in body.items() if name not in known}
-        return lambda seconds: messages.create(**known, extra_body=rest, timeout=seconds)
+        known = {name: body[name] for name in ("model", "max_tokens")}
+        # The SDK leaves `extra_body` as it is; checking messages would take longer than all the rest.
+        return lambda seconds: messages.create(**known, messages=[], extra_body=body, timeout=seconds)
 
     @override
     def read(self, body: Mapping[str, Any]) -> Answer:

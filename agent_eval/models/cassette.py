@@ -202,6 +202,11 @@ class ReplyStore:
         return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, "replies": rows}, indent=True)
 
     @property
+    def has_replies(self) -> bool:
+        """Whether there is any reply that may be found."""
+        return self.mode != "record" and bool(self._rows or self._evidence)
+
+    @property
     def has_changed(self) -> bool:
         """Whether there are replies that the file does not have."""
         return self._changed
@@ -292,6 +297,7 @@ class KeptModel(Model):
     ) -> None:
         self._described, self._store, self._open, self._date = dict(described), store, open_model, date
         self._reused = reused
+        self._last = threading.local()
         self.model = str(described.get("model", ""))
 
     @classmethod
@@ -308,13 +314,22 @@ class KeptModel(Model):
         return self._asked(request, None if request.reply_schema is None else RUNGS[0]).key
 
     def _asked(self, request: ModelRequest, rung: Rung | None) -> _Asked:
-        fields = key_fields(request, self._described, rung)
+        fields = {**self._fields_of(request), "rung": rung or ""}
         return _Asked(rung, fields, key_of(fields))
+
+    def _fields_of(self, request: ModelRequest) -> dict[str, str | int]:
+        """Name the fields of a key but the rung, once for all steps of a request: long texts are digested."""
+        last: tuple[ModelRequest, dict[str, str | int]] | None = getattr(self._last, "request", None)
+        if last is not None and last[0] is request:
+            return last[1]
+        fields = key_fields(request, self._described, None)
+        self._last.request = request, fields
+        return fields
 
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
         rungs: tuple[Rung | None, ...] = (None,) if request.reply_schema is None else RUNGS
-        for rung in rungs:
+        for rung in rungs if self._store.has_replies else ():
             reply = self._store.find(self._asked(request, rung).key, self._date)
             if reply is not None:
                 self._reused(request.purpose, reply)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_eval.comparison.conversations import CRITERIA_OF, spoken_texts
 from agent_eval.contracts import Case, CaseResultRow, VerdictRow
 from agent_eval.contracts.conversation import AUI, conversation_end, executed_workflows, has_error_answer
 from agent_eval.contracts.conversation_result import (
@@ -18,24 +19,21 @@ from agent_eval.contracts.conversation_result import (
 )
 from agent_eval.contracts.trace import Trace, TraceTurn
 from agent_eval.contracts.verdict import TrialResultRow
-from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.storage.json import dumps
+from agent_eval.evidence.reader import Pack
+from agent_eval.operations.packs import open_run
 from agent_eval.suites.aui import TAGS
-
-_EVIDENCE = {"strict": "evaluations", "llm": "criteria"}
-"""Judges of conversations, and the member of their evidence that lists the evaluations."""
 
 
 def conversation_results(pack: Path) -> SuiteResult:
     """Read conversations, evaluations and scores from a pack of a suite of conversations.
 
     Args:
-        pack: The pack; it is verified first.
+        pack: The pack, or an archive of it; it is verified first.
 
     Raises:
         EvidenceError: The pack is not whole.
     """
-    opened = open_pack(pack)
+    opened = open_run(pack)
     config = opened.config
     described = config.execution_config.agent if config.execution_config is not None else None
     tests: list[ConversationResult] = []
@@ -67,10 +65,9 @@ def _judge(pack: Pack) -> dict[str, Any]:
 
 def _conversations(pack: Pack, row: CaseResultRow, judging: dict[str, float]) -> Iterator[ConversationResult]:
     """Yield the conversations of a test, one for each trial."""
-    case = pack.trajectory(row["case_id"])
     trials: Sequence[TrialResultRow] = row.get("trials") or [row]
     for number, trial in enumerate(trials):
-        recorded = case.of_trial(number) if number < case.trial_count else case
+        recorded = pack.trajectory(row["case_id"], number)
         for verdict in trial["verdicts"]:
             spent = verdict["evidence"].get("judging")
             for name, amount in spent.items() if isinstance(spent, Mapping) else ():
@@ -100,7 +97,7 @@ def _conversation(case: Case, trial: TrialResultRow, loop: int) -> ConversationR
 
 
 def _evaluations(verdict: VerdictRow) -> Iterator[EvaluationResult]:
-    listed = verdict["evidence"].get(_EVIDENCE.get(verdict["judge_id"], ""))
+    listed = verdict["evidence"].get(CRITERIA_OF.get(verdict["judge_id"], ""))
     for each in listed if isinstance(listed, list) else ():
         decided = [turn["turn"] for turn in each.get("turns", ()) if turn.get("counts")]
         quoted = [quote["turn"] for quote in each.get("quotes", ()) if quote.get("found")]
@@ -121,20 +118,14 @@ def _turn(turn: TraceTurn, case: Case) -> TurnResult:
     events = turn.trace.events
     raw = [event.attributes[AUI] for event in events if AUI in event.attributes]
     stated = case.turns[turn.number - 1] if turn.number <= len(case.turns) else None
-    asked = [_text(event.content) for event in events if event.is_message and event.actor == "user"]
-    answers = [_text(event.content) for event in events if event.is_message and event.is_agent]
+    user, agent = spoken_texts(case, turn)
     return TurnResult(
         number=turn.number,
-        # Agents that are programs record no messages of the user.
-        user="\n".join(asked) or _text(stated.input if stated is not None else None),
-        agent="\n".join(filter(None, answers)),
+        user=user,
+        agent=agent,
         simulated=stated is None or stated.auto,
         expectation=stated.expectation if stated is not None else None,
         workflows=[name for answer in raw for name in executed_workflows(answer)]
         or [pair.tool for pair in Trace(events).calls],
         raw=raw,
     )
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "" if content is None else dumps(content).decode()

@@ -21,6 +21,7 @@ from agent_eval.contracts.aui import (
     own_fields,
 )
 from agent_eval.suites.problems import Problem, json_path, problems_of_details, short_json
+from agent_eval.text.numbers import count, verb
 from agent_eval.text.spelling import nearest
 
 KEY_VARIABLE = "AUI_API_KEY"
@@ -103,6 +104,35 @@ def warnings(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 )
         for position, evaluation in enumerate(_objects(test.get("evaluations"))):
             yield from _odd_turn(evaluation, test, f"{place}.evaluations[{position}].beforeTurn")
+    yield from _of_first_api(payload)
+
+
+_OF_FIRST_API = {
+    **dict.fromkeys(("tool_used", "tool_not_used", "escalated", "not_escalated"), "workflows"),
+    **dict.fromkeys(("param_equals", "param_exists", "param_not_exists"), "parameters"),
+    "integration_called": "integrations",
+}
+"""Strict evaluations of what the later AUI API (v3) does not record."""
+
+
+def _of_first_api(payload: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield one warning on all evaluations that cannot be decided by the later API."""
+    places: list[str] = []
+    parts: set[str] = set()
+    for number, test in enumerate(_objects(payload.get("tests"))):
+        for position, evaluation in enumerate(_objects(test.get("evaluations"))):
+            part = _OF_FIRST_API.get(str(evaluation.get("strict")))
+            if part is not None:
+                places.append(f"tests[{number}].evaluations[{position}]")
+                parts.add(part)
+    if places:
+        words = f"{count(len(places), 'evaluation')} from here on {verb(len(places), 'rests', 'rest')} on"
+        yield Problem(
+            f"{words} {', '.join(sorted(parts))}, which the later AUI API does not record: with "
+            "--agent aui-v3:ID they are errors",
+            "Keep to the first API, which is the default, or have a model judge them.",
+            places[0],
+        )
 
 
 def _odd_turn(evaluation: Mapping[str, Any], test: Mapping[str, Any], place: str) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 from agent_eval.cli.main import main
 from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.evidence.reader import open_pack
+from agent_eval.operations.compare import compare_packs
+from agent_eval.operations.packs import open_run
 from agent_eval.suites.bundled import bundled_suite, bundled_suites
+from tests import demo_baseline
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "tests" / "fixtures" / "aui" / "specification-example.json"
@@ -154,6 +158,79 @@ def test_what_cannot_be_run_ends_with_2(
     assert message in run(capsys, served, "suite.json", code=2)["error"]["message"]
 
 
+def in_test(**changes: Any) -> dict[str, Any]:
+    suite = json.loads(EXAMPLE.read_text())
+    return {**suite, "tests": [{**suite["tests"][0], **changes}]}
+
+
+def without(kind: str, *required: str) -> list[dict[str, Any]]:
+    """The evaluations of suites in which one of a kind lacks one of its fields."""
+    whole = {"criterion": "It is so.", "strict": kind, **dict.fromkeys(required, "X")}
+    return [
+        in_test(evaluations=[{name: value for name, value in whole.items() if name != absent}])
+        for absent in required
+    ]
+
+
+REQUIRED = {
+    "tool_used": ("criterion", "toolName"),
+    "tool_not_used": ("toolName",),
+    "param_equals": ("paramName", "paramValue"),
+    "param_exists": ("paramName",),
+    "param_not_exists": ("paramName",),
+    "rule_triggered": ("ruleCode",),
+    "rule_not_triggered": ("ruleCode",),
+    "integration_called": ("integrationCode",),
+}
+SPECIFIED = json.loads(EXAMPLE.read_text())
+WRONG: dict[str, list[dict[str, Any]]] = {
+    "a required field of the suite is missing": [
+        {name: value for name, value in SPECIFIED.items() if name != absent} for absent in SPECIFIED
+    ],
+    "a required field of a test is missing": [
+        {**SPECIFIED, "tests": [{k: v for k, v in SPECIFIED["tests"][0].items() if k != absent}]}
+        for absent in ("name", "guidelines", "turns", "evaluations")
+    ],
+    "a field has another type": [
+        *({**SPECIFIED, name: [1]} for name in ("name", "agentId", "apiKey", "model", "judgeModel", "tests")),
+        *(in_test(**{name: 7}) for name in ("name", "userInfo", "guidelines", "turns", "evaluations")),
+        *(in_test(**{name: 7}) for name in ("systemPrompt", "tags")),
+        *(in_test(turns=[{"user": "Hi", name: [1]}]) for name in ("user", "timeout", "expectation")),
+    ],
+    "there is no such strict kind": [in_test(evaluations=[{"criterion": "It is so.", "strict": "escalate"}])],
+    "an extra field of a kind is missing": [
+        suite for kind, names in REQUIRED.items() for suite in without(kind, *names)
+    ],
+    "two tests have one name": [{**SPECIFIED, "tests": SPECIFIED["tests"] * 2}],
+    "there are no tests": [{**SPECIFIED, "tests": []}],
+    "a name is no file name": [in_test(name=name) for name in ("..", "a\0b", "x" * 300)],
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_input_is_1_of_validate_and_2_of_plan_and_run(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    for suite in WRONG[what]:
+        Path("suite.json").write_text(json.dumps(suite))
+        assert main(["validate", "suite.json", "--format", "json"]) == 1, suite
+        errors = json.loads(capsys.readouterr().out)["errors"]
+        assert errors, suite
+        assert all(error["place"].startswith("$.") for error in errors), errors
+        assert main(["plan", "suite.json"]) == 2
+        run(capsys, served, "suite.json", code=2)
+    assert sorted(path.name for path in here.iterdir()) == ["script.json", "suite.json"]
+
+
+def test_a_thousand_tests_are_planned_and_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tests = [{**SPECIFIED["tests"][0], "name": f"Test {number}"} for number in range(1000)]
+    Path("suite.json").write_text(json.dumps({**SPECIFIED, "tests": tests}))
+    assert main(["validate", "suite.json"]) == 0
+    capsys.readouterr()
+    assert main(["plan", "suite.json", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agent_calls_at_most"] == 7000
+
+
 def test_ci_runs_the_suites_own_agent_and_compares(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,8 +285,35 @@ def test_the_demonstration_of_conversations_fits_one_screen(
         assert main(["demo", "--conversations", "--out", "demo"]) == 0
         screen = capsys.readouterr().out
     assert len(screen.splitlines()) <= 24
-    assert "9 conversations, before and after" in screen
+    assert "9 conversations with a scripted user" in screen
+    named = re.findall(r"^  (demo/\S+)", screen, re.MULTILINE)
+    assert len(named) == 5
+    assert all(Path(name).is_file() for name in named)
+    (command,) = re.findall(r"^  agent-eval (show .*)$", screen, re.MULTILINE)
+    assert main([*shlex.split(command), "--format", "text"]) == 0
+    assert "A harassment complaint goes to a human at once: failed" in capsys.readouterr().out
     assert "the gate blocks the change (exit code 1 in CI):" in screen
     assert "Score 100 % before, 89.5 % after" in screen
     assert "A harassment complaint goes to a human …: strict: escalated: the agent did n…" in screen
-    assert "escalated: the agent did not escalate" in Path("demo/evidence/comment.md").read_text()
+    comment = Path("demo/evidence/comment.md").read_text()
+    assert "escalated: the agent did not escalate" in comment
+    assert "| Did | `CONVERSATION_FORWARDING` | nothing |" in comment
+    for report in ("comment.md", "report.md"):
+        text = Path("demo/evidence", report).read_text()
+        assert "9 verdicts are `scripted`: from a file, by no model." in text
+    [page] = Path("demo/evidence").glob("*.html")
+    assert "scripted</code>: from a file, by no model." in page.read_text()
+
+
+def test_the_demonstrations_baseline_is_of_the_suite_and_the_agent_as_they_are(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remedy = "make it anew with `python -m tests.demo_baseline`"
+    assert run(capsys, served, "demo:hr", "--parallel", "8", "--out", "pack")["pass_rate"] == 1.0
+    result = compare_packs(str(demo_baseline.PLACE), here / "pack", environ={})
+    comparison = result.comparison
+    assert comparison.compatibility.failures == [], remedy
+    assert (comparison.overview.compared_cases, comparison.case_regressions) == (9, []), remedy
+    behaviour = comparison.behaviour
+    assert (behaviour.cases_with_changed_calls, behaviour.cases_with_changed_output) == (0, 0), remedy
+    assert open_run(demo_baseline.PLACE).config.git_commit is None

@@ -28,6 +28,7 @@ from agent_eval.judges.matching.transcript import Transcript, transcript_of
 from agent_eval.judges.matching.votes import AskSettings, Decision, Vote, decide
 from agent_eval.judges.reading import read_model
 from agent_eval.models.base import Model, ModelReply
+from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.text.numbers import count
 
@@ -262,9 +263,12 @@ class _Judged:
             "criteria": [self._described(*pair) for pair in self._pairs],
             "judging": judging_of(replies),
         }
+        if self._model.get("provider") == SCRIPTED:
+            evidence["judging"]["scripted"] = 1
         agents = {event.model for event in trace if event.model}
         if family := same_family((reply.model for reply in replies), agents):
             evidence["warnings"] = [f"judge and agent are both models of the family {family}"]
+            evidence["judging"]["same_family"] = 1
         return evidence
 
     def _described(self, criterion: Criterion, decision: Decision) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
 from agent_eval.agents.catalog import agent_from_description, open_agent
 from agent_eval.contracts import AttemptLimits, Event, Trace
 from agent_eval.contracts.conversation import has_error_answer, is_escalation
+from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
-from agent_eval.judges.matching.turn_facts import facts_by_turn
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.unit.agents.tasks import Retries, around, make_task, told
 

@@ -210,3 +210,21 @@ def test_replies_of_an_alias_expire(tmp_path: Path, answered: str, date: str, mo
     path.write_bytes(store.to_bytes())
     model = Counting()
     assert kept(model, path, mode).complete(REQUEST).text == ("kept" if is_reused else "reply 1")
+
+
+def test_the_texts_of_a_request_are_digested_once_for_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    digested: list[ModelRequest] = []
+
+    def counting(request: ModelRequest, *more: Any) -> dict[str, str | int]:
+        digested.append(request)
+        return key_fields(request, *more)
+
+    monkeypatch.setattr("agent_eval.models.cassette.key_fields", counting)
+    client = kept(Counting())
+    other = replace(REQUEST, system="You are strict.")
+    for request in (REQUEST, other):
+        key = client.key_of(request)
+        ask(client, request)
+        assert client.key_of(request) == key
+    assert digested == [REQUEST, other]
+    assert ask(client, replace(REQUEST)).source == "cassette"

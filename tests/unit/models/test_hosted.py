@@ -124,6 +124,20 @@ def test_anthropic_is_sent_the_schema_and_told_which_part_other_requests_share()
     ]
 
 
+def test_openai_itself_is_given_one_cache_key_for_requests_that_begin_alike():
+    def key(model: OpenAiModel, *parts: str, **fields: Any) -> Any:
+        request = make_request(messages=(Message("user", parts),), model="small", **fields)
+        return model.body(request, None).get("prompt_cache_key")
+
+    own, other = OpenAiModel("small"), OpenAiModel("small", base_url="http://localhost:11434/v1")
+    first = key(own, "the conversation", "polite", shared_prefix=True)
+    assert first == key(own, "the conversation", "brief", shared_prefix=True)
+    assert first != key(own, "another conversation", "polite", shared_prefix=True)
+    assert first != key(own, "the conversation", "polite", shared_prefix=True, system="You are strict.")
+    assert key(own, "the conversation", "polite") is None
+    assert key(other, "the conversation", "polite", shared_prefix=True) is None
+
+
 def test_text_is_asked_for_without_a_schema(serve: Serve):
     server, model = serve(Step(text="Yes, please."))
     reply = model.complete(make_request(reply_schema=None))

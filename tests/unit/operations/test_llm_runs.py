@@ -63,14 +63,17 @@ def spec_of(suite: Path, out: Path, **llm: Any) -> RunSpec:
 
 
 def judging(summary: RunSummary) -> dict[str, float]:
+    """What judging took, without the number of verdicts that are named as scripted."""
     assert summary.judging is not None
-    return summary.judging.to_json()
+    return {name: value for name, value in summary.judging.to_json().items() if name != "scripted"}
 
 
 def test_judging_is_counted_apart_and_said_in_the_report(suite: Path, tmp_path: Path):
     result = run_suite(spec_of(suite, tmp_path / "run"), environ={})
     assert (result.summary.passed_cases, result.summary.judge_counts["llm"].failed) == (1, 1)
     assert judging(result.summary) == {"calls": 4, "cost_usd": 1.0}
+    assert result.summary.judging is not None
+    assert result.summary.judging.scripted == 2
     assert "LLM judges: 4 calls for 1 USD." in run_text(result.summary, "run")
 
 
@@ -122,6 +125,8 @@ def test_another_judge_reuses_nothing(suite: Path, tmp_path: Path):
         )
         again = run_suite(other, environ={}, baseline=open_pack(first.pack))
         assert len(server.requests) == 4
+    assert again.summary.judging is not None
+    assert again.summary.judging.scripted == 0
     assert (again.summary.passed_cases, judging(again.summary)["calls"]) == (2, 4)
     codes = [result.config.execution_config.judge_code for result in (first, again)]
     assert codes[0] != codes[1]

@@ -280,7 +280,8 @@ def test_a_warning_names_the_family_of_judge_and_agent():
 
     verdict = judged(Gpt(ruling()), REFUND)
     assert verdict.evidence["warnings"] == ["judge and agent are both models of the family GPT"]
-    assert verdict.evidence["judging"] == {"calls": 1, "reused": 0, "cost_usd": 0.25}
+    took = {"calls": 1, "reused": 0, "cost_usd": 0.25}
+    assert verdict.evidence["judging"] == {**took, "scripted": 1, "same_family": 1}
     assert "warnings" not in judged(Scripted(ruling()), REFUND).evidence
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.contracts import Event, Trace, TraceTurn
 from agent_eval.contracts.conversation import AUI, AUI_V3, FORWARDING, is_escalation
-from agent_eval.contracts.event import ERROR, GUARDRAIL, STATE
+from agent_eval.contracts.event import ERROR, GUARDRAIL, STATE, Event
+from agent_eval.contracts.trace import Trace, TraceTurn
 
 
 @dataclass(frozen=True, slots=True)
