@@ -23,7 +23,7 @@ from filelock import FileLock
 from tests.conftest import OF_THE_MACHINE
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements/runtime.lock", "requirements/build.lock")
+LOCKS = ("requirements/runtime.lock", "requirements/build.lock", "requirements/sbom.lock")
 SUITE = "bookworm"
 PYTHON = "3.11"
 PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
@@ -49,7 +49,7 @@ def cache() -> Path:
     directory = Path(os.environ.get("AGENT_EVAL_CONTAINER_CACHE", default))
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_uid != os.geteuid():
-        raise PermissionError(f"{directory} belongs to somebody else")
+        raise PermissionError(f"{directory} belongs to another user")
     return directory
 
 
@@ -105,13 +105,43 @@ def base(buildah: Buildah) -> str:
     return "localhost/base"
 
 
-def wheels() -> Path:
-    """Directory with the wheels of the locks for the base's Python, verified by their hashes."""
+def base_with_git(buildah: Buildah, of: str) -> str:
+    """Name of the base image with git's main program, which the image takes from there."""
+    program = cache() / f"{SUITE}-git"
+    with downloading() as scratch:
+        if not program.is_file():
+            downloaded = scratch / "rootfs"
+            _check(
+                [
+                    "debootstrap",
+                    "--download-only",
+                    "--variant=minbase",
+                    "--include=git",
+                    SUITE,
+                    str(downloaded),
+                ]
+            )
+            (package,) = downloaded.glob("var/cache/apt/archives/git_*.deb")
+            _check(["dpkg-deb", "--extract", str(package), str(scratch / "git")])
+            (scratch / "git/usr/bin/git").replace(program)
+    container = buildah("from", "--pull-never", of)
+    buildah("copy", "--quiet", "--chmod", "755", container, str(program), "/usr/bin/git")
+    buildah("commit", "--quiet", "--rm", container, "localhost/base-with-git")
+    return "localhost/base-with-git"
+
+
+def wheels(machine: str = "") -> Path:
+    """Directory with the wheels of the locks for the base's Python, verified by their hashes.
+
+    Args:
+        machine: As `uname -m` names it; this one by default.
+    """
+    machine = machine or os.uname().machine
     content = b"".join((ROOT / lock).read_bytes() for lock in LOCKS)
-    directory = cache() / f"wheels-{hashlib.sha256(content).hexdigest()[:16]}"
+    directory = cache() / f"wheels-{machine}-{hashlib.sha256(content).hexdigest()[:16]}"
     with downloading() as scratch:
         if not directory.is_dir():
-            _download(scratch / "wheels")
+            _download(scratch / "wheels", machine)
             (scratch / "wheels").replace(directory)
     return directory
 
@@ -189,19 +219,21 @@ class Image:
 def build(scratch: Path) -> Image:
     """Build the image from the project's Dockerfile, without a network."""
     buildah = Buildah(scratch / "store")
-    arguments = ["--isolation", "chroot", "--pull-never", "--build-arg", f"BASE={base(buildah)}"]
+    plain = base(buildah)
+    arguments = ["--isolation", "chroot", "--pull-never", "--build-arg", f"BASE={plain}"]
+    arguments += ["--build-arg", f"GIT_BASE={base_with_git(buildah, plain)}"]
     name = "localhost/agent-eval"
     buildah("bud", *arguments, "--tag", name, str(context(scratch / "context")), offline=True)
     return Image(buildah, name, buildah("from", "--pull-never", name))
 
 
-def _download(directory: Path) -> None:
+def _download(directory: Path, machine: str) -> None:
     _check(
         [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
             *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
             *(f"--abi={abi}" for abi in ("cp311", "abi3", "none")),
-            *(f"--platform={platform}_{os.uname().machine}" for platform in PLATFORMS),
+            *(f"--platform={platform}_{machine}" for platform in PLATFORMS),
             *(argument for lock in LOCKS for argument in ("--requirement", str(ROOT / lock))),
             *("--dest", str(directory)),
         ]

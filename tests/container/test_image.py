@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 import uuid
 from pathlib import Path
 
 import pytest
 
+from agent_eval import __version__
 from agent_eval.errors import ExitCode
 from tests.container.image import Image
+from tests.contract.test_locks import pins
+from tests.unit.ci.platforms.repository import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 MEGABYTE = 1_000_000
-LARGEST = 300 * MEGABYTE
-NOT_NEEDED = ("gcc", "cc", "make", "git", "pip-compile", "pytest")
+LARGEST = 200 * MEGABYTE
+OWN = "opt/agent-eval"
+BILL_OF_MATERIALS = f"{OWN}/share/sbom/agent-eval.cdx.json"
+NOT_NEEDED = ("gcc", "cc", "make", "perl5", "git-upload-pack", "pip-compile", "pytest")
 
 
 def job(workspace: Path, tmp_path: Path, **inputs: str) -> dict[str, object]:
@@ -51,15 +58,86 @@ def written(arguments: dict[str, object], name: str) -> str:
     return (commands / name).read_text(encoding="utf-8")
 
 
-def test_it_holds_only_what_runs_and_stays_small(image: Image):
-    files = {path: path.lstat() for path in image.root.rglob("*") if not path.is_dir() or path.is_symlink()}
-    size = sum(status.st_blocks * 512 for status in {s.st_ino: s for s in files.values()}.values())
-    print(f"unpacked: {size / MEGABYTE:.0f} MB")
+@pytest.fixture(scope="module")
+def files(image: Image) -> dict[str, os.stat_result]:
+    """Every file of the image that is no directory, by its path without the leading slash."""
+    root = image.root
+    paths = (Path(place, name) for place, _, names in os.walk(root) for name in names)
+    return {str(path.relative_to(root)): path.lstat() for path in paths}
+
+
+def test_it_has_at_most_200_megabytes(files: dict[str, os.stat_result]):
+    size = sum(status.st_size for status in {s.st_ino: s for s in files.values()}.values())
+    print(f"unpacked: {size / MEGABYTE:.1f} MB")
     assert size <= LARGEST
-    programs = {path.name for path in files if path.parent.name == "bin"}
+
+
+def test_its_git_finds_where_a_branch_began_and_reads_files_of_that_commit(image: Image, tmp_path: Path):
+    repository = Repository(tmp_path / "checkout")
+    base = repository.git("rev-parse", "HEAD")
+    repository.branch("topic", base)
+    repository.commit()
+    mounted = ("--isolation", "chroot", "--volume", f"{repository.top}:/checkout", image.container)
+    inside = ("run", *mounted, "--", "git", "-C", "/checkout")
+    assert image.buildah(*inside, "merge-base", "HEAD", "main") == base
+    assert image.buildah(*inside, "cat-file", "blob", f"{base}:README") == "shop"
+
+
+def test_it_holds_only_what_runs(image: Image, files: dict[str, os.stat_result]):
+    programs = {Path(name).name for name in files if Path(name).parent.name == "bin"}
     assert programs.isdisjoint(NOT_NEEDED)
-    assert not [path for path in files if path.suffix == ".whl" and "python-wheels" not in path.parts]
+    assert [name for name in files if name.endswith(".whl") and "python-wheels" not in name] == []
     assert not (image.root / "build").exists()
+    of_tests = re.compile(rf"{OWN}/lib/.*/_?tests?/")
+    assert [name for name in files if of_tests.match(name)] == []
+    caches = re.compile(r"(?:root/\.cache|tmp|var/tmp|var/cache/apt|var/lib/apt/lists)/.")
+    assert [name for name in files if caches.match(name)] == []
+
+
+def test_no_file_lends_rights_or_can_be_changed_by_others(image: Image, files: dict[str, os.stat_result]):
+    regular = {name: status.st_mode for name, status in files.items() if stat.S_ISREG(status.st_mode)}
+    assert [name for name, mode in regular.items() if mode & (stat.S_ISUID | stat.S_ISGID)] == []
+    assert [name for name, mode in regular.items() if mode & stat.S_IWOTH] == []
+    own = {name: mode for name, mode in regular.items() if name.startswith(OWN)}
+    assert len(own) > 1000
+    assert [name for name, mode in own.items() if not mode & stat.S_IROTH] == []
+    assert os.access(image.root / "entrypoint", os.X_OK)
+
+
+def test_bytecode_counts_whatever_times_its_files_have(image: Image, files: dict[str, os.stat_result]):
+    """A copied file can be a second younger, and Python would compile it anew in every process."""
+    compiled = [name for name in files if name.startswith(OWN) and name.endswith(".pyc")]
+    heads = {name: (image.root / name).read_bytes()[4:8] for name in compiled}
+    assert {name for name, flags in heads.items() if flags != b"\x01\0\0\0"} == set()
+    modules = {re.sub(r"__pycache__/(\w+)\.cpython-\d+\.pyc", r"\1.py", name) for name in compiled}
+    sources = {name for name in files if re.match(rf"{OWN}/lib/.*/agent_eval/.*\.py$", name)}
+    assert {name for name in sources - modules if not name.endswith("__main__.py")} == set()
+
+
+def test_its_labels_say_what_it_is(image: Image):
+    labels = image.config["Labels"]
+    assert isinstance(labels, dict)
+    found = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
+    assert {key: found[key] for key in ("title", "licenses", "version", "base.name")} == {
+        "title": "agent-eval",
+        "licenses": "MIT",
+        "version": __version__,
+        "base.name": "localhost/base",
+    }
+    assert found["description"]
+
+
+def test_its_bill_of_materials_is_that_of_the_locks(image: Image):
+    bill = json.loads((image.root / BILL_OF_MATERIALS).read_text(encoding="utf-8"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    listed = {component["name"].lower(): component["version"] for component in bill["components"]}
+    assert listed.pop("agent-eval-gate", __version__) == __version__
+    assert {re.sub(r"[-_.]+", "-", name): version for name, version in listed.items()} == pins("runtime.lock")
+    assert bill["metadata"]["component"]["name"] == "agent-eval-gate"
+    described = [component for component in bill["components"] if component.get("licenses")]
+    assert len(described) == len(bill["components"])
+    needs = {row["ref"]: row.get("dependsOn", []) for row in bill["dependencies"]}
+    assert len(needs[bill["metadata"]["component"]["bom-ref"]]) >= 17
 
 
 def test_it_starts_the_entrypoint_itself_and_sets_neither_user_nor_directory(image: Image):

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,9 +23,12 @@ from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program
 from tests.e2e.runner import orders
+from tests.extent import OTHERS
 from tests.fakes.buildkite import FakeBuildkite
+from tests.fakes.buildkite_upload import CannotInterpolate, uploaded
 from tests.fakes.circleci import FakeCircleCI
 from tests.fakes.contract import Contract
+from tests.fakes.docker import docker_runs, write_docker
 from tests.fakes.jenkins import FOLDER, FakeJenkins
 from tests.unit.ci.platforms.build_runner import BuildRunner, Step
 from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
@@ -36,59 +40,53 @@ TEMPLATES = ROOT / "ci-templates"
 PINNED = re.compile(r"uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40})(?: # (v[\d.]+))?$", re.MULTILINE)
 
 
-def buildkite() -> list[str]:
-    """The commands of the Buildkite template, as its agent sees them."""
-    text = (TEMPLATES / "buildkite.yml").read_text()
-    (step,) = yaml.safe_load(interpolated(text, {}))["steps"]
-    return list(step["command"])
+def buildkite(name: str) -> list[str]:
+    """The commands of a Buildkite template, as its agent sees them."""
+    text = (TEMPLATES / name).read_text()
+    (step,) = yaml.safe_load(uploaded(text, {}))["steps"]
+    return [step["command"]] if isinstance(step["command"], str) else list(step["command"])
 
 
-def interpolated(text: str, environ: Mapping[str, str]) -> str:
-    """Replace variables as Buildkite does when it reads a pipeline; `$$` is a dollar for the shell."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[0] in ("$$", "\\$"):
-            return "$"
-        return environ.get(found["name"], found["default"] or "")
-
-    pattern = r"\$\$|\\\$|\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::?[-?](?P<default>[^}]*))?\}?"
-    return re.sub(pattern, value, text)
-
-
-def circleci() -> list[str]:
-    """The commands of the CircleCI template."""
-    steps = yaml.safe_load((TEMPLATES / "circleci.yml").read_text())["jobs"]["agent-eval"]["steps"]
+def circleci(name: str) -> list[str]:
+    """The commands of a CircleCI template."""
+    steps = yaml.safe_load((TEMPLATES / name).read_text())["jobs"]["agent-eval"]["steps"]
     return [step["run"] for step in steps if isinstance(step, dict) and "run" in step]
 
 
-def jenkins() -> list[str]:
-    """The shell of the Jenkins template."""
-    return re.findall(r"(?:sh |script: )'([^']*)'", (TEMPLATES / "Jenkinsfile").read_text())
+def jenkins(name: str) -> list[str]:
+    """The shell of a Jenkins template."""
+    return re.findall(r"(?:sh |script: )'([^']*)'", (TEMPLATES / name).read_text())
 
 
-COMMANDS: dict[str, Callable[[], list[str]]] = {
-    "buildkite": buildkite,
-    "circleci": circleci,
-    "jenkins": jenkins,
+COMMANDS: dict[str, Callable[[str], list[str]]] = {
+    "buildkite.yml": buildkite,
+    "buildkite-pip.yml": buildkite,
+    "circleci.yml": circleci,
+    "circleci-pip.yml": circleci,
+    "Jenkinsfile": jenkins,
+    "Jenkinsfile-pip": jenkins,
 }
 
 
 class InShell:
-    """Runs a template's commands in bash, with a program in place of what it would install."""
+    """Runs a template's commands in bash, with programs in place of what it would install, and of docker."""
 
     def __init__(self, root: Path, commands: list[str]) -> None:
         self.programs = root / "programs"
-        self.programs.mkdir()
-        self.inherited = write_program(self.programs / "agent-eval")
+        self.image = write_docker(self.programs)
+        self.inherited = write_program(self.image / "agent-eval")
+        (self.programs / "agent-eval").symlink_to(self.image / "agent-eval")
         for name in ("python", "python3"):
             self._write(name, f'exec {self.programs / "install"} "$@"')
-        # `-m venv DIR` makes an environment with the program; everything else is an installation.
+        # `-I -m venv DIR` makes an environment with the program; everything else is an installation.
         self._write(
             "install",
-            f'[ "$2" = venv ] || exit 0; mkdir -p "$3/bin"; touch "$3/bin/activate"; '
+            f'[ "$1" = -I ] || exit 9; shift; [ "$2" = venv ] || exit 0; '
+            f'mkdir -p "$3/bin"; touch "$3/bin/activate"; '
             f'ln -sf {self.programs}/agent-eval "$3/bin/"; ln -sf {shutil.which("true")} "$3/bin/pip"',
         )
         self.script = "\n".join(commands)
+        self.more: dict[str, str] = {}
 
     def _write(self, name: str, line: str) -> None:
         (self.programs / name).write_text(f"#!/bin/sh\n{line}\n")
@@ -102,9 +100,11 @@ class InShell:
             "AGENT_EVAL_PACKAGE": "agent-eval.whl",
             "ACCOUNT_USR": "ci",
             "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
+            "SECRET_OF_THE_HOST": "not for the container",
+            **self.more,
         }
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self.script],
+            ["bash", "-eo", "pipefail", "-c", self.script],
             env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"},
             pass_fds=self.inherited,
             stdout=subprocess.PIPE,
@@ -114,6 +114,11 @@ class InShell:
             timeout=120,
         )
         return done.returncode, done.stdout
+
+
+def platform_of(template: str) -> str:
+    """The platform that a template is for."""
+    return "jenkins" if template.startswith("Jenkinsfile") else re.split(r"[-.]", template)[0]
 
 
 @contextmanager
@@ -136,16 +141,13 @@ def place(
             yield run, run.push, run.pull_request
 
 
-@pytest.mark.parametrize("platform", COMMANDS)
+@pytest.mark.parametrize("template", COMMANDS)
 def test_a_change_that_got_worse_fails_the_job_and_an_unchanged_one_passes(
-    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with place(platform, tmp_path) as (runner, push, change):
-        origin = tmp_path / "origin"
-        runner.repository.git("clone", "--quiet", "--bare", ".", str(origin))
-        runner.repository.git("remote", "add", "origin", str(origin))
+    with place(platform_of(template), tmp_path) as (runner, push, change):
+        shell = at_work(template, tmp_path, runner)
         monkeypatch.chdir(runner.repository.top)
-        runner.execute = InShell(tmp_path, COMMANDS[platform]()).execute  # type: ignore[method-assign]
         runner.write_suite(*orders())
         first = push(400)
         assert first.code == ExitCode.OK, first.log
@@ -156,12 +158,78 @@ def test_a_change_that_got_worse_fails_the_job_and_an_unchanged_one_passes(
         worse = change()
         assert worse.code == ExitCode.NO, worse.log
         assert "order-2" in worse.report
+        if isinstance(runner, BuildkiteRunner):
+            assert runner.annotation()[0] == "error"
+        runs = docker_runs(shell.programs)
+        assert len(runs) == (3 if "docker run" in shell.script else 0)
+        assert all("SECRET_OF_THE_HOST" not in run["names"] for run in runs)
 
 
-def test_the_shell_of_buildkite_gets_its_dollars() -> None:
-    environ = {"BRANCH": "replaced", "EMPTY": ""}
-    text = "$$BRANCH \\$BRANCH $BRANCH ${BRANCH} ${NONE:-default} $${BRANCH:-x}"
-    assert interpolated(text, environ) == "$BRANCH $BRANCH replaced replaced default ${BRANCH:-x}"
+def at_work(template: str, root: Path, runner: BuildRunner) -> InShell:
+    """Make the shell of a template the job of a runner, whose checkout is given a remote."""
+    origin = root / "origin"
+    runner.repository.git("clone", "--quiet", "--bare", ".", str(origin))
+    runner.repository.git("remote", "add", "origin", str(origin))
+    shell = InShell(root, COMMANDS[template](template))
+    runner.execute = shell.execute  # type: ignore[method-assign]
+    return shell
+
+
+AGENT = """\
+import json, os, sys
+task = json.load(sys.stdin)
+tools = ["lookup_order"] if os.environ.get("AGENT_KEY") == "k-1" else []
+calls = [{"tool": name, "arguments": {}} for name in tools]
+json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
+"""
+
+
+@pytest.mark.parametrize(
+    "template", [pytest.param(name, marks=[OTHERS] if "-pip" in name else []) for name in COMMANDS]
+)
+def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
+    template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place(platform_of(template), tmp_path) as (runner, push, _):
+        shell = at_work(template, tmp_path, runner)
+        monkeypatch.chdir(runner.repository.top)
+        task = {
+            "case_id": "order-1",
+            "input": "Where is order 1?",
+            "policy": {"required_tools": ["lookup_order"]},
+            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
+        }
+        runner.write_suite(task)
+        (runner.repository.top / "agent.py").write_text(AGENT)
+        shell.more = {
+            "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py",
+            "AGENT_EVAL_AGENT_ENV": "AGENT_KEY",
+            "AGENT_KEY": "k-1",
+            "AGENT_EVAL_MIN_PASS_RATE": "1",
+        }
+        ran = push(400)
+        assert ran.code == ExitCode.OK, ran.log
+        assert "k-1" not in ran.log
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("$$BRANCH \\$BRANCH $BRANCH ${BRANCH}", "$BRANCH $BRANCH replaced replaced"),
+        ("${NONE:-default} ${EMPTY:-default} ${EMPTY-default}", "default default "),
+        ("$${BRANCH:-x} $$(id -u) $(id -u)", "${BRANCH:-x} $(id -u) $(id -u)"),
+        ("${BRANCH:2} ${BRANCH:0:3} ${BRANCH?}", "placed rep replaced"),
+        ("costs $5 or 5$", "costs $5 or 5$"),
+    ],
+)
+def test_a_pipeline_is_uploaded_by_buildkites_rules(text: str, made: str) -> None:
+    assert uploaded(text, {"BRANCH": "replaced", "EMPTY": ""}) == made
+
+
+@pytest.mark.parametrize("text", ["${NONE?}", "${EMPTY:?say it}", "${BRANCH/a/b}", "${not closed"])
+def test_a_pipeline_that_buildkite_cannot_read_is_not_uploaded(text: str) -> None:
+    with pytest.raises(CannotInterpolate):
+        uploaded(text, {"BRANCH": "replaced", "EMPTY": ""})
 
 
 @pytest.mark.parametrize(
@@ -172,8 +240,11 @@ def test_the_shell_of_buildkite_gets_its_dollars() -> None:
         ({}, ""),
     ],
 )
-def test_the_evidence_of_gitlab_names_the_image_of_the_job(environ: dict[str, str], image: str) -> None:
-    job = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text())["agent-eval"]
+@pytest.mark.parametrize("template", ["gitlab.yml", "gitlab-pip.yml"])
+def test_the_evidence_of_gitlab_names_the_image_of_the_job(
+    environ: dict[str, str], image: str, template: str
+) -> None:
+    job = yaml.safe_load((TEMPLATES / template).read_text())["agent-eval"]
     script = [
         line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_CONTAINER_IMAGE"') for line in job["script"]
     ]
@@ -195,6 +266,26 @@ def test_the_templates_are_what_init_writes(platform):
     template = {"workflow.yml": "github.yml"}.get(bundled, bundled)
     starter = ROOT / "agent_eval" / "demo" / "starter"
     assert (TEMPLATES / template).read_bytes() == (starter / bundled).read_bytes()
+
+
+WITH_INPUTS = {
+    "gitlab": lambda text: yaml.safe_load(text)["agent-eval"]["variables"],
+    "buildkite": lambda text: yaml.safe_load(text)["env"],
+    "circleci": lambda text: yaml.safe_load(text)["jobs"]["agent-eval"]["environment"],
+    "jenkins": lambda text: dict(re.findall(r"^ +(AGENT_EVAL_\w+) = '([^']*)'$", text, re.MULTILINE)),
+}
+
+
+@pytest.mark.parametrize("platform", [name for name in PLATFORMS if name != "github"])
+def test_the_files_that_init_writes_judge_and_decide_alike_on_every_platform(platform):
+    workflow = yaml.safe_load((TEMPLATES / "github.yml").read_text(encoding="utf-8"))
+    given = {**workflow["jobs"]["evaluate"]["steps"][1]["with"], "suite": "suites/starter_suite.json"}
+    text = (TEMPLATES / PLATFORMS[platform][1].removeprefix("demo/starter/")).read_text(encoding="utf-8")
+    found = WITH_INPUTS[platform.removesuffix("-pip")](text)
+    own = {row.variable: row.name for row in INPUTS}
+    stated = {own[name]: value for name, value in found.items() if name in own}
+    stated.pop("circleci-project-slug", None)
+    assert stated == given
 
 
 @pytest.mark.parametrize("template", ["github.yml", "github-agent.yml", "github-attest.yml"])

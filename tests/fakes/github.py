@@ -28,6 +28,7 @@ BOT = "github-actions[bot]"
 REPOSITORY = "acme/shop"
 REPOSITORY_ID = 4242
 FORK_ID = 6666
+FORK_OWNER = "mallory"
 WORKFLOW_ID = 77
 ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write"})
 VALID_QUERY = "query { viewer { login } }"
@@ -73,6 +74,8 @@ class FakeGitHub:
         """What is answered to everything, with 200, as a proxy's login page is."""
         self.empty_lists = False
         """Whether lists of runs and artifacts come without their rows."""
+        self.ignores_heads = False
+        """Whether pull requests are listed whatever head is asked for, as GitHub does with an unknown one."""
         self._lock = threading.RLock()
         self._closing = threading.Event()
         self._servers: list[ThreadingHTTPServer] = []
@@ -119,6 +122,7 @@ class FakeGitHub:
         }
         run["repository"]["id"] = REPOSITORY_ID
         run["head_repository"]["id"] = FORK_ID if fork else REPOSITORY_ID
+        run["head_repository"]["owner"]["login"] = FORK_OWNER if fork else REPOSITORY.split("/")[0]
         self.runs[run_id] = run
         return run_id
 
@@ -165,11 +169,16 @@ class FakeGitHub:
         self.comments[comment_id] = (number, row)
         return comment_id
 
-    def add_pull(self, number: int, head_sha: str) -> int:
-        """A pull request into main."""
-        row = copy.deepcopy(_SHAPES["pull_request"])
-        row["number"] = number
-        row["head"]["sha"] = head_sha
+    def add_pull(
+        self, number: int, head_sha: str, *, fork: bool = False, branch: str = "topic", **fields: Any
+    ) -> int:
+        """An open pull request into main, unless `fields` say otherwise."""
+        row = copy.deepcopy(_SHAPES["pull_request"]) | {"number": number, "state": "open", **fields}
+        row["head"] |= {"sha": head_sha, "ref": branch}
+        row["base"] |= {"sha": sha("tip"), "ref": "main"}
+        row["head"]["repo"] |= {"id": FORK_ID if fork else REPOSITORY_ID}
+        row["base"]["repo"] |= {"id": REPOSITORY_ID}
+        row["head"]["repo"]["owner"]["login"] = FORK_OWNER if fork else REPOSITORY.split("/")[0]
         self.pulls[number] = row
         return number
 
@@ -266,6 +275,7 @@ class FakeGitHub:
             ("GET", r"/actions/artifacts/(\d+)/zip", self._artifact_zip),
             ("GET", r"/compare/(.+)", self._compare),
             ("GET", r"/contents/(.+)", self._contents),
+            ("GET", r"/pulls", self._list_pulls),
             ("GET", r"/pulls/(\d+)", self._pull),
             ("GET", r"/issues/(\d+)/comments", self._list_comments),
             ("POST", r"/issues/(\d+)/comments", self._create_comment),
@@ -366,6 +376,13 @@ class FakeGitHub:
     def _pull(self, query: dict[str, str], value: Any, number: str) -> Reply:
         row = self.pulls.get(int(number))
         return Reply(200, row) if row else _error(404, "Not Found")
+
+    def _list_pulls(self, query: dict[str, str], value: Any) -> Reply:
+        def is_wanted(row: dict[str, Any]) -> bool:
+            head = f"{row['head']['repo']['owner']['login']}:{row['head']['ref']}"
+            return row["state"] == query["state"] and (self.ignores_heads or head == query["head"])
+
+        return Reply(200, page_of([row for row in self.pulls.values() if is_wanted(row)], query))
 
     def _list_comments(self, query: dict[str, str], value: Any, number: str) -> Reply:
         found = [row for owner, row in self.comments.values() if owner == int(number)]

@@ -201,7 +201,7 @@ class FakeGitLab:
         if path == "/user":
             return Reply(200, {"id": ACCOUNT, "username": "bot", "name": "Bot", "state": "active"})
         for wanted, pattern, answer in self._routes():
-            found = re.fullmatch(rf"/projects/{PROJECT}{pattern}", path)
+            found = re.fullmatch(rf"/projects/(?:{PROJECT}|acme%2Fshop){pattern}", path)
             if wanted == method and found:
                 if credential == "job_token" and not self.premium and "notes" not in path:
                     return _error(404, "404 Project Not Found")

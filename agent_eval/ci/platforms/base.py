@@ -26,9 +26,13 @@ class CiRun:
         run_name: Names this run and attempt; evidence packs are named after it. None outside CI.
         evidence_url: The page with the uploaded evidence.
         base_sha: The commit that the change is to be merged onto, None where there is no such commit.
+        no_base: Why `base_sha` is unknown although the job evaluates a change, and what to do, as a sentence.
         from_fork: Whether the change comes from another repository.
         fork_event: The event by which a fork's code runs with this repository's secrets; empty where it has
             none of them.
+        reported: The finished run of a change whose evidence this job reports on, without running anything;
+            None where the job evaluates.
+        on_base_branch: Whether the job evaluates the base branch itself, so that it may add to its history.
     """
 
     head_sha: str | None = None
@@ -36,8 +40,11 @@ class CiRun:
     run_name: str | None = None
     evidence_url: str | None = None
     base_sha: str | None = None
+    no_base: str = ""
     from_fork: bool = False
     fork_event: str = ""
+    reported: Candidate | None = None
+    on_base_branch: bool = False
 
 
 class Reporter(Protocol):
@@ -116,6 +123,17 @@ class Platform(Reporter, Protocol):
 
         Args:
             body: Makes the markdown, given the marker it must start with.
+        """
+        ...
+
+    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
+        """Show a sentence at a line of a file under review, where the platform can.
+
+        Args:
+            text: The sentence.
+            path: Of the file, relative to the top of the checkout, with `/`.
+            line: From 1; None where it is not known.
+            fails: Whether it is one of the reasons why the job fails.
         """
         ...
 

@@ -59,6 +59,11 @@ class Checkout:
         reference = self._line("symbolic-ref", "--quiet", f"{_REMOTE}HEAD")
         return reference.removeprefix(_REMOTE) if reference.startswith(_REMOTE) else "main"
 
+    @property
+    def is_shallow(self) -> bool:
+        """Whether the checkout has only the latest commits of its history."""
+        return self._line("rev-parse", "--is-shallow-repository") == "true"
+
     def merge_base(self, branch: str) -> str | None:
         """The commit where the checkout left a branch, here or as last fetched; None when unknown."""
         for reference in (f"{_REMOTE}{branch}", f"{_BRANCH}{branch}"):

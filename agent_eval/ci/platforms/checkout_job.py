@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
+from agent_eval.ci.candidates import NoHistory
 from agent_eval.ci.platforms.checkout import Checkout
 from agent_eval.ci.platforms.plain_log import PlainLog
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import ARCHIVE_NAME
+from agent_eval.errors import RemoteError, UsageError
+from agent_eval.http.errors import HttpError
+
+Opened = TypeVar("Opened")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Which earlier runs of a job may be its baseline, whatever the platform calls them.
+
+    Example:
+        >>> Search(evidence="agent-eval-out/evidence.zip", branch="main", base_sha=None).named is None
+        True
+
+    Args:
+        evidence: Path of the evidence archive among the artifacts of a run, with `/`.
+        branch: Branch whose runs count.
+        base_sha: The commit where the change left that branch; None when unknown.
+        named: The run that the user named; None for none.
+    """
+
+    evidence: str
+    branch: str
+    base_sha: str | None
+    named: int | None = None
+
+
+def opened(connect: Callable[[], Opened], *, field: str) -> Opened:
+    """Open a connection to an address that the user gave.
+
+    Args:
+        connect: Opens it.
+        field: The input or variable with the address.
+
+    Raises:
+        UsageError: It is no address that a token may be sent to.
+    """
+    try:
+        return connect()
+    except HttpError as error:
+        raise UsageError(error.message, remedy=error.remedy, field=field) from error
 
 
 class CheckoutJob(PlainLog):
@@ -44,6 +87,32 @@ class CheckoutJob(PlainLog):
         """Path of the evidence archive among the artifacts of a job, with `/`."""
         archive = os.path.abspath(self._settings.out / ARCHIVE_NAME)
         return Path(os.path.relpath(archive, self.workspace)).as_posix()
+
+    @property
+    def _search(self) -> Search:
+        """The search for the baseline, as the settings and the checkout have it."""
+        return Search(
+            evidence=self._evidence_path,
+            branch=self._base_branch,
+            base_sha=self._base_sha,
+            named=self._settings.baseline_run_id,
+        )
+
+    @staticmethod
+    def _cannot_search(*, noun: str, of_a_fork: str, remedy: str) -> Exception:
+        """Say why a job without a token has no baseline: a fork's has none, another's is not known.
+
+        Args:
+            noun: What the platform calls an earlier run, such as `build`.
+            of_a_fork: What the job is, where it is one of a fork, such as `the build of a fork`; else empty.
+            remedy: How to give it a token.
+        """
+        if of_a_fork:
+            return NoHistory(f"This is {of_a_fork}, which has no token for earlier {noun}s.")
+        return RemoteError(
+            f"Without a token earlier {noun}s cannot be read: whether there is a baseline is not known.",
+            remedy=f"{remedy}; or, to evaluate without a baseline, `baseline: none`.",
+        )
 
     @property
     def _base_branch(self) -> str:

@@ -32,6 +32,9 @@ class PlainLog:
         """Print a sentence that a user should act on."""
         self.say(f"Warning: {text}")
 
+    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
+        """Do nothing: a log shows no file, and the report names the cases."""
+
     def fail(self, text: str) -> None:
         """Print why the job fails."""
         self.say(f"Error: {text}")

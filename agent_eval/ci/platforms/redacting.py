@@ -87,6 +87,10 @@ class RedactingPlatform:
         """Print a redacted warning, on one line."""
         self._platform.warn(self._harmless(text))
 
+    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
+        """Show a redacted sentence at a line of a file."""
+        self._platform.point_out(self._harmless(text), path=path, line=line, fails=fails)
+
     def fail(self, text: str) -> None:
         """Print why the job fails, redacted and on one line."""
         self._platform.fail(self._harmless(text))

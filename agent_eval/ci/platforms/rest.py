@@ -55,9 +55,12 @@ class RestApi:
         """Write one object, and read it as the service has it then. Raises as `get`."""
         return self.validate(model, self.decode(self.session.request(method, path, json=body), path), path)
 
-    def rows(self, model: type[Model], path: str, *, page: int, max_pages: int) -> Iterator[Model]:
+    def rows(
+        self, model: type[Model], path: str, *, page: int, max_pages: int, params: Params | None = None
+    ) -> Iterator[Model]:
         """Yield the rows of a listing, over all pages by their `Link` headers. Raises as `get`."""
-        for answer in self.session.pages(path, params={"per_page": page}, max_pages=max_pages):
+        query = {**(params or {}), "per_page": page}
+        for answer in self.session.pages(path, params=query, max_pages=max_pages):
             rows = self.decode(answer, path)
             if not isinstance(rows, list):
                 raise self._not_as_documented(path, "it is no list")

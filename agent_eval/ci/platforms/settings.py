@@ -26,6 +26,7 @@ class PlatformSettings:
         baseline_artifact: Name under which the evidence is found again.
         baseline_branch: Branch whose runs may be the baseline; empty for the base branch.
         baseline_run_id: The run that the user named; None for none.
+        report_run_id: The run whose evidence is reported on; None where the job evaluates.
         out: The output directory of the job.
         own: Values of the rows of every platform, by field; each platform reads its own.
     """
@@ -34,6 +35,7 @@ class PlatformSettings:
     baseline_artifact: str
     baseline_branch: str = ""
     baseline_run_id: int | None = None
+    report_run_id: int | None = None
     out: Path
     own: Mapping[str, Any] = field(repr=False)
 

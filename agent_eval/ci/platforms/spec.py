@@ -89,6 +89,8 @@ class PlatformSpec:
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
         remedies: Its remedies.
+        comments_elsewhere: Opens the comments of a change that it hosts for a job on another platform, as
+            `module:function`; called with a `HostedChange`. Empty where it hosts no code.
         shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
@@ -108,6 +110,7 @@ class PlatformSpec:
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
     remedies: Remedies = Remedies()
+    comments_elsewhere: str = ""
     shows_tests: bool = False
     alert_boxes: bool = False
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from agent_eval.ci.candidates import Candidate, Origin, Skipped, Withheld, refuse_large_archive
 from agent_eval.ci.platforms.buildkite.api import Artifact, Build, BuildkiteApi
 from agent_eval.ci.platforms.buildkite.build import BuildkiteBuild
+from agent_eval.ci.platforms.checkout_job import Search
 from agent_eval.ci.platforms.order import MERGE_BASE, best_first
 from agent_eval.errors import UsageError
 from agent_eval.http.errors import HttpError
@@ -20,29 +21,22 @@ from agent_eval.http.errors import HttpError
 _JUDGED = frozenset({"passed", "failed"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BuildkiteHistory:
     """The search of one job for earlier builds.
 
     Example:
-        `BuildkiteHistory(api=api, build=build, evidence="agent-eval-out/evidence.zip", branch="main",
-        base_sha=None).candidates(notes)` yields the newest builds of main.
+        `BuildkiteHistory(api, build, search).candidates(notes)` yields the newest builds of main.
 
     Args:
         api: Of the pipeline.
         build: Of this job.
-        evidence: Path of the evidence archive among a build's artifacts.
-        branch: Branch whose builds count.
-        base_sha: The commit where the change left that branch; None when unknown.
-        named: The build that the user named; None for none.
+        search: Which of them may be the baseline.
     """
 
     api: BuildkiteApi
     build: BuildkiteBuild
-    evidence: str
-    branch: str
-    base_sha: str | None
-    named: int | None = None
+    search: Search
 
     def candidates(self, notes: list[str]) -> Iterator[Candidate]:
         """Yield the build that the user named; else those of the merge base, then those of the branch.
@@ -51,27 +45,31 @@ class BuildkiteHistory:
             UsageError: The build that the user named does not exist, or is one of a pull request.
             HttpError: Buildkite refuses or cannot be reached.
         """
-        if self.named is not None:
-            yield self._named_by_user(self.named)
+        if self.search.named is not None:
+            yield self._named_by_user(self.search.named)
             return
         ordered = best_first(
-            self._builds(), key=lambda build: build.number, base_sha=self.base_sha, noun="build", notes=notes
+            self._builds(),
+            key=lambda build: build.number,
+            base_sha=self.search.base_sha,
+            noun="build",
+            notes=notes,
         )
         yield from (self._candidate(build, how) for how, build in ordered)
 
     def _builds(self) -> Iterator[tuple[str, Build]]:
-        if self.base_sha is not None:
-            at_base = self.api.builds(commit=self.base_sha, branch=self.branch)
+        if self.search.base_sha is not None:
+            at_base = self.api.builds(commit=self.search.base_sha, branch=self.search.branch)
             yield from ((MERGE_BASE, build) for build in at_base if self._counts(build))
-        newest = self.api.builds(branch=self.branch)
-        yield from ((f"newest on {self.branch}", build) for build in newest if self._counts(build))
+        newest = self.api.builds(branch=self.search.branch)
+        yield from ((f"newest on {self.search.branch}", build) for build in newest if self._counts(build))
 
     def _counts(self, build: Build) -> bool:
         """Whether the code of a build is the base branch's, and it is not this one or a later one."""
         own = self.build
-        later = own.branch == self.branch and own.number is not None and build.number >= own.number
+        later = own.branch == self.search.branch and own.number is not None and build.number >= own.number
         return (
-            build.branch == self.branch
+            build.branch == self.search.branch
             and build.state in _JUDGED
             and not build.of_pull_request
             and build.number != own.number
@@ -114,16 +112,18 @@ class BuildkiteHistory:
         return data
 
     def _usable(self, build: Build, label: str) -> Artifact:
-        artifacts = self.api.artifacts(build.number, self.evidence)
+        artifacts = self.api.artifacts(build.number, self.search.evidence)
         finished = [artifact for artifact in artifacts if artifact.state == "finished"]
         if len(finished) > 1:
-            raise Withheld(f"Several jobs of {label} left `{self.evidence}`; which one counts is not known.")
+            raise Withheld(
+                f"Several jobs of {label} left `{self.search.evidence}`; which one counts is not known."
+            )
         if finished:
             refuse_large_archive(finished[0].file_size, label)
             return finished[0]
         if any(artifact.state in ("expired", "deleted") for artifact in artifacts):
             raise Skipped(f"The artifacts of {label} have expired.")
-        raise Skipped(f"{label.capitalize()} left no artifact `{self.evidence}`.")
+        raise Skipped(f"{label.capitalize()} left no artifact `{self.search.evidence}`.")
 
 
 def _unusable(message: str) -> UsageError:

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TextIO
 
-from agent_eval.ci.candidates import Candidate, NoHistory
+from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.platforms.buildkite.api import BuildkiteApi
 from agent_eval.ci.platforms.buildkite.build import read_build
 from agent_eval.ci.platforms.buildkite.history import BuildkiteHistory
 from agent_eval.ci.platforms.buildkite.spec import BUILDKITE
-from agent_eval.ci.platforms.checkout_job import CheckoutJob
+from agent_eval.ci.platforms.checkout_job import CheckoutJob, opened
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.errors import AgentEvalError, RemoteError, UsageError
+from agent_eval.errors import AgentEvalError
 from agent_eval.http.client import Session
-from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 
@@ -96,6 +95,7 @@ class Buildkite(CheckoutJob):
             evidence_url=build.url,
             base_sha=self._base_of_rules,
             from_fork=build.from_fork,
+            on_base_branch=not (self._is_change or build.from_fork),
             fork_event="pull request" if trusted_with_secrets else "",
         )
 
@@ -116,22 +116,10 @@ class Buildkite(CheckoutJob):
             NoHistory: The build is one of a fork, and has no token.
             RemoteError: There is no token: whether there is a baseline is not known.
         """
-        if self._api is None and self.build.from_fork:
-            raise NoHistory("This is the build of a fork, which has no token for earlier builds.")
         if self._api is None:
-            raise RemoteError(
-                "Without a token earlier builds cannot be read: whether there is a baseline is not known.",
-                remedy="Set `buildkite-token`; or, to evaluate without a baseline, `baseline: none`.",
-            )
-        history = BuildkiteHistory(
-            api=self._api,
-            build=self.build,
-            evidence=self._evidence_path,
-            branch=self._base_branch,
-            base_sha=self._base_sha,
-            named=self._settings.baseline_run_id,
-        )
-        return history.candidates(notes)
+            fork = "the build of a fork" if self.build.from_fork else ""
+            raise self._cannot_search(noun="build", of_a_fork=fork, remedy="Set `buildkite-token`")
+        return BuildkiteHistory(self._api, self.build, self._search).candidates(notes)
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
         """Keep the outcome, which decides the annotation's style; later steps read the artifacts."""
@@ -165,12 +153,9 @@ def _no_annotation(why: str) -> Published:
 
 
 def _session(own: BuildkiteSettings, sleep: Callable[[float], None], patience: Patience | None) -> Session:
-    try:
-        return Session(
-            own.buildkite_api_url or PUBLIC_API,
-            secret_headers={"Authorization": f"Bearer {own.buildkite_token}"},
-            patience=patience,
-            sleep=sleep,
-        )
-    except HttpError as error:
-        raise UsageError(error.message, remedy=error.remedy, field="buildkite-api-url") from error
+    address = own.buildkite_api_url or PUBLIC_API
+    secret = {"Authorization": f"Bearer {own.buildkite_token}"}
+    return opened(
+        lambda: Session(address, secret_headers=secret, patience=patience, sleep=sleep),
+        field="buildkite-api-url",
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_eval.ci.candidates import Candidate, Origin, Skipped, Withheld
+from agent_eval.ci.platforms.checkout_job import Search
 from agent_eval.ci.platforms.circleci.api import Artifact, CircleCIApi, Pipeline
 from agent_eval.ci.platforms.circleci.pipeline import CircleCIPipeline
 from agent_eval.ci.platforms.order import MERGE_BASE, best_first
@@ -18,29 +19,22 @@ from agent_eval.http.errors import HttpError
 _JUDGED = frozenset({"success", "failed"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CircleCIHistory:
     """The search of one job for earlier pipelines.
 
     Example:
-        `CircleCIHistory(api=api, own=own, evidence="agent-eval-out/evidence.zip", branch="main",
-        base_sha=None).candidates(notes)` yields the newest pipelines of main.
+        `CircleCIHistory(api, own, search).candidates(notes)` yields the newest pipelines of main.
 
     Args:
         api: Of the project.
         own: The pipeline of this job.
-        evidence: Path of the evidence archive among a job's artifacts.
-        branch: Branch whose pipelines count.
-        base_sha: The commit where the change left that branch; None when unknown.
-        named: The pipeline that the user named; None for none.
+        search: Which of them may be the baseline.
     """
 
     api: CircleCIApi
     own: CircleCIPipeline
-    evidence: str
-    branch: str
-    base_sha: str | None
-    named: int | None = None
+    search: Search
 
     def candidates(self, notes: list[str]) -> Iterator[Candidate]:
         """Yield the pipeline that the user named; else those of the merge base, then those of the branch.
@@ -49,13 +43,13 @@ class CircleCIHistory:
             UsageError: The pipeline that the user named does not exist, or is a fork's.
             HttpError: CircleCI refuses or cannot be reached.
         """
-        if self.named is not None:
-            yield self._named_by_user(self.named)
+        if self.search.named is not None:
+            yield self._named_by_user(self.search.named)
             return
         ordered = best_first(
             self._pipelines(),
             key=lambda row: row.number,
-            base_sha=self.base_sha,
+            base_sha=self.search.base_sha,
             noun="pipeline",
             notes=notes,
         )
@@ -64,23 +58,23 @@ class CircleCIHistory:
     def _pipelines(self) -> Iterator[tuple[str, Pipeline]]:
         """Look through the branch, as CircleCI finds no pipeline by its commit."""
         others: list[Pipeline] = []
-        reached_own = self.own.branch != self.branch
-        for pipeline in self.api.pipelines(self.branch):
+        reached_own = self.own.branch != self.search.branch
+        for pipeline in self.api.pipelines(self.search.branch):
             if pipeline.id == self.own.pipeline:
                 reached_own = True
             elif reached_own and self._counts(pipeline):
-                if pipeline.vcs is not None and pipeline.vcs.revision == self.base_sha:
+                if pipeline.vcs is not None and pipeline.vcs.revision == self.search.base_sha:
                     yield MERGE_BASE, pipeline
                 else:
                     others.append(pipeline)
-        yield from ((f"newest on {self.branch}", pipeline) for pipeline in others)
+        yield from ((f"newest on {self.search.branch}", pipeline) for pipeline in others)
 
     def _counts(self, pipeline: Pipeline) -> bool:
         source = pipeline.vcs
         return (
             source is not None
             and pipeline.state == "created"
-            and source.branch == self.branch
+            and source.branch == self.search.branch
             and source.origin_repository_url == source.target_repository_url
         )
 
@@ -111,9 +105,11 @@ class CircleCIHistory:
     def _fetch(self, pipeline: Pipeline, label: str) -> bytes:
         artifacts = self._artifacts(pipeline)
         if not artifacts:
-            raise Skipped(f"{label.capitalize()} left no artifact `{self.evidence}`.")
+            raise Skipped(f"{label.capitalize()} left no artifact `{self.search.evidence}`.")
         if len(artifacts) > 1:
-            raise Withheld(f"Several nodes of {label} left `{self.evidence}`; which one counts is not known.")
+            raise Withheld(
+                f"Several nodes of {label} left `{self.search.evidence}`; which one counts is not known."
+            )
         return self.api.download(artifacts[0], label=label)
 
     def _artifacts(self, pipeline: Pipeline) -> list[Artifact]:
@@ -123,7 +119,7 @@ class CircleCIHistory:
             for job in self.api.jobs(workflow.id):
                 if job.name == self.own.job and job.status in _JUDGED and job.job_number is not None:
                     listed = self.api.artifacts(job.job_number)
-                    return [artifact for artifact in listed if artifact.path == self.evidence]
+                    return [artifact for artifact in listed if artifact.path == self.search.evidence]
         return []
 
 

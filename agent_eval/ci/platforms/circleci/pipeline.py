@@ -23,6 +23,7 @@ class CircleCIPipeline:
         url: The job's page.
         commit: The commit that is built.
         branch: The branch that is built; `pull/N` for the pull request of a fork.
+        pull_request: Page of a pull request of the branch: of several the one with the lowest number.
         from_fork: Whether the change comes from another repository.
     """
 
@@ -32,6 +33,7 @@ class CircleCIPipeline:
     url: str | None = None
     commit: str | None = None
     branch: str | None = None
+    pull_request: str | None = None
     from_fork: bool = False
 
 
@@ -48,5 +50,16 @@ def read_pipeline(environ: Mapping[str, str]) -> CircleCIPipeline:
         url=environ.get("CIRCLE_BUILD_URL") or None,
         commit=commit if COMMIT.fullmatch(commit) else None,
         branch=branch or None,
+        pull_request=_oldest(environ.get("CIRCLE_PULL_REQUESTS") or environ.get("CIRCLE_PULL_REQUEST", "")),
         from_fork=of_fork or branch.startswith("pull/"),
     )
+
+
+def _oldest(pages: str) -> str | None:
+    """Choose from a list of pages separated by commas; CircleCI itself picks one at random."""
+
+    def number(page: str) -> int:
+        last = page.rpartition("/")[2]
+        return int(last) if last.isascii() and last.isdigit() and len(last) <= 18 else 0
+
+    return min(filter(None, (page.strip() for page in pages.split(","))), key=number, default=None)

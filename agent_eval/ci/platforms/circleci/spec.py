@@ -26,6 +26,16 @@ INPUTS: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
+        "circleci-pull-request",
+        "text",
+        "Address of the pull request or merge request, for the comment. Default: CIRCLE_PULL_REQUEST, which "
+        "not every kind of project has.",
+        goes_to="platform.circleci_pull_request",
+        commands=(CI,),
+        loosens="nothing",
+        in_file=False,
+    ),
+    Option(
         "circleci-api-url",
         "url",
         "REST address of CircleCI. Default: https://circleci.com/api/v2.",
@@ -51,6 +61,7 @@ CIRCLECI = PlatformSpec(
         read_runs="Set `circleci-token` to a personal token of an account that may read the project, and "
         "`circleci-project-slug` to `<< pipeline.project.slug >>`.",
         run_fork="Leave `Pass secrets to builds from forked pull requests` off.",
+        write_comment="The token may not write comments: give it the right to, on the repository",
         set_variable="Set it in a context, or in the project's environment variables",
     ),
 )

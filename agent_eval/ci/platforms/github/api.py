@@ -24,17 +24,25 @@ MAX_ARTIFACT_PAGES = 10
 _VIEWER = "query { viewer { login } }"
 
 
+class Author(BaseModel):
+    """An account: the author of a comment, the owner of a repository."""
+
+    login: str
+
+
 class Repository(BaseModel):
     """A repository, as other objects refer to it."""
 
     id: int
     default_branch: str | None = None
+    owner: Author | None = None
 
 
 class WorkflowRun(BaseModel):
     """A run of a workflow. `head_repository` is None where the fork was deleted."""
 
     id: int
+    run_attempt: int = 1
     workflow_id: int
     event: str
     status: str | None
@@ -65,10 +73,20 @@ class Artifact(BaseModel):
     workflow_run: ArtifactRun | None = None
 
 
-class Author(BaseModel):
-    """The author of a comment."""
+class Side(BaseModel):
+    """A branch that a pull request joins. `repo` is None where the fork was deleted."""
 
-    login: str
+    ref: str
+    sha: str
+    repo: Repository | None
+
+
+class PullRequest(BaseModel):
+    """A pull request: `head` is to be merged into `base`."""
+
+    number: int
+    head: Side
+    base: Side
 
 
 class IssueComment(BaseModel):
@@ -188,6 +206,12 @@ class GitHubApi:
             return b64decode(content.content)
         except ValueError as error:
             raise RemoteError(f"GitHub did not answer {place} with base64.", path=path) from error
+
+    def open_pulls(self, owner: str, branch: str) -> list[PullRequest]:
+        """List the open pull requests from a branch of an owner's repository: at most a hundred."""
+        path = f"{self._root}/pulls"
+        params: Params = {"state": "open", "head": f"{owner}:{branch}"}
+        return list(self._api.rows(PullRequest, path, page=PAGE, max_pages=1, params=params))
 
     def pull_head(self, number: int) -> str:
         """Find the commit that a pull request points to now."""

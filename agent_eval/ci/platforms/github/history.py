@@ -145,13 +145,27 @@ class GitHubHistory:
         )
         return Candidate(f"run {run.id}", origin, lambda: self._fetch(run), named_by_user=named_by_user)
 
+    def reported(self, run: WorkflowRun) -> Candidate:
+        """Offer a run of a change for a report on it; it may be another repository's code."""
+        origin = Origin(how="reported run", sha=run.head_sha, run_id=run.id, run_url=run.html_url)
+        return Candidate(f"run {run.id}", origin, lambda: self._read(run, self._newest(run)))
+
     def _fetch(self, run: WorkflowRun) -> bytes:
-        artifact = self._usable(run)
+        return self._read(run, self._usable(run))
+
+    def _read(self, run: WorkflowRun, artifact: Artifact) -> bytes:
         data = self.api.download(artifact.id, label=f"run {run.id}")
         recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
         return checked_archive(data, recorded, f"run {run.id}")
 
     def _usable(self, run: WorkflowRun) -> Artifact:
+        artifact = self._newest(run)
+        owner = artifact.workflow_run
+        if owner is not None and owner.repository_id != owner.head_repository_id:
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+        return artifact
+
+    def _newest(self, run: WorkflowRun) -> Artifact:
         named = self._named_artifacts(run)
         if not named:
             raise Skipped(f"Run {run.id} left no artifact `{self.artifact}`.")
@@ -160,9 +174,6 @@ class GitHubHistory:
         if artifact.expired:
             raise Skipped(f"The artifact of run {run.id} has expired.")
         refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
-        owner = artifact.workflow_run
-        if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
         return artifact
 
     def _named_artifacts(self, run: WorkflowRun) -> list[Artifact]:

@@ -13,16 +13,19 @@ from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Comment, Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
+from agent_eval.ci.platforms.github.artifacts import upload_artifact
 from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
-from agent_eval.ci.platforms.github.history import GitHubHistory
+from agent_eval.ci.platforms.github.history import TRUSTED_EVENTS, GitHubHistory
+from agent_eval.ci.platforms.github.reported import ReportedRun, find_reported
 from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.ci.platforms.github.step import GitHubStep
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.errors import RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
+from agent_eval.text.escape import prose
 
 PUBLIC_API = "https://api.github.com"
 USUAL_AUTHOR = "github-actions[bot]"
@@ -47,6 +50,7 @@ class GitHubSettings:
     github_api_url: str
     baseline_workflow: str
     comment_author: str
+    upload_evidence: bool
 
 
 class GitHub(GitHubStep):
@@ -77,20 +81,40 @@ class GitHub(GitHubStep):
         patience: Patience | None = None,
     ) -> None:
         super().__init__(environ, stream)
-        self.event = read_event(environ)
+        self._trigger = read_event(environ)
         self._settings = settings
+        self._sleep, self._patience = sleep, patience
         self._own = GitHubSettings(**settings.values_of(GITHUB.inputs))
         token = self._own.github_token or environ.get("GITHUB_TOKEN", "").strip()
         base = self._own.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
         self._api: GitHubApi | None = None
         if token:
-            session = _session(base, token, sleep, patience)
-            self._api = GitHubApi(session, graphql_url=graphql_url(base), repository=self.event.repository)
+            session = open_session(base, token, sleep, patience)
+            self._api = GitHubApi(session, graphql_url=graphql_url(base), repository=self._trigger.repository)
 
     @property
     def spec(self) -> PlatformSpec:
         """GitHub's variables, limits and words."""
         return GITHUB
+
+    @property
+    def event(self) -> GitHubEvent:
+        """What triggered the job; of a job that reports on another run, with the change of that run."""
+        return self._trigger if self._reported is None else self._reported.event
+
+    @cached_property
+    def _reported(self) -> ReportedRun | None:
+        run_id = self._settings.report_run_id
+        if run_id is None:
+            return None
+        if self._api is None or not self._own.baseline_workflow:
+            lacking = "github-token" if self._api is None else "baseline-workflow"
+            raise UsageError(
+                f"`report-run-id` needs `{lacking}`.",
+                remedy=f"Set `{lacking}`: a run does not say itself what it is to be compared with.",
+                field=lacking,
+            )
+        return find_reported(self._api, self._trigger, run_id)
 
     @property
     def workspace(self) -> Path:
@@ -100,15 +124,28 @@ class GitHub(GitHubStep):
     @property
     def run(self) -> CiRun:
         """The workflow run, as the runner's environment and the event describe it."""
-        event = self.event
+        event, reported = self.event, self._reported
+        page = event.run_url if reported is None else reported.run.html_url
+        runs_code = reported is None and event.from_fork and event.has_secrets
         return CiRun(
             head_sha=event.head_sha,
             run_url=event.run_url,
             run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
-            evidence_url=f"{event.run_url}#artifacts" if event.run_url else None,
+            evidence_url=f"{page}#artifacts" if page else None,
             base_sha=self._base_sha,
             from_fork=event.from_fork,
-            fork_event=event.name if event.from_fork and event.has_secrets else "",
+            fork_event=event.name if runs_code else "",
+            reported=self._history.reported(reported.run) if reported is not None else None,
+            on_base_branch=self._is_of_base_branch,
+        )
+
+    @property
+    def _is_of_base_branch(self) -> bool:
+        """Whether a run like this one would be offered as a baseline for changes to its branch."""
+        event = self.event
+        base = self._settings.baseline_branch or event.default_branch
+        return (
+            not event.from_fork and event.name in TRUSTED_EVENTS and base is not None and event.branch == base
         )
 
     @cached_property
@@ -139,7 +176,12 @@ class GitHub(GitHubStep):
                 "Without a token earlier runs cannot be read: whether there is a baseline is not known.",
                 remedy="Set `github-token`; or, to evaluate without a baseline, `baseline: none`.",
             )
-        history = GitHubHistory(
+        return self._history.candidates(notes)
+
+    @property
+    def _history(self) -> GitHubHistory:
+        assert self._api is not None  # both callers have checked it
+        return GitHubHistory(
             api=self._api,
             event=self.event,
             artifact=self._settings.baseline_artifact,
@@ -147,7 +189,6 @@ class GitHub(GitHubStep):
             branch=self._settings.baseline_branch,
             run_id=self._settings.baseline_run_id,
         )
-        return history.candidates(notes)
 
     def base_file(self, path: str) -> bytes | None:
         """Read a file as of the base of the pull request or merge group."""
@@ -161,11 +202,24 @@ class GitHub(GitHubStep):
         return self._api.file(path, base)
 
     def keep_evidence(self, archive: Path) -> None:
-        """Leave the archive to the workflow's step with `actions/upload-artifact`."""
+        """Upload the archive where the settings ask for it; else a step of the workflow does."""
+        if not self._own.upload_evidence:
+            return
+        name = self._settings.baseline_artifact
+        try:
+            upload_artifact(name, archive, self._environ, sleep=self._sleep, patience=self._patience)
+        except AgentEvalError as error:
+            why = f"The evidence was not uploaded: {error.message} {error.remedy}".strip()
+            self.warn(why)
+            self.write_summary(f"> ⚠️ {prose(why, limit=1_000)}\n")
+        else:
+            self.say(f"Uploaded the evidence as the artifact {name}.")
 
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's comment on the pull request, where there is one."""
         event = self.event
+        if self._reported is not None and self._reported.why_no_comment:
+            return Published("refused", warning=self._reported.why_no_comment)
         if event.pull_request is None:
             return _NOT_NAMED if event.of_pull_request else Published("none")
         if self._api is None:
@@ -176,7 +230,10 @@ class GitHub(GitHubStep):
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
         comments = PullRequestComments(self._api, event.pull_request, self._own.comment_author)
         return publish(
-            comments, marker, body(str(marker)), words=comment_words(GITHUB, from_fork=event.from_fork)
+            comments,
+            marker,
+            body(str(marker)),
+            words=comment_words(GITHUB, from_fork=event.from_fork and self._reported is None),
         )
 
 
@@ -215,7 +272,12 @@ class PullRequestComments:
         return self._api.pull_head(self._number)
 
 
-def _session(base: str, token: str, sleep: Callable[[float], None], patience: Patience | None) -> Session:
+def open_session(base: str, token: str, sleep: Callable[[float], None], patience: Patience | None) -> Session:
+    """Open a session to GitHub's API.
+
+    Raises:
+        UsageError: The address is not https.
+    """
     try:
         return Session(
             base,

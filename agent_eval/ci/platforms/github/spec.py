@@ -35,6 +35,16 @@ INPUTS: tuple[Option, ...] = (
         loosens="other",
     ),
     Option(
+        "upload-evidence",
+        "switch",
+        "Upload the evidence archive as the artifact `baseline-artifact` from within this step, not by a "
+        "later one.",
+        goes_to="platform.upload_evidence",
+        commands=(CI,),
+        loosens="nothing",
+        default="false",
+    ),
+    Option(
         "comment-author",
         "text",
         "Login under which the token writes comments, for tokens that cannot say it themselves. Default: "
@@ -54,6 +64,7 @@ GITHUB = PlatformSpec(
     detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
     comment_limit=65_536,
     summary_limit=1 << 20,
+    comments_elsewhere="agent_eval.ci.platforms.github.hosted:comments_on",
     alert_boxes=True,
     words=Words(change="pull request", full_report="job summary"),
     inputs=INPUTS,

@@ -60,6 +60,11 @@ class GitHubStep:
         """Print a warning annotation."""
         self._print(command("warning", text, title="agent-eval"))
 
+    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
+        """Print an annotation of a line of a file."""
+        at: dict[str, str | int] = {"title": "agent-eval", "file": path, "line": line or 1}
+        self._print(command("error" if fails else "warning", text, **at))
+
     def fail(self, text: str) -> None:
         """Print an error annotation."""
         self._print(command("error", text, title="agent-eval"))

@@ -95,13 +95,13 @@ class GitLabApi:
 
     Args:
         session: To the API's base address, with the token.
-        project: Number of the project.
+        project: Number of the project, or its path.
         by_job_token: Whether the token is the job's own, which may do less.
     """
 
-    def __init__(self, session: Session, *, project: int, by_job_token: bool) -> None:
+    def __init__(self, session: Session, *, project: int | str, by_job_token: bool) -> None:
         self._api = RestApi(session, name="GitLab", remedy="Check the API address (`gitlab-api-url`).")
-        self._root = f"/projects/{project}"
+        self._root = f"/projects/{quote(str(project), safe='')}"
         self.by_job_token = by_job_token
 
     def pipelines(self, **query: str) -> list[JobPipeline]:

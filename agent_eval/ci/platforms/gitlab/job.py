@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.candidates import Candidate, NoHistory
@@ -13,17 +14,21 @@ from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import CiRun, comment_words
 from agent_eval.ci.platforms.checkout_job import CheckoutJob
 from agent_eval.ci.platforms.gitlab.api import GitLabApi
+from agent_eval.ci.platforms.gitlab.dotenv import dotenv
 from agent_eval.ci.platforms.gitlab.history import GitLabHistory
 from agent_eval.ci.platforms.gitlab.notes import MergeRequestNotes
 from agent_eval.ci.platforms.gitlab.pipeline import read_pipeline
 from agent_eval.ci.platforms.gitlab.spec import GITLAB
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.errors import RemoteError, UsageError
+from agent_eval.ci.suites import DOTENV_NAME
+from agent_eval.ci.workspace import refuse_link_out
+from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.operations import clock
+from agent_eval.storage.atomic import write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,7 @@ class GitLab(CheckoutJob):
     ) -> None:
         super().__init__(settings, environ, stream)
         self.pipeline = read_pipeline(environ)
+        self._outputs: dict[str, str] = {}
         self._own = GitLabSettings(**settings.values_of(GITLAB.inputs))
         token = self._own.gitlab_token
         job_token = environ.get("CI_JOB_TOKEN", "").strip()
@@ -74,7 +80,7 @@ class GitLab(CheckoutJob):
         self._api: GitLabApi | None = None
         if (token or job_token) and base:
             header = {"PRIVATE-TOKEN": token} if token else {"JOB-TOKEN": job_token}
-            session = _session(base, header, sleep, patience)
+            session = open_session(base, header, sleep, patience)
             self._api = GitLabApi(session, project=self.pipeline.target_project, by_job_token=not token)
 
     @property
@@ -94,6 +100,7 @@ class GitLab(CheckoutJob):
             evidence_url=f"{url}/artifacts/browse" if url else None,
             base_sha=self._base_of_rules,
             from_fork=pipeline.from_fork,
+            on_base_branch=not (self._is_change or pipeline.from_fork),
             fork_event="merge_request_event" if pipeline.from_fork and pipeline.has_secrets_of_target else "",
         )
 
@@ -151,6 +158,16 @@ class GitLab(CheckoutJob):
         )
         return history.candidates(notes)
 
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Add to the file of variables for later jobs, beside the report."""
+        self._outputs |= values
+        try:
+            # A link out of the checkout may come with the code under review.
+            refuse_link_out(self._settings.out, Path.cwd())
+            write_file(self._settings.out / DOTENV_NAME, dotenv(self._outputs).encode())
+        except AgentEvalError as error:
+            self.warn(f"The variables for later jobs could not be written: {error.message}")
+
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's note on the merge request, where there is one."""
         pipeline = self.pipeline
@@ -171,9 +188,14 @@ def _no_note(why: str) -> Published:
     return Published("refused", warning=f"No note was written. {why} {report}")
 
 
-def _session(
+def open_session(
     base: str, token: Mapping[str, str], sleep: Callable[[float], None], patience: Patience | None
 ) -> Session:
+    """Open a session to GitLab's API, with the header that holds the token.
+
+    Raises:
+        UsageError: The address is not https.
+    """
     try:
         return Session(base, secret_headers=token, patience=patience, sleep=sleep)
     except HttpError as error:

@@ -44,6 +44,7 @@ GITLAB = PlatformSpec(
     detect=lambda environ: environ.get("GITLAB_CI") == "true",
     comment_limit=NOTE_LIMIT,
     summary_limit=1 << 20,
+    comments_elsewhere="agent_eval.ci.platforms.gitlab.hosted:comments_on",
     shows_tests=True,
     words=Words(change="merge request", full_report="job's artifacts"),
     inputs=INPUTS,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent_eval.ci.candidates import Candidate, Origin, Skipped
+from agent_eval.ci.platforms.checkout_job import Search
 from agent_eval.ci.platforms.jenkins.api import Build, JenkinsApi
 from agent_eval.ci.platforms.order import MERGE_BASE, best_first
 from agent_eval.errors import UsageError
@@ -14,29 +15,22 @@ from agent_eval.errors import UsageError
 _JUDGED = frozenset({"SUCCESS", "UNSTABLE", "FAILURE"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JenkinsHistory:
     """The search of one build for earlier ones.
 
     Example:
-        `JenkinsHistory(api=api, evidence="agent-eval-out/evidence.zip", branch="main",
-        base_sha=None).candidates(notes)` yields the newest builds of main.
+        `JenkinsHistory(api, search).candidates(notes)` yields the newest builds of main.
 
     Args:
         api: Of the job of the base branch.
-        evidence: Path of the evidence archive among a build's artifacts.
-        branch: Branch whose builds count; empty for a job of one branch.
-        base_sha: The commit where the change left that branch; None when unknown.
+        search: Which of them may be the baseline; its branch is empty for a job of one branch.
         before: This build's number, where it is one of the same job.
-        named: The build that the user named; None for none.
     """
 
     api: JenkinsApi
-    evidence: str
-    branch: str
-    base_sha: str | None
+    search: Search
     before: int | None = None
-    named: int | None = None
 
     def candidates(self, notes: list[str]) -> Iterator[Candidate]:
         """Yield the build that the user named; else those of the merge base, then the newest.
@@ -47,16 +41,16 @@ class JenkinsHistory:
         """
         # Jenkins answers "not found" also where the account may not look, so that is never "there is none".
         builds = self.api.builds()
-        if self.named is not None:
-            yield self._named_by_user(self.named, builds)
+        if self.search.named is not None:
+            yield self._named_by_user(self.search.named, builds)
             return
         counted = [build for build in builds if self._counts(build)]
-        where = f"newest on {self.branch}" if self.branch else "newest run"
-        at_base = [(MERGE_BASE, build) for build in counted if self.base_sha in build.commits]
+        where = f"newest on {self.search.branch}" if self.search.branch else "newest run"
+        at_base = [(MERGE_BASE, build) for build in counted if self.search.base_sha in build.commits]
         ordered = best_first(
             [*at_base, *((where, build) for build in counted)],
             key=lambda build: build.number,
-            base_sha=self.base_sha,
+            base_sha=self.search.base_sha,
             noun="build",
             notes=notes,
         )
@@ -80,8 +74,8 @@ class JenkinsHistory:
         commits = sorted(build.commits)
         origin = Origin(
             how=how,
-            sha=self.base_sha if how == MERGE_BASE else commits[0] if len(commits) == 1 else None,
-            branch=self.branch or None,
+            sha=self.search.base_sha if how == MERGE_BASE else commits[0] if len(commits) == 1 else None,
+            branch=self.search.branch or None,
             run_id=build.number,
             run_url=build.url,
             created_at=datetime.fromtimestamp(build.timestamp / 1000, UTC).isoformat(),
@@ -90,6 +84,6 @@ class JenkinsHistory:
         return Candidate(label, origin, lambda: self._fetch(build, label), named_by_user=named_by_user)
 
     def _fetch(self, build: Build, label: str) -> bytes:
-        if all(artifact.relativePath != self.evidence for artifact in build.artifacts):
-            raise Skipped(f"{label.capitalize()} left no artifact `{self.evidence}`.")
-        return self.api.download(build.number, self.evidence, label=label)
+        if all(artifact.relativePath != self.search.evidence for artifact in build.artifacts):
+            raise Skipped(f"{label.capitalize()} left no artifact `{self.search.evidence}`.")
+        return self.api.download(build.number, self.search.evidence, label=label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TextIO
 from urllib.parse import urlsplit
@@ -13,16 +13,14 @@ from urllib.parse import urlsplit
 from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Published
 from agent_eval.ci.platforms.base import CiRun
-from agent_eval.ci.platforms.checkout_job import CheckoutJob
+from agent_eval.ci.platforms.checkout_job import CheckoutJob, opened
 from agent_eval.ci.platforms.jenkins.api import JenkinsApi
 from agent_eval.ci.platforms.jenkins.build import read_build
 from agent_eval.ci.platforms.jenkins.history import JenkinsHistory
 from agent_eval.ci.platforms.jenkins.spec import JENKINS
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.errors import UsageError
 from agent_eval.http.client import Session
-from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 
 
@@ -86,6 +84,7 @@ class Jenkins(CheckoutJob):
             evidence_url=f"{build.url.rstrip('/')}/artifact/" if build.url else None,
             base_sha=self._base_of_rules,
             from_fork=build.from_fork,
+            on_base_branch=not (self._is_change or build.from_fork),
             fork_event="change" if build.from_fork and self._has_account else "",
         )
 
@@ -102,15 +101,9 @@ class Jenkins(CheckoutJob):
         """Yield earlier builds, as `JenkinsHistory` finds them."""
         build, branch = self.build, self._base_branch
         of_own_job = not build.multibranch or build.branch == branch
-        history = JenkinsHistory(
-            api=JenkinsApi(self._session, build.job_url if of_own_job else build.job_of(branch)),
-            evidence=self._evidence_path,
-            branch=branch if build.multibranch else "",
-            base_sha=self._base_sha,
-            before=build.number if of_own_job else None,
-            named=self._settings.baseline_run_id,
-        )
-        return history.candidates(notes)
+        api = JenkinsApi(self._session, build.job_url if of_own_job else build.job_of(branch))
+        search = self._search if build.multibranch else replace(self._search, branch="")
+        return JenkinsHistory(api, search, before=build.number if of_own_job else None).candidates(notes)
 
     def publish(self, body: Callable[[str], str]) -> Published:
         """Write no comment: Jenkins has none, and the report is among the artifacts."""
@@ -127,8 +120,8 @@ def _session(
         login = b64encode(f"{own.jenkins_user}:{own.jenkins_token}".encode()).decode()
         secret = {"Authorization": f"Basic {login}"}
     base = f"{address.scheme}://{address.netloc}"
-    try:
-        # An account's token goes over https alone; what anonymous may read, plain http may carry.
-        return Session(base, secret_headers=secret, patience=patience, sleep=sleep, plain_http=not secret)
-    except HttpError as error:
-        raise UsageError(error.message, remedy=error.remedy, field="JOB_URL") from error
+    # An account's token goes over https alone; what anonymous may read, plain http may carry.
+    return opened(
+        lambda: Session(base, secret_headers=secret, patience=patience, sleep=sleep, plain_http=not secret),
+        field="JOB_URL",
+    )

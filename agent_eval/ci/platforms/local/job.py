@@ -22,6 +22,9 @@ from agent_eval.errors import AgentEvalError, StorageError, UsageError
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import append_file, write_file
 from agent_eval.storage.json import dumps
+from agent_eval.text.escape import one_line, shell_word
+
+_NAME_LIMIT = 80
 
 
 class LocalDirectory(PlainLog):
@@ -59,8 +62,14 @@ class LocalDirectory(PlainLog):
     def run(self) -> CiRun:
         """The base of the checkout's branch, and the commit where runs are stored."""
         checkout, base = self._checkout, self._base_branch
-        base_sha = checkout.merge_base(base) if base is not None and checkout.branch != base else None
-        return CiRun(head_sha=checkout.commit if self._store is not None else None, base_sha=base_sha)
+        changed = base if checkout.branch != base else None
+        base_sha = checkout.merge_base(changed) if changed is not None else None
+        return CiRun(
+            head_sha=checkout.commit if self._store is not None else None,
+            base_sha=base_sha,
+            no_base=_no_base(checkout, changed) if changed is not None and base_sha is None else "",
+            on_base_branch=checkout.branch == base,
+        )
 
     def candidates(self, notes: list[str]) -> Iterable[Candidate]:
         """Yield stored runs: the one that the user named; else those of the base commit, then the newest.
@@ -202,6 +211,18 @@ class LocalDirectory(PlainLog):
             write(self._directory / name)
         except StorageError as error:
             self.warn(f"{what} could not be written: {error.message}")
+
+
+def _no_base(checkout: Checkout, base: str) -> str:
+    """Say what to fetch to have the commit where the branch began; empty without a commit."""
+    if checkout.commit is None:
+        return ""
+    how = "--unshallow " if checkout.is_shallow else ""
+    fetched = shell_word(f"+refs/heads/{base}:refs/remotes/origin/{base}")
+    return (
+        f"The commit where the branch left {one_line(base, limit=_NAME_LIMIT)} is not in the checkout. "
+        f"Fetch it (`git fetch {how}origin {fetched}`), or name another branch in `baseline-branch`."
+    )
 
 
 def _withhold(why: str) -> NoReturn:

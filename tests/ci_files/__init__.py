@@ -1,0 +1,1 @@
+"""The files that people paste into their CI, made from the table of inputs; `make generated` writes them."""

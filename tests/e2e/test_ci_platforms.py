@@ -1,0 +1,192 @@
+"""The same job on five platforms in twelve situations ends with the same exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import ExitCode
+from tests.e2e.platforms import SECRETS, CiPlatform, platform
+from tests.e2e.runner import orders
+from tests.extent import crossed
+
+AGENT = """\
+import json, os, sys
+task = json.load(sys.stdin)
+tools = ["lookup_order"]
+{body}
+calls = [{{"tool": name, "arguments": {{}}}} for name in tools]
+json.dump({{"assistant_output": "It is on its way.", "tool_calls": calls}}, sys.stdout)
+"""
+COMMAND = f"{sys.executable} -S -E agent.py"
+BROKEN = 'tools.append("escalate")'
+CURIOUS = 'open("seen.txt", "a").write(repr(dict(os.environ)))'
+
+
+def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
+    """Write a suite without traces and an agent; the inputs that run it."""
+    cases: list[dict[str, Any]] = [
+        {
+            "case_id": f"order-{number}",
+            "input": f"Where is order {number}?",
+            "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
+            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
+        }
+        for number in (1, 2)
+    ]
+    ci.write_suite(*cases)
+    (ci.workspace / "agent.py").write_text(AGENT.format(body=body))
+    return {"agent_command": COMMAND}
+
+
+def compared(ci: CiPlatform, *, bad: tuple[int, ...] = ()) -> None:
+    """A run on main, and a suite that got worse in the cases `bad`."""
+    ci.write_suite(*orders())
+    assert ci.push().code == ExitCode.OK
+    ci.write_suite(*orders(bad=bad))
+
+
+def broken_agent(ci: CiPlatform, name: str) -> None:
+    assert ci.push(**with_agent(ci)).code == ExitCode.OK
+    ended = ci.change(**with_agent(ci, BROKEN))
+    assert ended.code == ExitCode.NO, ended.text
+    assert "order-1" in ended.text
+
+
+def first_run(ci: CiPlatform, name: str) -> None:
+    ci.write_suite(*orders())
+    ended = ci.change()
+    assert ended.code == ExitCode.OK, ended.text
+    assert "no-baseline" in ended.text
+
+
+def unchanged(ci: CiPlatform, name: str) -> None:
+    compared(ci)
+    ended = ci.change()
+    assert ended.code == ExitCode.OK, ended.text
+    assert "merge base" in ended.text
+
+
+def fork(ci: CiPlatform, name: str) -> None:
+    """Beside secrets its agent does not start; elsewhere it sees none of those that the job itself has."""
+    agent = with_agent(ci, CURIOUS)
+    ci.push(**agent)
+    (ci.workspace / "seen.txt").unlink()
+    refused = ci.fork_beside_secrets(**agent)
+    assert refused.code == ExitCode.WRONG_REQUEST, refused.text
+    assert not (ci.workspace / "seen.txt").exists()
+    ended = ci.fork(**agent)
+    assert ended.code == ExitCode.OK, ended.text
+    seen = (ci.workspace / "seen.txt").read_text()
+    assert "PATH" in seen
+    assert not [secret for secret in SECRETS if secret in seen + ended.text]
+
+
+def expired(ci: CiPlatform, name: str) -> None:
+    compared(ci)
+    ci.expire()
+    ended = ci.change()
+    assert ended.code == ExitCode.OK, ended.text
+    assert "no-baseline" in ended.text
+
+
+def missing_permission(ci: CiPlatform, name: str) -> None:
+    """Whether there is a baseline is not known, so nothing passes."""
+    compared(ci)
+    ended = ci.change(**ci.forbid())
+    assert ended.code == ExitCode.NOT_EVALUABLE, ended.text
+    assert "could not be read" in ended.text
+
+
+def two_at_once(ci: CiPlatform, name: str) -> None:
+    compared(ci, bad=(2,))
+    assert ci.write_at_once() is (name in ("github", "gitlab"))
+    assert ci.change(500).code == ExitCode.NO
+    assert ci.change(501).code == ExitCode.NO
+    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+
+
+def many_pages(ci: CiPlatform, name: str) -> None:
+    compared(ci, bad=(2,))
+    ci.crowd()
+    for number in (500, 501):
+        ended = ci.change(number)
+        assert ended.code == ExitCode.NO, ended.text
+    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+
+
+def self_managed(ci: CiPlatform, name: str) -> None:
+    compared(ci, bad=(2,))
+    ended = ci.change()
+    assert ended.code == ExitCode.NO, ended.text
+    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+
+
+def wrong_digest(ci: CiPlatform, name: str) -> None:
+    compared(ci)
+    ci.damage()
+    ended = ci.change()
+    assert ended.code == ExitCode.NOT_EVALUABLE, ended.text
+
+
+def base_without_evidence(ci: CiPlatform, name: str) -> None:
+    ci.write_suite(*orders())
+    ci.run_without_evidence()
+    ended = ci.change()
+    assert ended.code == ExitCode.OK, ended.text
+    assert "no-baseline" in ended.text
+
+
+def inconclusive(ci: CiPlatform, name: str) -> None:
+    """Cases that ask something else are compared with nothing: a warning, or a stop if the policy says so."""
+    compared(ci)
+    cases = orders()
+    for case in cases:
+        case["input"] = "Another question."
+    ci.write_suite(*cases)
+    warned = ci.change(500)
+    assert warned.code == ExitCode.OK, warned.text
+    assert "inconclusive" in warned.text
+    (ci.workspace / "gate.json").write_text(json.dumps({"on_inconclusive": "block"}))
+    stopped = ci.change(501, policy="gate.json")
+    assert stopped.code == ExitCode.INCONCLUSIVE, stopped.text
+
+
+WITHOUT_COMMENTS = ("circleci", "jenkins")
+PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
+SITUATIONS: tuple[Callable[[CiPlatform, str], None], ...] = (
+    broken_agent,
+    first_run,
+    unchanged,
+    fork,
+    expired,
+    missing_permission,
+    two_at_once,
+    many_pages,
+    self_managed,
+    wrong_digest,
+    base_without_evidence,
+    inconclusive,
+)
+
+
+@crossed(name=PLATFORMS, situation=SITUATIONS)
+def test_a_job_ends_as_its_situation_says_on_each_platform(
+    name: str,
+    situation: Callable[[CiPlatform, str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with platform(name, tmp_path, below_a_path=situation is self_managed) as ci:
+        monkeypatch.chdir(ci.workspace)
+        situation(ci, name)
+        assert ci.violations == []
+
+
+def test_the_table_is_complete() -> None:
+    assert (len(PLATFORMS), len(SITUATIONS)) == (5, 12)

@@ -1,0 +1,544 @@
+"""A second job comments on a fork's change from the sealed evidence of its run, and trusts no text of it.
+
+The fork wrote the evidence: the table has packs that were tampered with and texts that want to be markup.
+Whatever they are, nothing of them is run, nothing reaches the comment unescaped, no other pull request is
+commented on, and they are never a baseline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_eval.config.spec import Identity, Judging, Output, RunSpec
+from agent_eval.evidence.archive import write_bundle
+from agent_eval.operations.run import run_suite
+from tests.e2e.runner import (
+    BASE_BRANCH_RUN,
+    BASE_SHA,
+    HEAD_SHA,
+    OWN_RUN,
+    PULL,
+    REPOSITORY,
+    Runner,
+    Step,
+    order,
+    orders,
+    unzipped,
+    zipped,
+)
+from tests.extent import OTHERS
+from tests.factories import make_case, make_suite
+from tests.fakes.github import BOT, FakeGitHub, sha
+from tests.security.github_markdown import ACTIVE, NASTY, Page
+from tests.security.hostile_strings import DEEDS, HOSTILE, PLACES
+from tests.security.test_pack_agreement import TRICKS, forge
+from tests.security.test_pack_archives import ATTACKS, bomb, zip_with
+
+OTHER_PULL = 8
+Rows = list[dict[str, Any]]
+
+
+def pack_of(
+    root: Path,
+    *cases: dict[str, Any],
+    dataset_id: str = "shop",
+    commit: str = HEAD_SHA,
+    judging: Judging | None = None,
+) -> Path:
+    """A sealed pack, as the first job makes one."""
+    root.mkdir(parents=True, exist_ok=True)
+    suite = root / "suite.json"
+    suite.write_text(json.dumps(make_suite(*cases, dataset_id=dataset_id)))
+    out = Output(pack=root / "pack", layout="compact")
+    spec = RunSpec(
+        suite=suite, output=out, identity=Identity(git_commit=commit), judging=judging or Judging()
+    )
+    run_suite(spec, environ=dict(os.environ))
+    return root / "pack"
+
+
+def bundle(root: Path, packs: dict[str, Path]) -> bytes:
+    """The artifact: a zip with the archive of the packs, as the step that uploads it makes it."""
+    write_bundle(packs, root / "evidence.zip")
+    return zipped({"evidence.zip": (root / "evidence.zip").read_bytes()})
+
+
+@pytest.fixture
+def change(github: FakeGitHub, tmp_path: Path) -> FakeGitHub:
+    """A fork's pull request 7, whose first job has finished, another one, and a run on main."""
+    github.add_run(OWN_RUN, fork=True, event="pull_request", head_sha=HEAD_SHA, head_branch="topic")
+    github.add_pull(PULL, HEAD_SHA, fork=True)
+    github.add_pull(OTHER_PULL, sha("other"))
+    github.add_run(BASE_BRANCH_RUN, head_sha=BASE_SHA)
+    before = pack_of(tmp_path / "before", *orders(), commit=BASE_SHA)
+    github.add_artifact(BASE_BRANCH_RUN, bundle(tmp_path / "before", {"shop": before}))
+    return github
+
+
+def left(github: FakeGitHub, root: Path, *cases: dict[str, Any], **fields: Any) -> Path:
+    """The first job leaves the evidence of these cases; its pack."""
+    pack = pack_of(root / "fork", *cases, **fields)
+    github.add_artifact(OWN_RUN, bundle(root / "fork", {"shop": pack}))
+    return pack
+
+
+# What it does
+
+
+def test_the_comment_says_what_got_worse_and_whose_evidence_that_is(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    left(change, tmp_path, *orders(bad=(2,)))
+    step = runner.report()
+    assert (step.code, step.outcome) == (1, "failed")
+    (comment,) = change.bodies(PULL)
+    assert comment.startswith(f"<!-- agent-eval id=default sha={HEAD_SHA} run={OWN_RUN} attempt=1 -->")
+    assert "order-2" in comment
+    assert "the word of the change's author" in comment
+    assert f"run {BASE_BRANCH_RUN}" in comment or str(BASE_BRANCH_RUN) in comment
+    assert f"/actions/runs/{OWN_RUN}#artifacts" in comment
+
+
+def test_a_job_that_only_reports_ends_well(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+    left(change, tmp_path, *orders(bad=(2,)))
+    step = runner.report(fail_on="never")
+    assert (step.code, step.outcome) == (0, "failed")
+
+
+def test_an_unchanged_agent_passes(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+    left(change, tmp_path, *orders())
+    assert runner.report().outcome == "passed"
+
+
+def test_the_rules_are_those_of_the_base_branch(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+    """A workspace that another job of the same machine left behind is not read."""
+    left(change, tmp_path, *orders(bad=(2,)))
+    change.files["agent-eval.yml"] = (
+        b"max-regressed-cases: 4\nmax-new-hard-fail-cases: 4\nreport-title: Ours\n"
+    )
+    (runner.workspace / "agent-eval.yml").write_text("report-title: Theirs\nfail-on: never\n")
+    step = runner.report(max_regressed_cases="", max_new_hard_fail_cases="", preset="pull-request")
+    assert "Ours" in change.bodies(PULL)[0]
+    assert "Theirs" not in change.bodies(PULL)[0] + step.log
+    assert "differs from the base branch" not in change.bodies(PULL)[0]
+
+
+def test_the_evidence_is_neither_kept_nor_offered_for_an_upload(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    left(change, tmp_path, *orders())
+    step = runner.report()
+    assert (step.outputs["evidence-archive"], step.outputs["evidence-pack"]) == ("", "")
+    assert not list(runner.workspace.rglob("*.zip"))
+    assert not list(runner.workspace.rglob("manifest.json"))
+
+
+def test_a_late_report_on_an_older_run_leaves_the_newer_comment(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    left(change, tmp_path, *orders(bad=(2,)))
+    newer = f"<!-- agent-eval id=default sha={HEAD_SHA} run={OWN_RUN + 1} attempt=1 -->\n\nnewer"
+    change.add_comment(PULL, newer)
+    runner.report()
+    assert change.bodies(PULL) == [newer]
+
+
+# Whose comment is written
+
+
+def closed(github: FakeGitHub) -> None:
+    github.pulls[PULL]["state"] = "closed"
+
+
+def moved_on(github: FakeGitHub) -> None:
+    github.pulls[PULL]["head"]["sha"] = sha("newer")
+
+
+def renamed_branch_of_another_fork(github: FakeGitHub) -> None:
+    github.pulls[PULL]["head"]["repo"]["id"] = 7777
+
+
+def into_another_repository(github: FakeGitHub) -> None:
+    github.pulls[PULL]["base"]["repo"]["id"] = 7777
+
+
+def two_pull_requests(github: FakeGitHub) -> None:
+    github.add_pull(9, HEAD_SHA, fork=True)
+
+
+def deleted_fork(github: FakeGitHub) -> None:
+    github.contract = None  # GitHub answers so, and its description does not say it
+    github.runs[OWN_RUN]["head_repository"] = None
+
+
+def same_branch_name_here(github: FakeGitHub) -> None:
+    """The victim's pull request has a branch of the same name in this repository."""
+    del github.pulls[PULL]
+    github.add_pull(OTHER_PULL, sha("other"), branch="topic")
+    github.ignores_heads = True
+
+
+def same_commit_from_here(github: FakeGitHub) -> None:
+    """The victim's pull request points at the very commit, from this repository."""
+    del github.pulls[PULL]
+    github.add_pull(OTHER_PULL, HEAD_SHA)
+    github.ignores_heads = True
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        closed,
+        moved_on,
+        renamed_branch_of_another_fork,
+        into_another_repository,
+        two_pull_requests,
+        deleted_fork,
+        same_branch_name_here,
+        same_commit_from_here,
+    ],
+)
+def test_no_comment_is_written_where_the_pull_request_is_not_certain(
+    runner: Runner, change: FakeGitHub, tmp_path: Path, situation: Callable[[FakeGitHub], None]
+) -> None:
+    left(change, tmp_path, *orders(bad=(2,)))
+    situation(change)
+    step = runner.report(fail_on="never")
+    assert step.code == 0, step.log
+    assert not change.comments
+    assert "No comment was written" in step.log
+    assert "order-2" in step.summary
+
+
+def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    """The archive has the files in which other recipes pass on the number of a pull request."""
+    pack = pack_of(tmp_path / "fork", *orders())
+    named = {"event.json": b'{"number": 8}', "pr_number": b"8", "NR": b"8"}
+    write_bundle({"shop": pack}, tmp_path / "evidence.zip", named)
+    change.add_artifact(OWN_RUN, zipped({"evidence.zip": (tmp_path / "evidence.zip").read_bytes(), **named}))
+    runner.report()
+    assert change.bodies(OTHER_PULL) == []
+    assert len(change.bodies(PULL)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "inputs", "words"),
+    [
+        ({"event": "push"}, {}, "no run of a pull request"),
+        ({"event": "pull_request_target"}, {}, "no run of a pull request"),
+        ({"status": "in_progress"}, {}, "is not finished"),
+        ({}, {"report_run_id": "501"}, "There is no workflow run 501"),
+        ({}, {"baseline_workflow": ""}, "needs `baseline-workflow`"),
+        ({}, {"github_token": ""}, "needs `github-token`"),
+        ({}, {"event": "pull_request"}, "may have written"),
+        ({}, {"event": "push"}, "may have written"),
+        ({}, {"replay_evidence": "true"}, "exclude each other"),
+        ({}, {"attest": "true"}, "exclude each other"),
+    ],
+)
+def test_a_run_that_may_not_be_reported_on_is_refused(
+    runner: Runner,
+    change: FakeGitHub,
+    tmp_path: Path,
+    fields: dict[str, str],
+    inputs: dict[str, str],
+    words: str,
+) -> None:
+    left(change, tmp_path, *orders())
+    change.runs[OWN_RUN] |= fields
+    step = runner.report(**inputs)
+    assert (step.code, step.outcome) == (2, "error")
+    assert words in step.summary
+    assert change.bodies(OTHER_PULL) == []
+
+
+# Hostile packs
+
+CONFIG, TRAJECTORIES = "run/config.json", "cases/trajectories-00000.jsonl"
+
+
+def started_by_a_judge(root: Path) -> None:
+    """The evidence names judges that would run: a plug-in, a program, an address."""
+
+    def change(rows: Rows) -> None:
+        rows[0]["judges"] = [*rows[0]["judges"], "hostile:Judge"]
+        rows[0]["judge_configs"] = {
+            "program": {"command": "touch started"},
+            "http": {"url": "http://127.0.0.1:1"},
+        }
+
+    forge(root, CONFIG, change)
+
+
+def another_commit(rows: Rows) -> None:
+    rows[0]["git_commit"] = sha("another")
+
+
+FORGED: dict[str, Callable[[Path], object]] = {
+    **{name: (lambda root, trick=trick: forge(root, trick[0], trick[1])) for name, trick in TRICKS.items()},
+    "judges that would run": started_by_a_judge,
+    "another commit": lambda root: forge(root, CONFIG, another_commit),
+    "a file more": lambda root: (root / "extra.sh").write_text("touch started"),
+    "a file less": lambda root: (root / TRAJECTORIES).unlink(),
+    "a byte changed": lambda root: (root / TRAJECTORIES).write_bytes(
+        (root / TRAJECTORIES).read_bytes().replace(b"order-1", b"order-9")
+    ),
+    "not sealed": lambda root: (root / "manifest.json").unlink(),
+    "a manifest that is no object": lambda root: (root / "manifest.json").write_bytes(b"[]"),
+    "a manifest that leads out": lambda root: (root / "manifest.json").write_bytes(
+        (root / "manifest.json").read_bytes().replace(CONFIG.encode(), b"../../../../etc/passwd")
+    ),
+    "deep JSON": lambda root: (root / "manifest.json").write_bytes(
+        b'{"kind":"run","files":' + b"[" * 100_000
+    ),
+}
+
+ARCHIVES: dict[str, bytes] = {
+    **{f"archive: {name}": zip_with(*members) for name, members in ATTACKS.items()},
+    "archive: bomb": bomb(),
+    "archive: no zip": b"<script>alert(1)</script>",
+    "archive: empty": b"",
+    "archive: without a pack": zipped({"readme.md": b"hello"}),
+    "archive: an archive in an archive in an archive": zipped({"a.zip": zipped({"b.zip": bomb()})}),
+}
+
+
+def sampled(names: list[str]) -> list[Any]:
+    """Every fifth in any run, all of them in a full one."""
+    return [pytest.param(name, marks=[] if number % 5 == 0 else OTHERS) for number, name in enumerate(names)]
+
+
+def nothing_happened(runner: Runner, step: Step, github: FakeGitHub) -> None:
+    """Only the job's own files, and one comment, on the right pull request."""
+    names = {
+        path.relative_to(runner.workspace).as_posix()
+        for path in runner.workspace.rglob("*")
+        if path.is_file()
+    }
+    assert names <= {"hostile.py"} | {name for name in names if name.startswith("agent-eval-out/")}
+    assert not [name for name in names if name.endswith((".zip", ".sh"))]
+    assert github.bodies(OTHER_PULL) == []
+    assert len(github.bodies(PULL)) == 1
+
+
+@pytest.mark.parametrize("attack", sampled([*FORGED, *ARCHIVES]))
+def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(
+    runner: Runner, change: FakeGitHub, tmp_path: Path, attack: str
+) -> None:
+    (runner.workspace / "hostile.py").write_text("open('started', 'w')\nclass Judge: ...\n")
+    if attack in ARCHIVES:
+        change.add_artifact(OWN_RUN, ARCHIVES[attack])
+    else:
+        two = make_case("two")
+        two["trials"] = [{"trace": make_case("two")["trace"], "metadata": {"cost_usd": 0.5}}]
+        pack = pack_of(tmp_path / "fork", make_case("order-1"), two)
+        FORGED[attack](pack)
+        files = {
+            f"shop/{path.relative_to(pack)}": path.read_bytes() for path in pack.rglob("*") if path.is_file()
+        }
+        change.add_artifact(OWN_RUN, zipped({"evidence.zip": zipped(files)}))
+    step = runner.report()
+    assert (step.code, step.outcome) == (2, "error"), step.log
+    assert "not evaluated" in change.bodies(PULL)[0]
+    nothing_happened(runner, step, change)
+    assert change.violations == []
+
+
+@pytest.mark.parametrize(
+    "dataset_id", ["../../escape", "report.md", "evidence.zip", "/etc", "agent-eval-x.html"]
+)
+def test_a_dataset_names_no_place_outside(
+    runner: Runner, change: FakeGitHub, tmp_path: Path, dataset_id: str
+) -> None:
+    left(change, tmp_path, *orders(), dataset_id=dataset_id)
+    step = runner.report()
+    nothing_happened(runner, step, change)
+    assert not list(tmp_path.rglob("*escape*")) or all(
+        "agent-eval-out" in str(path) or "fork" in path.parts for path in tmp_path.rglob("*escape*")
+    )
+
+
+def test_two_packs_of_one_dataset_are_refused(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+    good, bad = pack_of(tmp_path / "a", *orders()), pack_of(tmp_path / "b", *orders(bad=(1,)))
+    change.add_artifact(OWN_RUN, bundle(tmp_path, {"a": good, "b": bad}))
+    step = runner.report()
+    assert (step.code, step.outcome) == (2, "error")
+    assert "two packs of one dataset" in change.bodies(PULL)[0]
+
+
+@pytest.mark.parametrize(("expired", "words"), [(True, "expired"), (None, "left no artifact")])
+def test_a_run_without_evidence_is_said_to_have_none(
+    runner: Runner, change: FakeGitHub, tmp_path: Path, expired: bool | None, words: str
+) -> None:
+    if expired:
+        change.add_artifact(OWN_RUN, b"", expired=True)
+    step = runner.report()
+    assert (step.code, step.outcome) == (2, "error")
+    assert words in change.bodies(PULL)[0]
+
+
+def test_evidence_that_differs_from_the_recorded_digest_is_refused(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    pack = pack_of(tmp_path / "fork", *orders())
+    change.add_artifact(OWN_RUN, bundle(tmp_path, {"shop": pack}), digest=f"sha256:{'0' * 64}")
+    step = runner.report()
+    assert (step.code, step.outcome) == (2, "error")
+
+
+TOUCHES = """
+from pathlib import Path
+from agent_eval.judges.base import BaseJudge
+Path({started!r}).touch()
+
+class Hostile(BaseJudge):
+    judge_id = "hostile"
+
+    def evaluate(self, case, trace):
+        Path({started!r}).touch()
+        return self.passed(case, "yes")
+"""
+
+
+@pytest.mark.parametrize("judge", ["command", "hostile_judge:Hostile"])
+def test_no_judge_that_the_evidence_names_is_run(
+    runner: Runner, change: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    """The pack is in order: its run had a program or a plug-in as a judge, and the baseline had none."""
+    started = tmp_path / "started"
+    script = f'touch {started}; echo \'{{"passed": true, "reason": "as it is"}}\''
+    configs = tmp_path / "judges.json"
+    configs.write_text(
+        json.dumps({"command": {"command": ["sh", "-c", script]}} if judge == "command" else {})
+    )
+    for place in (tmp_path, runner.workspace):
+        (place / "hostile_judge.py").write_text(TOUCHES.format(started=str(started)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    judging = Judging(judges=("policy", judge), judge_config=configs)
+    pack = pack_of(tmp_path / "fork", *orders(bad=(2,)), judging=judging)
+    started.unlink()
+    change.add_artifact(OWN_RUN, bundle(tmp_path, {"shop": pack}))
+    step = runner.report(fail_on="never")
+    assert step.code == 0, step.log
+    assert "order-2" in change.bodies(PULL)[0]
+    assert not started.exists()
+
+
+# Hostile texts
+
+
+def worded(text: str) -> list[dict[str, Any]]:
+    """Cases that got worse, in which the text is wherever a fork can write without asking something else."""
+    cases = orders(bad=(1, 2))
+    for case in cases[:2]:
+        case["trace"][0]["tool"] = text[:100]
+        case["trace"][1]["tool"] = text[:100]
+        case["trace"][-1]["output"] = text
+    named = order(5, escalates=True)
+    named |= {"case_id": f"{text}-case", "tags": [text], "metadata": {"note": text}}
+    return [*cases, named]
+
+
+TEXTS = [place.format(deed=DEEDS[0]) for place in PLACES] + [
+    text for text in NASTY if text.strip(" \n\r\t\x00\ud800")
+]
+
+
+def reported_on(runner: Runner, github: FakeGitHub, root: Path, text: str, number: int) -> tuple[str, str]:
+    """Report on evidence with a text in it: the comment, and the HTML report."""
+    github.comments.clear()
+    github.artifacts = {key: row for key, row in github.artifacts.items() if row[0] != OWN_RUN}
+    left(github, root / str(number), *worded(text))
+    step = runner.report(run_id=700 + number)
+    assert step.outcome in ("failed", "error"), step.log
+    (comment,) = github.bodies(PULL)
+    page = runner.workspace / step.outputs["html-report"] if step.outputs["html-report"] else None
+    return comment, page.read_text() if page is not None and page.is_file() else ""
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=[] if at % 12 == 0 else OTHERS) for at, text in enumerate(TEXTS)]
+)
+def test_a_text_of_the_fork_stays_text(runner: Runner, change: FakeGitHub, tmp_path: Path, text: str) -> None:
+    comment, html = reported_on(runner, change, tmp_path, text, 1)
+    page = Page(comment)
+    harmless_comment, harmless_html = reported_on(runner, change, tmp_path, "harmless", 2)
+    harmless = Page(harmless_comment)
+    assert page.balanced()
+    assert page.tags_in_code == []
+    assert set(page.tags) <= set(harmless.tags)
+    assert all(link.startswith("https://github.com/acme/shop/") for link in page.links)
+    assert len(page.comments) == 1
+    assert page.comments[0].startswith(" agent-eval id=default ")
+    hidden = re.sub(r"run \d+|`[^`]*`", "", page.text)
+    assert ACTIVE.search(hidden) is None or ACTIVE.search(hidden)[0] in harmless.text  # type: ignore[index]
+    assert html.count("<script") == harmless_html.count("<script")
+    assert not re.search(r"<(img|iframe|svg|object|embed|base|form)[^>]*hostile", html)
+    assert change.bodies(OTHER_PULL) == []
+
+
+# No baseline is poisoned
+
+
+def test_neither_a_forks_run_nor_a_report_on_it_is_a_baseline(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    """The fork's branch is called main, and the workflow of the second job uploads the evidence once more."""
+    change.runs[OWN_RUN]["head_branch"] = "main"
+    change.pulls[PULL]["head"]["ref"] = "main"
+    left(change, tmp_path, *orders(bad=(1, 2, 3, 4)))
+    poison = change.artifacts[max(change.artifacts)][2]
+    runner.report()
+    change.add_artifact(600, poison)
+    change.runs[600]["status"] = "completed"
+    runner.write_suite(*orders(bad=(1, 2, 3, 4)))
+    step = runner.pull_request(run_id=800, head=sha("own"), baseline_workflow="nightly.yml", out="own")
+    assert step.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
+    assert step.outcome == "failed"
+
+
+def test_the_comment_of_another_author_with_our_marker_stays(
+    runner: Runner, change: FakeGitHub, tmp_path: Path
+) -> None:
+    spoofed = f"<!-- agent-eval id=default sha={HEAD_SHA} run=999 attempt=1 -->\n\n## passed"
+    change.add_comment(PULL, spoofed, author="mallory")
+    left(change, tmp_path, *orders(bad=(2,)))
+    runner.report()
+    assert change.bodies(PULL)[0] == spoofed
+    assert "order-2" in change.bodies(PULL)[1]
+    assert change.comments[max(change.comments)][1]["user"]["login"] == BOT
+
+
+def test_there_are_at_least_forty_hostile_packs_and_as_many_texts() -> None:
+    assert len(FORGED) + len(ARCHIVES) >= 38
+    assert len(TEXTS) >= 40
+    assert len(HOSTILE) >= 200
+    assert unzipped(ARCHIVES["archive: without a pack"]) == {"readme.md": b"hello"}
+
+
+# The template
+
+
+def test_the_template_checks_out_nothing_and_gives_the_run_and_the_baselines_workflow() -> None:
+    workflow = yaml.safe_load((REPOSITORY / "ci-templates" / "github-fork.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    (step,) = job["steps"]
+    action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+    assert set(step["with"]) <= set(action["inputs"])
+    assert step["with"]["report-run-id"] == "${{ github.event.workflow_run.id }}"
+    assert step["with"]["baseline-workflow"] == "agent-eval.yml"
+    assert workflow["permissions"] == {}
+    assert job["permissions"] == {"contents": "read", "actions": "read", "pull-requests": "write"}
+    assert "secrets." not in (REPOSITORY / "ci-templates" / "github-fork.yml").read_text()
+    first = yaml.safe_load((REPOSITORY / "ci-templates" / "github.yml").read_text())
+    assert workflow[True]["workflow_run"]["workflows"] == [first["name"]]

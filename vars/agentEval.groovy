@@ -1,0 +1,88 @@
+// The step of Jenkins' shared library, made from the table of inputs by `make generated`.
+// A Jenkinsfile uses it so:
+//
+//   @Library('agent-eval@<commit>') _
+//   node {
+//       checkout scm
+//       agentEval(suite: 'suites/*.json', max_regressed_cases: 0)
+//   }
+//
+// Inputs are those of `agent-eval ci`, with _ or with - in quotes. Beside them: `image`, where the image
+// lives, best with its digest; `credentials`, the id of an account that reads the base branch's job, or
+// ''. Secrets are bound with withCredentials around the step, and are no inputs.
+
+def call(Map settings = [:]) {
+    String image = settings.image ?: 'ghcr.io/your-organisation/agent-eval:v1'
+    String credentials = settings.containsKey('credentials') ? settings.credentials : 'agent-eval'
+    String out = settings.out ?: 'agent-eval-out'
+    List variables = variablesOf(settings) + ['HOME=/tmp']
+    int code = 4
+    try {
+        withEnv(variables) {
+            withAccount(credentials) {
+                docker.image(image).inside("--entrypoint=''") {
+                    code = sh(returnStatus: true, script: 'agent-eval ci')
+                }
+            }
+        }
+    } finally {
+        junit testResults: "${out}/junit/*.xml", allowEmptyResults: true, skipMarkingBuildUnstable: true
+        archiveArtifacts artifacts: "${out}/**", allowEmptyArchive: true
+    }
+    if (code == 3) {
+        unstable('agent-eval cannot tell')
+    } else if (code != 0) {
+        error("agent-eval ended with exit code ${code}")
+    }
+    return code
+}
+
+private List variablesOf(Map settings) {
+    List variables = []
+    for (setting in settings) {
+        String name = setting.key.toString().replace('_', '-')
+        if (name == 'image' || name == 'credentials') {
+            continue
+        }
+        if (!inputs().contains(name)) {
+            error("agentEval has no input ${setting.key}")
+        }
+        def value = setting.value instanceof Collection ? setting.value.join('\n') : setting.value
+        variables << 'AGENT_EVAL_' + name.toUpperCase().replace('-', '_') + '=' + value
+    }
+    return variables
+}
+
+private void withAccount(String credentials, Closure body) {
+    if (!credentials) {
+        body()
+        return
+    }
+    withCredentials([usernamePassword(credentialsId: credentials,
+        usernameVariable: 'AGENT_EVAL_JENKINS_USER', passwordVariable: 'AGENT_EVAL_JENKINS_TOKEN')]) {
+        body()
+    }
+}
+
+private List inputs() {
+    return [
+        'suite', 'judge', 'judge-config', 'case-policy', 'redact-pattern', 'redact-field',
+        'redact-personal', 'model', 'prompt-hash', 'policy-hash', 'container-image',
+        'dependency-lock-hash', 'agent-command', 'agent-url', 'agent', 'base-url', 'system-prompt',
+        'keep-agent-alive', 'user-prompt', 'agent-env', 'agent-header', 'setup-command',
+        'setup-env', 'setup-timeout-seconds', 'case-commands', 'case-command-timeout-seconds',
+        'trials', 'max-repairs', 'parallel', 'strict-side-effects', 'replay', 'provider',
+        'llm-model', 'llm-base-url', 'llm-script', 'judge-votes', 'judge-agreement',
+        'pass-threshold', 'suite-key-env', 'command-timeout-seconds', 'max-output-bytes',
+        'max-steps', 'max-tool-calls', 'max-attempt-tokens', 'max-case-seconds', 'max-case-steps',
+        'max-case-tool-calls', 'max-case-tokens', 'max-case-cost', 'max-run-seconds',
+        'max-run-cost', 'min-pass-rate', 'max-hard-fail-rate', 'max-pass-rate-drop',
+        'max-hard-fail-increase', 'max-regressed-cases', 'max-new-hard-fail-cases', 'min-coverage',
+        'preset', 'policy', 'max-baseline-error-rate', 'confirm-pairs', 'max-confirm-cases',
+        'base-agent', 'registry-path', 'baseline-name', 'require-baseline', 'on-case-removed',
+        'fail-on', 'baseline', 'baseline-artifact', 'baseline-branch', 'baseline-run-id',
+        'evidence', 'report-run-id', 'history', 'history-branch', 'baseline-runs',
+        'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment', 'junit',
+        'comment-id', 'attest', 'replay-evidence', 'baseline-public-key', 'jenkins-user'
+    ]
+}
