@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from agent_eval.agents.catalog import open_agent
 from agent_eval.ci.config import Setup
@@ -141,13 +142,16 @@ class SetupFailed(NotEvaluable):
     code = "setup_failed"
 
 
-def set_up(setup: Setup, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+def set_up(
+    setup: Setup, environ: Mapping[str, str], say: Callable[[str], None], cwd: Path | None = None
+) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
     Args:
         setup: The command, its time, and which variables it may see.
         environ: The job's environment.
         say: Prints into the job's log.
+        cwd: Where it is run; None for the working directory.
 
     Raises:
         SetupFailed: The command failed or took too long.
@@ -155,12 +159,13 @@ def set_up(setup: Setup, environ: Mapping[str, str], say: Callable[[str], None])
     """
     if not setup.command:
         return
-    say("Running `setup-command`.")
+    say("Running `setup-command`." if cwd is None else "Running `setup-command` of the merge base.")
     done = run_child(
         # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],
         env=allowed_environment(environ, setup.environment),
         limits=ChildLimits(seconds=setup.seconds, stdout_bytes=OUTPUT_BYTES),
+        cwd=cwd,
     )
     if done.failure is None:
         say(f"`setup-command` is done after {done.duration_s:.0f} s.")

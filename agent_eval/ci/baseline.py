@@ -23,6 +23,7 @@ from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.history.record import RunRecord
 from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
@@ -96,6 +97,8 @@ class Search:
         withheld: Which candidates have evidence that could not be read, and why; also in notes or warnings.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
+        newest: The first evidence that was read of each suite, by its slug; it may be no baseline.
+        earlier: The history of the base branch by slug, the newest run first.
         gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
             while no evidence was found.
     """
@@ -106,6 +109,8 @@ class Search:
     withheld: list[str] = field(default_factory=list)
     outage: Outage | None = None
     looked_at: int | None = None
+    newest: dict[str, Pack] = field(default_factory=dict)
+    earlier: dict[str, list[RunRecord]] = field(default_factory=dict)
     gone: dict[str, int] | None = None
 
     def withhold(self, why: str, *, loud: bool) -> None:
@@ -266,6 +271,8 @@ def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[
     else:
         if result.gone is None:
             result.gone = _lost_datasets(packs, wanted)
+        for slug, (pack, _) in opened.items():
+            result.newest.setdefault(slug, pack)
         return opened
     return None
 
@@ -322,7 +329,7 @@ def from_path(
             file=str(where),
             field="baseline",
         )
-    packs = _packs_below(where, admission)
+    packs = packs_below(where, admission)
     _check_statements(packs, admission)
     opened = _opened(packs, wanted)
     baselines = {
@@ -345,7 +352,8 @@ def from_path(
         for slug in wanted
         if slug not in baselines
     ]
-    return Search(baselines=baselines, notes=notes, gone=_lost_datasets(packs, wanted))
+    newest = {slug: pack for slug, (pack, _) in opened.items()}
+    return Search(baselines=baselines, notes=notes, newest=newest, gone=_lost_datasets(packs, wanted))
 
 
 def from_registry(
@@ -375,7 +383,13 @@ def _check_statements(packs: Mapping[str, Pack], admission: Admission | None) ->
             admission.check(pack)
 
 
-def _packs_below(where: Path, admission: Admission | None) -> dict[str, Pack]:
+def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
+    """Open and verify the packs at a path: a pack, an archive, or a directory of packs; by their directory.
+
+    Raises:
+        InvalidInput: There is none.
+        InvalidPack: A pack does not verify.
+    """
     if where.is_dir() and not (where / "manifest.json").exists():
         folders = sorted(entry for entry in where.iterdir() if (entry / "manifest.json").is_file())
         return {folder.name: open_pack(folder, admit=admission) for folder in folders}

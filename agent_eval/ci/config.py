@@ -121,12 +121,20 @@ class Settings:
     policy: Path | None = None
     preset: Preset | None = None
     max_baseline_error_rate: float | None = None
+    confirm_pairs: int = 0
+    max_confirm_cases: int = 0
+    base_agent: str | None = None
     registry_path: Path
     baseline_name: str
     baseline: str
     baseline_artifact: str
     baseline_branch: str = ""
     baseline_run_id: int | None = None
+    report_run_id: int | None = None
+    evidence: Path | None = None
+    history: str = "auto"
+    history_branch: str = ""
+    baseline_runs: int = 0
     require_baseline: bool
     on_case_removed: str
     allow_fork_with_secrets: bool
@@ -152,6 +160,7 @@ class Settings:
             baseline_artifact=self.baseline_artifact,
             baseline_branch=self.baseline_branch,
             baseline_run_id=self.baseline_run_id,
+            report_run_id=self.report_run_id,
             out=self.out,
             own=self.platform,
         )
@@ -280,7 +289,8 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
     fields = _assembled(values)
-    if complete and not fields.get("suite"):
+    reports = fields.get("report_run_id") is not None
+    if complete and not reports and not fields.get("suite"):
         raise UsageError(
             "No suite is given.",
             remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
@@ -293,8 +303,9 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
             "letters, digits, dots, hyphens and underscores, at most 64",
         )
     agent = fields.pop("agent")
-    if not complete:
+    if not complete or reports:
         return Settings(**fields, agent=None)
+    _check_kind(fields.get("base_agent"), "base-agent")
     names_its_agent = any_of_conversations(fields["suite"])
     return Settings(**fields, agent=_agent(agent, values, suite_names_one=names_its_agent))
 
@@ -337,7 +348,7 @@ def _agent(agent: AgentSpec, values: Mapping[str, StatedValue], *, suite_names_o
             stated_rows, spell=_name, origin=lambda row: f" (from {values[row.name].source})"
         )
         return None
-    _check_kind(agent)
+    _check_kind(agent.name, "agent")
     return agent
 
 
@@ -345,13 +356,13 @@ def _name(row: Option) -> str:
     return row.name
 
 
-def _check_kind(agent: AgentSpec) -> None:
-    kind = kind_of(agent.name or "")
+def _check_kind(name: str | None, field: str) -> None:
+    kind = kind_of(name or "")
     if kind is not None and kind.in_this_process:
         raise UsageError(
-            f"agent: {agent.name!r} would run in the process that holds the job's token.",
+            f"{field}: {name!r} would run in the process that holds the job's token.",
             remedy="Give `agent-command` a program that calls the function.",
-            field="agent",
+            field=field,
         )
 
 

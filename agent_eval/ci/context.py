@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from agent_eval.ci.config import Settings
 from agent_eval.ci.platforms.base import Platform
@@ -26,6 +27,9 @@ class JobContext:
         redactor: Knows the secrets; nothing that the job writes holds one.
         rules: Policy, waivers and named baselines, in the version that counts.
         clock: The time to record.
+        writes_history: Whether the run is one of the base branch, whose counts later runs rely on.
+        settings_at: Reads the settings as of another checkout of the repository, given the directory that is
+            the job's working directory there; None where they cannot be read again.
     """
 
     settings: Settings
@@ -34,6 +38,8 @@ class JobContext:
     redactor: Redactor
     rules: JudgingRules
     clock: Callable[[], datetime]
+    writes_history: bool = False
+    settings_at: Callable[[Path], Settings] | None = None
 
     def timestamp(self) -> str:
         """The time to record, as ISO 8601 with its offset."""

@@ -124,10 +124,16 @@ def regressed_line(row: CaseRegression) -> str:
     return line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 1]}…"
 
 
-def places(out: Path, evidence: Path) -> Iterator[str]:
-    """Write where comment, report, evidence and log are, a line each."""
+def places(out: Path, evidence: Path, slug: str = SLUG) -> Iterator[str]:
+    """Write where comment, report, evidence and log are, a line each.
+
+    Args:
+        out: The demonstration's directory.
+        evidence: Where the job wrote.
+        slug: The suite's name in file names.
+    """
     for path, what in (
-        (evidence / html_name(SLUG), "the report, for a browser"),
+        (evidence / html_name(slug), "the report, for a browser"),
         (evidence / COMMENT_NAME, "the comment to be posted"),
         (evidence / REPORT_NAME, "the same, with every figure"),
         (evidence / ARCHIVE_NAME, "the sealed evidence"),

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
 from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, from_registry
+from agent_eval.ci.both_sides import BothSides, why_not_run_again
+from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
+from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.replaying import replay_evidence, replay_rule
@@ -18,8 +23,9 @@ from agent_eval.ci.signing import admission_by, sign, signed_candidates, signer_
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
-from agent_eval.config.spec import Output, RunSpec
+from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, RuleResult
+from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.replay import ReplayReport
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
@@ -74,6 +80,7 @@ class SuiteEvaluation:
         unjudged: Why none of its cases could be judged, and what to do; usually empty.
         evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
+        confirmation: Fresh trials of the cases that newly fail; None where the job confirms nothing.
     """
 
     target: Target
@@ -86,6 +93,7 @@ class SuiteEvaluation:
     unjudged: str = ""
     evidence: Pack | None = None
     replayed: ReplayReport | None = None
+    confirmation: Confirmation | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +106,16 @@ class Evaluation:
     Args:
         suites: In the order of the job's settings.
         search: How the search for baselines ended.
-        archive: The evidence archive of all suites.
+        archive: The evidence archive of all suites; None where the job reports on what another run left.
         rules: The rules that the suites were judged by.
+        history: The runs of the base branch before this one.
     """
 
     suites: list[SuiteEvaluation]
     search: Search
-    archive: Path
+    archive: Path | None
     rules: JudgingRules
+    history: BranchHistory = field(default_factory=BranchHistory)
 
     @property
     def problem(self) -> str:
@@ -125,25 +135,51 @@ def evaluate(job: JobContext) -> Evaluation:
     """
     targets = find_targets(job.settings.suite)
     agent = checked_agent(job)
+    sides = BothSides.prepare(job)
+    with sides if sides is not None else nullcontext():
+        return _evaluate(job, targets, agent, sides)
+
+
+def _evaluate(
+    job: JobContext, targets: Sequence[Target], agent: AgentSpec | None, sides: BothSides | None
+) -> Evaluation:
     signer = signer_of(job.settings)
-    if agent is not None:
+    # What a change is held against is read before its setup runs, which could alter it. And a baseline that
+    # cannot be used is an error: better before an agent has run for an hour than after.
+    search = search_baselines(job, [target.slug for target in targets])
+    search.warnings += lost_datasets(search)
+    history = read_branch_history(job, search, {target.slug: target.dataset_id for target in targets})
+    search.notes += history.notes
+    search.warnings += history.warnings
+    made_earlier = job.settings.evidence
+    given_packs = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
+    # Where the evidence is there already, only what newly fails is run: by an agent that is installed.
+    if agent is not None and (given_packs is None or sides is not None):
         set_up(job.settings.setup, job.environ, job.platform.say)
-    # A baseline that cannot be used is an error: better before an agent has run for an hour than after.
-    search = _baselines(job, [target.slug for target in targets])
-    search.warnings += _lost_datasets(search)
+    if sides is not None:
+        sides.installed()
     _refuse_unknown_judges(job, search)
-    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-    packs = _score_all(job, targets, earlier) if agent is None else _run_all(job, targets, earlier)
+    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search)
     # The first suite reports what concerns no suite of this run.
-    missing = {targets[0].slug: _suites_gone(search)}
+    missing = {targets[0].slug: suites_gone(search)}
     suites = [
-        _decide(job, target, packs[target.slug], search, missing.get(target.slug)) for target in targets
+        decide_on(job, target, packs[target.slug], search, missing.get(target.slug), sides)
+        for target in targets
     ]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
+    search.warnings += add_to_history(job, packs, history)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
-    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules, history=history)
+
+
+def _packs_made(
+    job: JobContext, targets: Sequence[Target], agent: AgentSpec | None, search: Search
+) -> dict[str, Pack]:
+    """Judge every suite, by running the agent where there is one; its evidence by slug."""
+    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
+    return _score_all(job, targets, earlier) if agent is None else _run_all(job, targets, earlier)
 
 
 def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
@@ -206,7 +242,12 @@ def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
     )
 
 
-def _baselines(job: JobContext, slugs: list[str]) -> Search:
+def search_baselines(job: JobContext, slugs: list[str]) -> Search:
+    """Find the baselines of suites by their slugs, as the settings say.
+
+    Raises:
+        AgentEvalError: The baseline that the user named cannot be used.
+    """
     settings, rules = job.settings, job.rules
     unfit = partial(why_no_baseline, limit=rules.policy.max_baseline_error_rate)
     admission = admission_by(rules.baseline_key)
@@ -233,9 +274,27 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
 
 
-def _decide(
-    job: JobContext, target: Target, pack: Pack, search: Search, broken: RuleResult | None
+def decide_on(
+    job: JobContext,
+    target: Target,
+    pack: Pack,
+    search: Search,
+    broken: RuleResult | None,
+    sides: BothSides | None = None,
 ) -> SuiteEvaluation:
+    """Compare the pack of a suite with its baseline, and decide.
+
+    Args:
+        job: The job.
+        target: The suite.
+        pack: Verified.
+        search: With the baselines.
+        broken: The rule that every dataset of the baseline is still evaluated, where it is broken.
+        sides: Both agents, to run again what newly fails; None to confirm nothing.
+
+    Raises:
+        AgentEvalError: The pack cannot be compared with the baseline that the user named.
+    """
     settings, rules = job.settings, job.rules
     where = settings.out / target.slug
     now = job.timestamp()
@@ -246,15 +305,25 @@ def _decide(
         comparison = without_secrets(comparison, job.redactor)
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
+    record = None
     if comparison is not None:
-        decision = decide_by_policy(
+        by_policy = partial(
+            decide_by_policy,
             comparison,
             rules.policy,
             generated_at=now,
             thresholds=settings.thresholds,
             comparison_sha256=sha256_bytes(data),
             waivers=rules.waivers,
+            pool=pool_of(job, pack, comparison, search),
         )
+        decision = by_policy()
+        question = question_of(job, target, pack, comparison)
+        if question.suspects and (why := why_not_run_again(job)):
+            job.platform.say(f"{count(len(question.suspects), 'case')} not run again: {why}")
+        if sides is not None:
+            record = confirmed(sides, question, _spec(job, target, where), decision)
+            decision = by_policy(confirmation=record)
     else:
         thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
         decision = decide_without_baseline(
@@ -279,6 +348,7 @@ def _decide(
         unjudged=_why_unjudged(job, target, candidate),
         evidence=pack,
         replayed=replayed,
+        confirmation=record.record if record is not None else None,
     )
 
 
@@ -313,7 +383,7 @@ def _compare(
         return None
 
 
-def _lost_datasets(search: Search) -> list[str]:
+def lost_datasets(search: Search) -> list[str]:
     """Warn of datasets of the baseline that are not evaluated any more."""
     if not search.gone:
         return []
@@ -323,7 +393,7 @@ def _lost_datasets(search: Search) -> list[str]:
     ]
 
 
-def _suites_gone(search: Search) -> RuleResult | None:
+def suites_gone(search: Search) -> RuleResult | None:
     """Build the rule that every dataset of the baseline is still evaluated."""
     if not search.gone:
         return None

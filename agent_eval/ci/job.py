@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -38,15 +39,23 @@ from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import TrustedFiles, Versions, judging_rules, refuse_fork_with_secrets
+from agent_eval.ci.trusted_files import (
+    MAX_BYTES,
+    TrustedFiles,
+    Versions,
+    judging_rules,
+    refuse_fork_with_secrets,
+)
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
-from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.errors import AgentEvalError, ExitCode, UsageError
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.storage.atomic import write_file
+from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import clean, prose
 
@@ -119,7 +128,9 @@ def run_job(
     try:
         refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
-        refuse_to_overwrite(settings.out)
+        _refuse_unknown_report(settings, platform)
+        if platform.run.reported is None:
+            refuse_to_overwrite(settings.out)
         for sentence in misspelt(environ):
             platform.warn(sentence)
         return _evaluate_and_report(
@@ -130,6 +141,8 @@ def run_job(
                 redactor=redactor.with_rules(settings.redaction),
                 rules=judging_rules(settings, files, versions, now=clock.now(environ)),
                 clock=partial(clock.now, environ),
+                writes_history=_is_base_branch(platform, versions),
+                settings_at=partial(_settings_at, sources),
             )
         )
     except AgentEvalError as error:
@@ -156,6 +169,28 @@ def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles, Versio
         if settings.fail_on != "never":
             files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
     return settings, sources.make_platform(settings), files, versions
+
+
+def _is_base_branch(platform: Platform, versions: Versions) -> bool:
+    """Whether the job is one of the base branch, not of a change that names its own branch as that."""
+    if not platform.run.on_base_branch or platform.run.from_fork:
+        return False
+    if versions.base is None:
+        return platform.run.base_sha is None
+    return bool(versions.base["baseline-branch"] == versions.head["baseline-branch"])
+
+
+def _settings_at(sources: _Sources, directory: Path) -> Settings:
+    """Read the settings with the `agent-eval.yml` of another checkout.
+
+    Raises:
+        AgentEvalError: They are wrong.
+    """
+    file = sources.config_file
+    path = directory / file if file is not None else None
+    content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
+    named = file if content is not None else None
+    return settings_from(gather(sources.flags, sources.environ, named, content=content))
 
 
 def _values_of_base(sources: _Sources, files: TrustedFiles) -> Mapping[str, Any] | None:
@@ -199,9 +234,12 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
+    for note in annotations_of(evaluation, platform.workspace):
+        platform.point_out(note.text, path=note.path, line=note.line, fails=note.fails)
     platform.write_summary(summary)
     platform.write_outputs(outputs_of(evaluation, settings, html_report))
-    platform.keep_evidence(evaluation.archive)
+    if evaluation.archive is not None:
+        platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
@@ -213,12 +251,23 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     return code
 
 
+def _refuse_unknown_report(settings: Settings, platform: Platform) -> None:
+    """Refuse to evaluate nothing where the platform cannot find the run that is to be reported on."""
+    if settings.report_run_id is not None and platform.run.reported is None:
+        raise UsageError(
+            "`report-run-id` is not known on this platform.",
+            remedy="Leave it out, and give `suite`.",
+            field="report-run-id",
+        )
+
+
 def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, list[str]]:
     """Evaluate; return as well what was noticed of the agent, and warn of it where the evaluation fails."""
     notes: list[str] = []
     try:
         with guarded(job.platform.spec.command_files, job.environ, notes.append):
-            return evaluate(job), notes
+            reported = job.platform.run.reported
+            return evaluate(job) if reported is None else evaluate_reported(job, reported), notes
     except AgentEvalError:
         for note in notes:
             job.platform.warn(note)

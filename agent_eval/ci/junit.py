@@ -28,7 +28,7 @@ def write_junit(evaluation: Evaluation, settings: Settings, spec: PlatformSpec) 
     directory = settings.out / JUNIT_NAME
     with new_directory(directory, replace=_is_of_an_earlier_job(directory)) as new:
         for suite in evaluation.suites:
-            text = "".join(junit_lines(open_pack(suite.pack)))
+            text = "".join(junit_lines(suite.evidence or open_pack(suite.pack)))
             write_file(new / f"{suite.target.slug}.xml", text.encode("utf-8"))
 
 

@@ -19,8 +19,10 @@ from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.history.board import tiers_of_policy
+from agent_eval.history.record import record_of
 from agent_eval.reports.headline import Headline, Voice
-from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
+from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 
@@ -56,7 +58,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         suites=[_suite(suite, evaluation, job.clock()) for suite in evaluation.suites],
         run_url=run.run_url,
         head_sha=run.head_sha,
-        evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive),
+        evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
         warnings=warnings,
@@ -106,6 +108,8 @@ def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | N
     compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
     origin = next((suite.baseline.origin for suite in evaluation.suites if suite.baseline), None)
     outcome = outcome_of(evaluation)
+    # The evidence of another run is not offered: a step would upload it as this repository's own.
+    archive = str(evaluation.archive) if evaluation.archive is not None else ""
     regressed = sum(comparison.overview.regressed_cases for comparison in compared)
     new_hard = sum(comparison.overview.new_hard_fail_cases for comparison in compared)
     return _outputs(
@@ -118,8 +122,8 @@ def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | N
             "new-hard-fail-cases": str(new_hard) if compared else "",
             "baseline-run-id": str(origin.run_id) if origin and origin.run_id else "",
             "baseline-sha": origin.sha if origin and origin.sha else "",
-            "evidence-pack": "\n".join(str(suite.pack) for suite in evaluation.suites),
-            "evidence-archive": str(evaluation.archive),
+            "evidence-pack": "\n".join(str(suite.pack) for suite in evaluation.suites) if archive else "",
+            "evidence-archive": archive,
             "report": str(settings.out / REPORT_NAME),
             "html-report": str(html_report) if html_report is not None else "",
         }
@@ -190,7 +194,8 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     lines += [f"  {note}" for note in evaluation.search.notes]
     # Each by itself, so that no name of a file can begin another line.
     lines += [f"HTML report: {html_report}"] if html_report is not None else []
-    return [clean(line) for line in [*lines, f"Evidence: {evaluation.archive}"]]
+    lines += [f"Evidence: {evaluation.archive}"] if evaluation.archive is not None else []
+    return [clean(line) for line in lines]
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
@@ -198,7 +203,8 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
     notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
     return SuiteReport(
         slug=suite.target.slug,
-        suite_path=str(suite.target.path),
+        # The suite of a run that is reported on is not here, so no command can repeat a case.
+        suite_path=str(suite.target.path) if evaluation.archive is not None else "",
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
@@ -207,6 +213,21 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         failing=_failing(suite),
         execution=suite.candidate.config.execution_config,
         replay=suite.replayed.to_json() if suite.replayed is not None else None,
+        history=_history(suite, evaluation),
+        confirmation=suite.confirmation,
+    )
+
+
+def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | None:
+    earlier = evaluation.history.of(suite.target.slug)
+    if not earlier or suite.evidence is None:
+        return None
+    branch = suite.baseline.origin.branch if suite.baseline is not None else None
+    return SuiteHistory(
+        own=record_of(suite.evidence),
+        earlier=earlier,
+        branch=branch or "the base branch",
+        declared=tiers_of_policy(evaluation.rules.policy),
     )
 
 

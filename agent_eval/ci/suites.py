@@ -16,7 +16,8 @@ ARCHIVE_NAME = "evidence.zip"
 REPORT_NAME = "report.md"
 COMMENT_NAME = "comment.md"
 JUNIT_NAME = "junit"
-_OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME, JUNIT_NAME)
+DOTENV_NAME = "agent-eval.env"
+_OF_THE_JOB = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME, JUNIT_NAME, DOTENV_NAME)
 _HTML = re.compile(r"agent-eval-.*\.html")
 
 HELD_BYTES = 8 << 20
@@ -38,23 +39,30 @@ def is_html_name(name: str) -> bool:
     return _HTML.fullmatch(name) is not None
 
 
+def is_of_the_job(slug: str) -> bool:
+    """Whether the job itself writes a file of that name into its output directory."""
+    return slug in _OF_THE_JOB or is_html_name(slug)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A suite to evaluate.
 
     Example:
-        >>> Target(Path("suites/shop.json"), "shop").slug
+        >>> Target(Path("suites/shop.json"), "shop", dataset_id="shop").slug
         'shop'
 
     Args:
         path: As given by the user.
         slug: The name of its pack and its baseline.
         source: The open suite; None where it is one of several and too large to stay in memory.
+        dataset_id: The suite's own name.
     """
 
     path: Path
     slug: str
     source: SuiteSource | None = None
+    dataset_id: str = ""
 
 
 def find_targets(patterns: Sequence[str]) -> list[Target]:
@@ -74,7 +82,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
-        if slug in seen or slug in _OF_THE_JOB or is_html_name(slug):
+        if slug in seen or is_of_the_job(slug):
             other = seen.get(slug, "the job's own files")
             raise InvalidInput(
                 f"{path} has the same dataset_id as {other}.",
@@ -85,5 +93,5 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
         seen[slug] = path
         keeps = len(paths) == 1 or bytes_in_memory + source.held_bytes <= HELD_BYTES
         bytes_in_memory += source.held_bytes if keeps else 0
-        targets.append(Target(path, slug, source if keeps else None))
+        targets.append(Target(path, slug, source if keeps else None, source.header.dataset_id))
     return targets

@@ -93,6 +93,7 @@ class TrustedFiles:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._reachable = True
+        self._has_checkout = platform.run.reported is None
         self._of_base: dict[str, bytes | None] = {}
         self.from_fork = platform.run.from_fork
         self.changes: list[str] = []
@@ -126,7 +127,7 @@ class TrustedFiles:
             return head
         if self.from_fork:
             # A fork's file may hold anything, so only the fact that it differs is reported.
-            if head != base:
+            if head != base and self._has_checkout:
                 name = where[:200].replace("`", "'")
                 self.changes.append(f"`{name}` differs from the base branch.")
             return base
@@ -194,6 +195,8 @@ class TrustedFiles:
             self.read(path)
 
     def _head(self, path: Path) -> bytes | None:
+        if not self._has_checkout and self._place(path) is not None:
+            return None
         if self.from_fork and path.is_symlink():
             return b""
         return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None

@@ -15,6 +15,7 @@ from agent_eval.comparison.behaviour import (
 from agent_eval.comparison.changes import Pair, case_regressions, new_hard_fail
 from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
+from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
 from agent_eval.comparison.facts import RunView, case_outcomes
 from agent_eval.comparison.judged_twice import JudgedTwice
@@ -28,6 +29,7 @@ from agent_eval.comparison.metrics import (
     risk_level,
     top_regressed_judges,
 )
+from agent_eval.comparison.topics import compared_topics
 from agent_eval.comparison.trials import compare_trials
 from agent_eval.contracts import (
     BehaviourChange,
@@ -39,6 +41,7 @@ from agent_eval.contracts import (
     Overview,
     RunBehaviour,
 )
+from agent_eval.contracts.conversation_change import ConversationChange
 from agent_eval.errors import NothingMeasured
 
 DETAIL_LIMIT = 200
@@ -107,6 +110,10 @@ def compare(
     differing_cases = differences(baseline, candidate, compared)
     clusters = runs.clusters()
     balance = runs.balance()
+    behaviour, conversations = _changes_by_case(
+        baseline, candidate, differing_cases, runs.rows, traces, detail_limit
+    )
+    trials = compare_trials(compared, views[0].results, views[1].results)
     return Comparison(
         generated_at=generated_at,
         baseline_run_id=baseline.config.run_id,
@@ -130,10 +137,10 @@ def compare(
         behaviour=_with_notices(
             run_behaviour(baseline, candidate, compared, differing_cases, compatibility), twice.notices()
         ),
-        behaviour_changes=_behaviour_changes(
-            baseline, candidate, differing_cases, runs.rows, traces, detail_limit
-        ),
-        trials=compare_trials(compared, views[0].results, views[1].results),
+        behaviour_changes=behaviour,
+        conversations=conversations,
+        trials=trials,
+        topics=compared_topics(compared, baseline.index, runs.rows, trials),
         coverage=_coverage(baseline, candidate, facts, compatibility),
         failures_apart=failures_apart(facts, compared),
     )
@@ -207,21 +214,23 @@ class _ComparedRuns:
         )
 
 
-def _behaviour_changes(
+def _changes_by_case(
     baseline: RunView,
     candidate: RunView,
     differing_cases: Differences,
     rows: Sequence[CaseRegression],
     traces: Traces | None,
     detail_limit: int,
-) -> list[BehaviourChange]:
+) -> tuple[list[BehaviourChange], list[ConversationChange]]:
+    """Describe how the behaviour of cases changed, and conversations whose result changed turn by turn."""
     with_traces = {row.case_id for row in rows}
     ordered = changed_cases(differing_cases, [row.case_id for row in rows])
-    return [
-        behaviour_change(
-            baseline.index[case_id],
-            candidate.index[case_id],
-            traces(case_id) if traces is not None and case_id in with_traces else None,
-        )
-        for case_id in ordered[:detail_limit]
-    ]
+    changes: list[BehaviourChange] = []
+    conversations: list[ConversationChange] = []
+    for case_id in ordered[:detail_limit]:
+        cases = traces(case_id) if traces is not None and case_id in with_traces else None
+        changes.append(behaviour_change(baseline.index[case_id], candidate.index[case_id], cases))
+        if cases is not None and len(conversations) < CONVERSATIONS_LIMIT:
+            change = conversation_change(cases, baseline.results[case_id], candidate.results[case_id])
+            conversations += [change] if change is not None else []
+    return changes, conversations

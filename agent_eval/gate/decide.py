@@ -1,8 +1,8 @@
 """The decision of the gate, by policy or by thresholds alone: passed, failed or inconclusive.
 
-A policy takes six steps in this order: coverage → integrity → zero-tolerance judges → thresholds →
-regression test → non-inferiority. The first step that fails decides. Without a failure the decision is
-inconclusive where a step is, and passed where none is.
+A policy takes these steps in this order: coverage → integrity → zero-tolerance judges → confirmation, where
+one was made → thresholds → regression test → non-inferiority. The first step that fails decides. Without a
+failure the decision is inconclusive where a step is, and passed where none is.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from agent_eval.contracts import (
     Thresholds,
 )
 from agent_eval.contracts.base import instant
+from agent_eval.contracts.history import PooledRuns
 from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
+from agent_eval.gate.confirmation import Confirmed, confirmation_step, fresh_failures, suspect_results
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
+from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.waivers import Excuses, excuse
@@ -49,8 +52,12 @@ def decide_by_policy(
     thresholds: Thresholds | None = None,
     comparison_sha256: str | None = None,
     waivers: Sequence[Waiver] = (),
+    confirmation: Confirmed | None = None,
+    pool: PooledRuns | None = None,
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by a policy.
+
+    More than six parameters: they are the sources of a decision, and most have a default.
 
     Args:
         comparison: Result of `compare`, also one that was read from a file.
@@ -59,20 +66,30 @@ def decide_by_policy(
         thresholds: Rules from flags, which override those of the policy one by one.
         comparison_sha256: Digest of the file the comparison was read from.
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
+        confirmation: Fresh trials of the cases that newly fail; None where none were asked for. What they
+            clear does not count as regressed; rates and the tests over the suite stay those of the first run.
+
+        pool: Runs of the base branch that the tests over the suite hold the candidate against; None where
+            that is the baseline alone.
 
     Raises:
-        InvalidInput: The comparison contradicts itself, or its baseline is none.
+        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none.
         NothingMeasured: The candidate has no case.
         UsageError: `generated_at` names no point in time.
     """
     refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
     excuses = excuse(comparison, waivers, policy.quarantine, now=decision_time(generated_at))
     measured = measure(comparison)
-    evidence = gate_evidence(comparison, measured, excuses, policy)
-    counted = measured.without(excuses.cases, comparison.new_hard_fail_case_ids, excuses.coverage)
+    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, policy), pool, excuses, policy)
+    results = suspect_results(comparison, policy, excuses, confirmation)
+    cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
+    counted = measured.without(excuses.cases | cleared, comparison.new_hard_fail_case_ids, excuses.coverage)
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
-    decided = _decided_steps(comparison, policy, excuses, rules, evidence)
+    fresh = fresh_failures(confirmation.record, excuses, policy) if confirmation is not None else {}
+    decided = _decided_steps(comparison, policy, excuses, rules, evidence, fresh)
+    if confirmation is not None:
+        decided.insert(3, confirmation_step(results, confirmation.record))
     decision = decision_of(
         merged,
         rules,
@@ -83,6 +100,9 @@ def decide_by_policy(
         baseline=comparison.baseline,
         comparison_sha256=comparison_sha256,
     )
+    if confirmation is not None:
+        update = {"confirmed": results, "confirmation_sha256": confirmation.sha256}
+        decision = decision.model_copy(update=update)
     return _with_policy(decision, comparison, policy, decided, evidence, excuses)
 
 
@@ -100,13 +120,14 @@ def _decided_steps(
     excuses: Excuses,
     rules: Sequence[RuleResult],
     evidence: GateEvidence,
+    fresh: Mapping[str, Sequence[str]],
 ) -> list[GateStep]:
     """Take every step, in the order in which they decide."""
     below = any(rule.rule == FLOOR and not rule.passed for rule in rules)
     return [
         steps.coverage(excuses.coverage, policy, is_below_floor=below),
         steps.integrity(comparison, excuses, policy),
-        steps.zero_tolerance(comparison, excuses, policy),
+        steps.zero_tolerance(comparison, excuses, policy, fresh),
         steps.thresholds([rule for rule in rules if rule.rule != FLOOR]),
         steps.regression(evidence, policy),
         steps.non_inferiority(evidence, policy),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_eval.comparison.facts import cut
 from agent_eval.contracts import ExpiredExcuse, GateDecision, GateEvidence, GateStatus, TrialEvidence
 from agent_eval.gate.paired import CASES
-from agent_eval.text.numbers import beside, count, margin, verb
+from agent_eval.text.numbers import beside, count, margin, percent, verb
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -26,6 +26,7 @@ def explain(decision: GateDecision) -> list[str]:
         _change(evidence),
         _pairs(evidence),
         _judges(evidence),
+        _topics(evidence),
         _power(decision, evidence),
         _counts(evidence),
         _waivers(decision),
@@ -66,6 +67,10 @@ def _change(evidence: GateEvidence) -> str:
         before, now = evidence.trials.baseline_rate, evidence.trials.candidate_rate
         passed += f", trials {before:.1%} -> {now:.1%}"
         interval = "interval, standard error clustered by case,"
+    if evidence.pooled is not None:
+        interval = f"prediction interval of {evidence.pooled.runs} pooled runs"
+    if evidence.topic_clusters is not None:
+        interval = f"interval, clustered by topic ({evidence.topic_clusters} clusters),"
     return (
         f"{passed}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
         f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
@@ -76,6 +81,12 @@ def _change(evidence: GateEvidence) -> str:
 def _pairs(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
+    if evidence.pooled is not None:
+        return (
+            f"pooled: {percent(evidence.pooled.mean)} in {count(evidence.pooled.runs, 'run')} of the base "
+            f"branch -> {percent(evidence.pooled.rate)}, {count(evidence.pooled.cases, 'case')}; "
+            f"one-sided p={evidence.p_value:.3g}"
+        )
     if evidence.trials is not None:
         return (
             f"trials: {trial_numbers(evidence.trials)} a case; {count(evidence.regressed, 'case')} "
@@ -119,6 +130,21 @@ def _judges(evidence: GateEvidence) -> str:
     ]
     more = f"; {len(judges) - len(listed)} more" if len(judges) > len(listed) else ""
     return f"judges: {'; '.join(clauses)}{more}"
+
+
+def _topics(evidence: GateEvidence) -> str:
+    """Name the topics that changed most; none where no topic has enough cases to be tested."""
+    if not evidence.topics:
+        return ""
+    listed = sorted(evidence.topics, key=lambda topic: topic.p_value)[:JUDGES_SHOWN]
+    worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
+    clauses = [
+        f"'{cut(topic.topic, NAME_LIMIT)}' {topic.regressed} {worse}, {topic.fixed} {better} of "
+        f"{topic.compared}, p={topic.p_value:.3g}{' (significant)' if topic.significant else ''}"
+        for topic in listed
+    ]
+    more = f"; {len(evidence.topics) - len(listed)} more" if len(evidence.topics) > len(listed) else ""
+    return f"topics: {'; '.join(clauses)}{more}"
 
 
 def _power(decision: GateDecision, evidence: GateEvidence) -> str:

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite, sqrt
 
-from agent_eval.contracts import Comparison, JudgeEvidence, Outcome, TrialChange, TrialComparison
+from agent_eval.contracts import (
+    ComparedTopic,
+    Comparison,
+    JudgeEvidence,
+    Outcome,
+    TopicEvidence,
+    TrialChange,
+    TrialComparison,
+)
 from agent_eval.contracts.gate import Method
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.permutation import TrialPair, permutation_test
+from agent_eval.gate.permutation import PermutationTest, TrialPair, permutation_test
 from agent_eval.gate.power import (
     mean_cases_needed,
     mean_non_inferiority_cases,
@@ -26,6 +34,7 @@ from agent_eval.gate.statistics import (
     mcnemar,
     tango_interval,
 )
+from agent_eval.gate.topics import TopicTest, clusters_by_topic, topic_tests, wider
 from agent_eval.gate.waivers import Excuses
 
 CASES = "cases"
@@ -95,6 +104,8 @@ class Statistics:
     power_for_ten_points: float
     cases_needed: int | None
     judges: list[JudgeEvidence]
+    topics: list[TopicEvidence]
+    topic_clusters: int | None
 
 
 def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Statistics:
@@ -105,42 +116,92 @@ def paired_statistics(comparison: Comparison, excuses: Excuses, policy: GatePoli
     total = comparison.cases.compared - changed_apart
     evidence = e_value(regressed, fixed)
     share = (regressed + fixed) / total if total else 0.0
+    interval, p_value = tango_interval(regressed, fixed, total, policy.confidence), mcnemar(regressed, fixed)
+    changed = _single_trials(pairs[CASES])
+    clusters = clusters_by_topic(comparison.topics, changed, total)
+    if clusters is not None:
+        interval = wider(interval, clusters.interval(policy.confidence))
+        p_value = max(p_value, clusters.p_value)
+    judges, topics = _tested(
+        _judge_tests(pairs, p_value), topic_tests(comparison.topics, changed), policy.alpha
+    )
     return Statistics(
         method="mcnemar-tango",
         total=total,
         regressed=regressed,
         fixed=fixed,
         drop=(regressed - fixed) / total if total else 0.0,
-        interval=tango_interval(regressed, fixed, total, policy.confidence),
-        p_value=mcnemar(regressed, fixed),
+        interval=interval,
+        p_value=p_value,
         e_value=evidence if isfinite(evidence) else None,
         power_for_ten_points=paired_power(NOTABLE_DROP, share, total, policy.alpha) if total else 0.0,
         cases_needed=_cases_needed(regressed, fixed, total, policy),
-        judges=_judges(pairs, policy.alpha),
+        judges=judges,
+        topics=topics,
+        topic_clusters=None if clusters is None else len(clusters.sizes),
     )
 
 
-def _judges(pairs: Mapping[str, Discordant], alpha: float) -> list[JudgeEvidence]:
-    """Test one hypothesis for the cases and one for each judge, but none twice.
+def _single_trials(pairs: Discordant) -> dict[str, TrialPair]:
+    regressed = {case_id: TrialPair(1, 1, 0, 1) for case_id in sorted(pairs.regressed)}
+    return regressed | {case_id: TrialPair(0, 1, 1, 1) for case_id in sorted(pairs.fixed)}
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One hypothesis: that the cases, or the verdicts of a judge, did not get worse."""
+
+    name: str
+    regressed: int
+    fixed: int
+    p_value: float
+    attainable: float
+
+
+def _judge_tests(pairs: Mapping[str, Discordant], p_value: float) -> list[_Test]:
+    """Test one hypothesis for the cases, whose p value is known, and one for each judge, but none twice.
 
     A judge that alone decides the cases has the same pairs as the cases; testing both would only halve the
     power.
     """
     tested = {name: pair for name, pair in pairs.items() if name == CASES or pair != pairs[CASES]}
-    names = sorted(tested, key=lambda name: (name != CASES, name))
-    p_values = [mcnemar(len(tested[name].regressed), len(tested[name].fixed)) for name in names]
-    attainable = [0.5 ** (len(tested[name].regressed) + len(tested[name].fixed)) for name in names]
-    significant = holm_discrete(p_values, attainable, alpha)
-    return [
-        JudgeEvidence(
-            judge_id=name,
-            regressed=len(tested[name].regressed),
-            fixed=len(tested[name].fixed),
-            p_value=p,
-            significant=is_significant,
-        )
-        for name, p, is_significant in zip(names, p_values, significant, strict=True)
-    ]
+    tests = []
+    for name in sorted(tested, key=lambda name: (name != CASES, name)):
+        regressed, fixed = len(tested[name].regressed), len(tested[name].fixed)
+        p = p_value if name == CASES else mcnemar(regressed, fixed)
+        tests.append(_Test(name, regressed, fixed, p, 0.5 ** (regressed + fixed)))
+    return tests
+
+
+def _tested(
+    judges: Sequence[_Test], topics: Sequence[TopicTest], alpha: float
+) -> tuple[list[JudgeEvidence], list[TopicEvidence]]:
+    """Correct all tests together: the cases, each judge and each topic are one family."""
+    tests: list[_Test | TopicTest] = [*judges, *topics]
+    significant = holm_discrete([test.p_value for test in tests], [test.attainable for test in tests], alpha)
+    return (
+        [
+            JudgeEvidence(
+                judge_id=test.name,
+                regressed=test.regressed,
+                fixed=test.fixed,
+                p_value=test.p_value,
+                significant=is_significant,
+            )
+            for test, is_significant in zip(judges, significant, strict=False)
+        ],
+        [
+            TopicEvidence(
+                topic=test.topic,
+                compared=test.compared,
+                regressed=test.regressed,
+                fixed=test.fixed,
+                p_value=test.p_value,
+                significant=is_significant,
+            )
+            for test, is_significant in zip(topics, significant[len(judges) :], strict=True)
+        ],
+    )
 
 
 def _cases_needed(regressed: int, fixed: int, total: int, policy: GatePolicy) -> int | None:
@@ -197,7 +258,11 @@ def _pair(change: TrialChange) -> TrialPair | None:
 
 
 def trial_statistics(
-    trials: TrialComparison, compared: int, excuses: Excuses, policy: GatePolicy
+    trials: TrialComparison,
+    compared: int,
+    excuses: Excuses,
+    policy: GatePolicy,
+    topics: Sequence[ComparedTopic] = (),
 ) -> Statistics:
     """Compute the statistics of a comparison with several trials, from the pass rates of `compared` cases."""
     moved = moved_pairs(trials, excuses)
@@ -206,42 +271,45 @@ def trial_statistics(
     pairs = list(moved[CASES].values())
     drops = [float(pair.drop) for pair in pairs if pair.drop]
     spread = sqrt((fsum(drop * drop for drop in drops) + 2) / (total + 2))
+    interval = clustered_interval(drops, total, policy.confidence)
+    test = permutation_test(pairs)
+    clusters = clusters_by_topic(topics, moved[CASES], total)
+    if clusters is not None:
+        interval = wider(interval, clusters.interval(policy.confidence))
+        test = PermutationTest(max(test.p_value, clusters.p_value), test.attainable)
+    judges, tested = _tested(_trial_judge_tests(moved, test), topic_tests(topics, moved[CASES]), policy.alpha)
     return Statistics(
         method="sign-flip-clustered" if all(pair.equal for pair in pairs) else "relabel-clustered",
         total=total,
         regressed=sum(drop > 0 for drop in drops),
         fixed=sum(drop < 0 for drop in drops),
         drop=float(sum(pair.drop for pair in pairs) / total) if total else 0.0,
-        interval=clustered_interval(drops, total, policy.confidence),
-        p_value=permutation_test(pairs).p_value,
+        interval=interval,
+        p_value=test.p_value,
         e_value=None,
         power_for_ten_points=mean_power(NOTABLE_DROP, spread, total, policy.alpha) if total else 0.0,
         cases_needed=_cases_needed_with_trials(drops, total, policy),
-        judges=_trial_judges(moved, policy.alpha),
+        judges=judges,
+        topics=tested,
+        topic_clusters=None if clusters is None else len(clusters.sizes),
     )
 
 
-def _trial_judges(moved: Moved, alpha: float) -> list[JudgeEvidence]:
-    """Test one hypothesis for the cases and one for each judge, but none twice, as `_judges` does."""
+def _trial_judge_tests(moved: Moved, of_cases: PermutationTest) -> list[_Test]:
+    """Test one hypothesis for the cases and one for each judge, but none twice, as `_judge_tests` does."""
     tested = {
         name: pairs
         for name, pairs in moved.items()
         # With another number of trials every count differs; only a rate that moved is worth a test.
         if name == CASES or (pairs != moved[CASES] and any(pair.drop for pair in pairs.values()))
     }
-    names = sorted(tested, key=lambda name: (name != CASES, name))
-    tests = [permutation_test(list(tested[name].values())) for name in names]
-    significant = holm_discrete([test.p_value for test in tests], [test.attainable for test in tests], alpha)
-    return [
-        JudgeEvidence(
-            judge_id=name,
-            regressed=sum(pair.drop > 0 for pair in tested[name].values()),
-            fixed=sum(pair.drop < 0 for pair in tested[name].values()),
-            p_value=test.p_value,
-            significant=is_significant,
-        )
-        for name, test, is_significant in zip(names, tests, significant, strict=True)
-    ]
+    tests = []
+    for name in sorted(tested, key=lambda name: (name != CASES, name)):
+        drops = [pair.drop for pair in tested[name].values()]
+        test = of_cases if name == CASES else permutation_test(list(tested[name].values()))
+        lower, higher = sum(drop > 0 for drop in drops), sum(drop < 0 for drop in drops)
+        tests.append(_Test(name, lower, higher, test.p_value, test.attainable))
+    return tests
 
 
 def _cases_needed_with_trials(drops: Sequence[float], total: int, policy: GatePolicy) -> int | None:

@@ -214,16 +214,27 @@ def clustered_interval(drops: Sequence[float], total: int, confidence: float = 0
     Neither alone keeps its level for every suite; `benchmarks/gate_simulation.py` measures both together.
     Without a case the interval is -1 to 1.
     """
+    unmoved = [[0.0]] * (total - len(drops))
+    return grouped_interval([[drop] for drop in drops] + unmoved, confidence)
+
+
+def grouped_interval(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> Interval:
+    """Compute the interval of `clustered_interval` where several cases are one cluster, such as a topic.
+
+    Args:
+        groups: Drops of the cases of each cluster, from -1 to 1; 0 of a case that did not move.
+        confidence: Two-sided.
+    """
+    total = sum(map(len, groups))
     if total == 0:
         return Interval(-1.0, 1.0)
     z = z_two_sided(confidence)
-    unmoved = [[0.0]] * (total - len(drops))
-    cases = [[drop] for drop in drops] + unmoved
-    added = clustered_standard_error([*cases, [1.0], [-1.0]])
-    adjusted = fsum(drops) / (total + 2)
-    centre = fsum(drops) / total
+    summed = fsum(drop for group in groups for drop in group)
+    added = clustered_standard_error([*groups, [1.0], [-1.0]])
+    adjusted = summed / (total + 2)
+    centre = summed / total
     unseen = z * z / (2 * total)
-    half = (unseen + sqrt(unseen * unseen + (2 * z * clustered_standard_error(cases)) ** 2)) / 2
+    half = (unseen + sqrt(unseen * unseen + (2 * z * clustered_standard_error(groups)) ** 2)) / 2
     return Interval(
         max(-1.0, min(adjusted - z * added, centre - half)),
         min(1.0, max(adjusted + z * added, centre + half)),

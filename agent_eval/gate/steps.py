@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from agent_eval.comparison.coverage import failed_before
@@ -12,18 +13,21 @@ from agent_eval.contracts import (
     Coverage,
     GateEvidence,
     GateStep,
+    JudgeEvidence,
     Outcome,
     RuleResult,
+    TopicEvidence,
     TrialComparison,
     TrialEvidence,
 )
+from agent_eval.contracts.gate import PooledEvidence
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.coverage import coverage_sentence
 from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
 from agent_eval.gate.rules import Measured, unchecked_answers
 from agent_eval.gate.waivers import Excuses
-from agent_eval.text.numbers import beside, count, margin, of_all, verb
+from agent_eval.text.numbers import apart, beside, count, margin, of_all, percent, verb
 
 Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 
@@ -84,23 +88,49 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
     return GateStep(name="integrity", status=status, message=message)
 
 
-def zero_tolerance(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> GateStep:
-    """Fail on a single new failure of a safety judge, which quarantine never excuses, only a waiver of it."""
+def zero_tolerance(
+    comparison: Comparison,
+    excuses: Excuses,
+    policy: GatePolicy,
+    fresh: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> GateStep:
+    """Fail on a single new failure of a safety judge, which quarantine never excuses, only a waiver of it.
+
+    Args:
+        comparison: The candidate's first run, compared with the baseline.
+        excuses: The waivers that hold.
+        policy: Names the judges.
+        fresh: The cases that such a judge newly fails in fresh trials, by judge.
+    """
     judges = set(policy.zero_tolerance)
     if not judges:
         return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
-    failing: dict[str, list[str]] = {}
-    for case_id, judge_id in dict.fromkeys(_new_failures(comparison)):
-        if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
-            failing.setdefault(judge_id, []).append(case_id)
-    if failing:
+    failing = _failing_by_judge(comparison, excuses, policy)
+    if failing or fresh:
         clauses = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
+        clauses += [
+            f"{judge_id} newly fails {_cases(fresh[judge_id])} in fresh trials" for judge_id in sorted(fresh)
+        ]
         return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(clauses)}.")
     return GateStep(
         name="zero-tolerance",
         status="passed",
         message=f"No new failure of {', '.join(sorted(judges))}.",
     )
+
+
+def new_failures_of(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> frozenset[str]:
+    """Collect the cases that a zero-tolerance judge newly fails, unless a waiver of it excuses them."""
+    return frozenset().union(*_failing_by_judge(comparison, excuses, policy).values())
+
+
+def _failing_by_judge(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> dict[str, list[str]]:
+    judges = set(policy.zero_tolerance)
+    failing: dict[str, list[str]] = {}
+    for case_id, judge_id in dict.fromkeys(_new_failures(comparison)):
+        if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
+            failing.setdefault(judge_id, []).append(case_id)
+    return failing
 
 
 def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -139,15 +169,21 @@ def thresholds(rules: Sequence[RuleResult]) -> GateStep:
 
 def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     """Fail where cases, or the verdicts of a judge, regressed by more than chance explains."""
-    significant = [judge for judge in evidence.judges if judge.significant]
+    tested: list[tuple[str, JudgeEvidence | TopicEvidence]] = [
+        *(("cases" if test.judge_id == CASES else test.judge_id, test) for test in evidence.judges),
+        *((f"topic '{cut(test.topic, NAME_LIMIT)}'", test) for test in evidence.topics),
+    ]
+    significant = [(name, test) for name, test in tested if test.significant]
     if not evidence.compared:
         return GateStep(name="regression", status="not-applied", message="No case was compared.")
+    if evidence.pooled is not None:
+        return _unusual(evidence, evidence.pooled, policy, is_unusual=bool(significant))
     worse, better = ("regressed", "fixed") if evidence.trials is None else ("lower", "higher")
     if significant:
         clauses = "; ".join(
-            f"{'cases' if judge.judge_id == CASES else judge.judge_id}: {judge.regressed:,} {worse}, "
-            f"{judge.fixed:,} {better}, {_probability(judge.p_value, policy.alpha)}"
-            for judge in significant
+            f"{name}: {test.regressed:,} {worse}, {test.fixed:,} {better}, "
+            f"{_probability(test.p_value, policy.alpha)}"
+            for name, test in significant
         )
         return GateStep(
             name="regression",
@@ -167,6 +203,20 @@ def regression(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     )
 
 
+def _unusual(
+    evidence: GateEvidence, pooled: PooledEvidence, policy: GatePolicy, *, is_unusual: bool
+) -> GateStep:
+    """Fail where the run is below what the pooled runs of the base branch make likely."""
+    decimals = max(apart(pooled.rate, pooled.low), apart(pooled.rate, pooled.mean))
+    rate, mean, low = (percent(share, decimals=decimals) for share in (pooled.rate, pooled.mean, pooled.low))
+    runs = f"the last {pooled.runs} runs of the base branch"
+    chance = f"mean {mean}, one-sided {_probability(evidence.p_value, policy.alpha)}"
+    likely = f"{rate} of the scored trials passed, and {runs} make {low} or more likely ({chance})."
+    if is_unusual:
+        likely = f"{rate} of the scored trials passed, less than chance explains after {runs} ({chance})."
+    return GateStep(name="regression", status="failed" if is_unusual else "passed", message=likely)
+
+
 def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     """Pass where a drop as large as the margin is ruled out; otherwise the step is inconclusive.
 
@@ -180,7 +230,7 @@ def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     if not evidence.compared:
         status = "inconclusive"
         message = "No case was compared, so nothing is known about a drop."
-    elif not any(judge.regressed for judge in evidence.judges):
+    elif evidence.pooled is None and not any(judge.regressed for judge in evidence.judges):
         message = f"Unchanged: no verdict is worse in {count(evidence.compared, 'compared case')}"
         if policy.deterministic and not evidence.flaky:
             message += ", and the agent is declared deterministic."
@@ -200,8 +250,13 @@ def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     return GateStep(name="non-inferiority", status=status, message=message)
 
 
+def cut_name(case_id: str) -> str:
+    """Cut the name of a case to what a sentence has room for."""
+    return cut(case_id, NAME_LIMIT)
+
+
 def _cases(case_ids: Sequence[str]) -> str:
-    named = ", ".join(cut(case_id, NAME_LIMIT) for case_id in case_ids[:NAMED])
+    named = ", ".join(cut_name(case_id) for case_id in case_ids[:NAMED])
     more = ", …" if len(case_ids) > NAMED else ""
     return f"{count(len(case_ids), 'case')} ({named}{more})"
 
@@ -221,7 +276,9 @@ def gate_evidence(
 ) -> GateEvidence:
     """Compute the evidence of a decision: from pass rates with several trials, else from discordant pairs."""
     if comparison.trials is not None:
-        statistics = trial_statistics(comparison.trials, measured.compared, excuses, policy)
+        statistics = trial_statistics(
+            comparison.trials, measured.compared, excuses, policy, comparison.topics
+        )
     else:
         statistics = paired_statistics(comparison, excuses, policy)
     summary = comparison.candidate.summary
@@ -245,6 +302,8 @@ def gate_evidence(
         power_for_ten_points=statistics.power_for_ten_points,
         cases_needed=statistics.cases_needed,
         judges=statistics.judges,
+        topics=statistics.topics,
+        topic_clusters=statistics.topic_clusters,
         errors=summary.error_cases,
         new_errors=len(new_error_cases(comparison, excuses)),
         flaky=summary.flaky_cases,

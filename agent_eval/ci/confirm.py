@@ -1,0 +1,292 @@
+"""Run suspects again, alternately by the candidate and by the merge base's agent, and record the results.
+
+What the results mean is decided by `gate.confirmation`; here is only what was run. Whatever casts doubt on a
+trial is recorded as a problem, or as a trial that was lost: neither is ever a pass.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_eval.agents.base import AgentOptions
+from agent_eval.config.spec import Output, RunSpec
+from agent_eval.contracts import CaseResultRow, Comparison
+from agent_eval.contracts.confirmation import Confirmation, FreshTrials, Spending
+from agent_eval.contracts.limits import RunLimits
+from agent_eval.errors import AgentEvalError, NotEvaluable
+from agent_eval.evidence.archive import write_bundle
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.confirmation import is_settled
+from agent_eval.operations.confirmation import (
+    LARGEST_EVIDENCE,
+    failing_judges,
+    fresh_result,
+    is_changed,
+    is_judged_alike,
+)
+from agent_eval.operations.run_agent import run_agent
+from agent_eval.reports.confirmation import spending_text
+from agent_eval.storage.files import read_bytes, sha256_bytes
+from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.reader import SuiteSource
+from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import count
+
+_REASON_LIMIT = 200
+
+
+class Doubt(NotEvaluable):
+    """Raised where no fresh trial counts any more. The message is a sentence for the report."""
+
+    code = "doubtful_confirmation"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two agents, ready to be run.
+
+    Example:
+        `Side("base", spec, options, check=tree_is_unaltered, ended=seal_tree)`
+
+    Args:
+        name: `candidate` or `base`.
+        spec: Its run; suite, cases, output and limits of the whole run are filled in for each round.
+        options: Settings of its agent; None for those of the specification.
+        check: Called before each of its trials; raises `Doubt` where what it runs was altered.
+        ended: Called after each of its trials.
+    """
+
+    name: str
+    spec: RunSpec
+    options: AgentOptions | None = None
+    check: Callable[[], None] = lambda: None
+    ended: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is to be confirmed: the suspects of one suite, and the run that raised them.
+
+    Args:
+        suite: The suite's file.
+        source: The suite, where it is open already.
+        pack: The candidate's first run.
+        comparison: That run compared with the baseline.
+        suspects: Case ids, in the order in which they are run.
+
+    Example:
+        `Question(suite=path, source=None, pack=pack, comparison=comparison, suspects=["refund"])`
+    """
+
+    suite: Path
+    source: SuiteSource | None
+    pack: Pack
+    comparison: Comparison
+    suspects: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much a confirmation may run and spend; None is without limit.
+
+    Example:
+        >>> Bounds(pairs=6, max_cases=8, alpha=0.05).seconds is None
+        True
+    """
+
+    pairs: int
+    max_cases: int
+    alpha: float
+    seconds: float | None = None
+    cost_usd: float | None = None
+
+
+@dataclass
+class _Round:
+    """What both sides have spent so far, and the packs of their trials."""
+
+    packs: dict[str, Path] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    trials: int = 0
+    cost_usd: float = 0.0
+    cost_is_known: bool = True
+
+
+class Confirmer:
+    """Runs one confirmation.
+
+    Example:
+        `Confirmer(question, bounds, environ={}, redactor=redactor).run(candidate, base, path)` returns the
+        record.
+
+    Args:
+        question: The suspects.
+        bounds: What may be run and spent.
+        environ: The environment variables of the job.
+        redactor: Replaces secrets in the evidence of the trials.
+        say: Prints into the job's log.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        bounds: Bounds,
+        *,
+        environ: Mapping[str, str],
+        redactor: Redactor,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._question, self._bounds = question, bounds
+        self._environ, self._redactor, self._say = environ, redactor, say
+        self._spent = _Round()
+        self._began = time.monotonic()
+
+    def run(self, candidate: Side, base: Side, evidence: Path) -> Confirmation:
+        """Run the suspects until each is settled, and write the packs of all trials into one archive.
+
+        Args:
+            candidate: The change's agent.
+            base: The merge base's.
+            evidence: The archive to write; none is written where no trial was run.
+        """
+        rows = [
+            FreshTrials(case_id=case_id, changed=is_changed(case_id, self._question.comparison))
+            for case_id in self._question.suspects[: self._bounds.max_cases]
+        ]
+        expected = self.expected(len(rows))
+        cases = count(len(rows), "case")
+        self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {cases} again on both sides.")
+        home = Path(tempfile.mkdtemp(prefix="agent-eval-confirmation-"))
+        problem = stopped = ""
+        sha256 = None
+        try:
+            stopped = self._rounds(rows, candidate, base, home)
+            sha256 = self._write_evidence(evidence)
+        except Doubt as doubt:
+            problem = doubt.message
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+        spent = self._spending()
+        self._say(f"Confirmation: {spending_text(spent)}.")
+        return Confirmation(
+            pairs=self._bounds.pairs,
+            max_cases=self._bounds.max_cases,
+            problem=problem,
+            stopped=stopped,
+            cases=rows,
+            expected=expected,
+            spent=spent,
+            evidence_sha256=sha256,
+        )
+
+    def expected(self, cases: int) -> Spending:
+        """Estimate the most that so many cases take, from the first run's mean time and cost of a trial."""
+        trials = 2 * self._bounds.pairs * cases
+        index = [row for row in self._question.pack.index_by_id().values() if row["latency_ms"] is not None]
+        times = [row["latency_ms"] or 0.0 for row in index]
+        costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
+        return Spending(
+            trials=trials,
+            minutes=trials * sum(times) / len(times) / 60_000 if times else None,
+            cost_usd=trials * sum(costs) / len(costs) if costs else None,
+        )
+
+    def _rounds(self, rows: Sequence[FreshTrials], candidate: Side, base: Side, home: Path) -> str:
+        """Run pairs of trials until every case is settled; return why that ended early, as a sentence."""
+        for number in range(self._bounds.pairs):
+            unsettled = [row for row in rows if not is_settled(row, self._bounds.pairs, self._bounds.alpha)]
+            if not unsettled:
+                return ""
+            order = (base, candidate) if number % 2 == 0 else (candidate, base)
+            for side in order:
+                if reason := self._out_of_means():
+                    return reason
+                self._try(side, unsettled, home / f"{side.name}-{number + 1}")
+        return ""
+
+    def _out_of_means(self) -> str:
+        seconds, cost = self._bounds.seconds, self._bounds.cost_usd
+        if seconds is not None and time.monotonic() - self._began >= seconds:
+            return "The time of the run was used up before fresh trials could tell."
+        if cost is not None and self._spent.cost_usd >= cost:
+            return "The money of the run was used up before fresh trials could tell."
+        return ""
+
+    def _remaining(self) -> RunLimits:
+        seconds, cost = self._bounds.seconds, self._bounds.cost_usd
+        used = time.monotonic() - self._began
+        return RunLimits(
+            seconds=None if seconds is None else max(0.0, seconds - used),
+            cost_usd=None if cost is None else max(0.0, cost - self._spent.cost_usd),
+        )
+
+    def _try(self, side: Side, rows: Sequence[FreshTrials], out: Path) -> None:
+        """Run one fresh trial of each case on one side, and note the results."""
+        side.check()
+        spec = replace(
+            side.spec,
+            suite=self._question.suite,
+            cases=tuple(row.case_id for row in rows),
+            output=Output(pack=out, fresh=True),
+            identity=replace(side.spec.identity, run_id=self._run_id(side, out.name)),
+            limits=replace(side.spec.limits, run=self._remaining()),
+        )
+        results: Mapping[str, CaseResultRow] = {}
+        why = ""
+        try:
+            done = run_agent(
+                spec,
+                environ=self._environ,
+                redactor=self._redactor,
+                source=self._question.source,
+                options=side.options,
+            )
+        except AgentEvalError as error:
+            why = one_line(error.message, limit=_REASON_LIMIT).rstrip(".")
+        else:
+            why = done.stopped
+            self._spent.trials += done.progress.done
+            self._spent.cost_usd += done.progress.cost_usd
+            self._spent.cost_is_known &= done.progress.unknown_cost == 0
+            results = self._checked(open_pack(out), out)
+        side.ended()
+        for row in rows:
+            result, reason = fresh_result(results.get(row.case_id), side.name, why)
+            is_candidate = side.name == "candidate"
+            (row.candidate if is_candidate else row.base).append(result)
+            failing = failing_judges(results.get(row.case_id))
+            (row.candidate_failing if is_candidate else row.base_failing).append(failing)
+            row.why_lost = row.why_lost or reason
+
+    def _run_id(self, side: Side, name: str) -> str | None:
+        run_id = side.spec.identity.run_id
+        return None if run_id is None else f"{run_id}-{name}"
+
+    def _checked(self, pack: Pack, out: Path) -> Mapping[str, CaseResultRow]:
+        """Read the results of a trial, which must be of the same cases and judges as the first run."""
+        if not is_judged_alike(self._question.pack, pack):
+            raise Doubt("The suite or its judges were altered while the job ran, so no fresh trial counts.")
+        self._spent.packs[out.name] = out
+        self._spent.digests[out.name] = pack.manifest_sha256
+        return pack.results_by_id()
+
+    def _write_evidence(self, evidence: Path) -> str | None:
+        if not self._spent.packs:
+            return None
+        for name, path in self._spent.packs.items():
+            if open_pack(path).manifest_sha256 != self._spent.digests[name]:
+                raise Doubt("The evidence of a fresh trial was altered while the job ran.")
+        write_bundle(self._spent.packs, evidence)
+        return sha256_bytes(read_bytes(evidence, max_bytes=LARGEST_EVIDENCE))
+
+    def _spending(self) -> Spending:
+        return Spending(
+            trials=self._spent.trials,
+            minutes=(time.monotonic() - self._began) / 60,
+            cost_usd=self._spent.cost_usd if self._spent.cost_is_known else None,
+        )

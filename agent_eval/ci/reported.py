@@ -1,0 +1,110 @@
+"""Report on the sealed evidence that another run left, without running anything of it.
+
+The run was one of a change whose author need not be trusted: code, workflow and evidence are theirs. So the
+evidence is data here: verified, compared by this job with the baseline that it finds itself, decided on by
+the base branch's rules, and rendered. No judge is loaded but those built in, and the evidence is not kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_eval.ci.candidates import Candidate, Skipped
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.evaluate import Evaluation, decide_on, lost_datasets, search_baselines, suites_gone
+from agent_eval.ci.history import read_branch_history
+from agent_eval.ci.suites import Target, is_of_the_job
+from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
+from agent_eval.evidence.agreement import check_agreement
+from agent_eval.evidence.archive import open_bundle
+from agent_eval.evidence.reader import Pack
+from agent_eval.storage.files import safe_name
+from agent_eval.suites.paths import MAX_SUITES
+
+
+def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
+    """Compare and decide on the evidence of a run.
+
+    Args:
+        job: The job.
+        run: The run that it reports on.
+
+    Raises:
+        UsageError: The settings ask for something that only the job that evaluates can do.
+        InvalidInput, InvalidPack: There is no evidence, or it is not what it says.
+        RemoteError: The platform does not hand it out.
+    """
+    _refuse_what_runs(job)
+    packs = _packs_of(run)
+    search = search_baselines(job, list(packs))
+    search.warnings += [_whose_word(run), *lost_datasets(search)]
+    history = read_branch_history(
+        job, search, {slug: pack.manifest.dataset_id for slug, pack in packs.items()}
+    )
+    search.warnings += history.warnings
+    missing = {next(iter(packs)): suites_gone(search)}
+    suites = [
+        decide_on(job, Target(Path(slug), slug), pack, search, missing.get(slug))
+        for slug, pack in packs.items()
+    ]
+    return Evaluation(suites=suites, search=search, archive=None, rules=job.rules, history=history)
+
+
+def _refuse_what_runs(job: JobContext) -> None:
+    """Refuse to sign, or to judge again, what this job has not seen being made."""
+    settings = job.settings
+    wanted = {
+        "signing-key": settings.signing_key is not None,
+        "attest": settings.attest,
+        "replay-evidence": settings.replay_evidence,
+        "evidence": settings.evidence is not None,
+    }
+    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+        raise UsageError(
+            f"`{name}` and `report-run-id` exclude each other: a job that reports on another run neither "
+            "vouches for its evidence nor runs a judge of it.",
+            remedy=f"Leave out `{name}` here.",
+            field=name,
+        )
+
+
+def _packs_of(run: Candidate) -> dict[str, Pack]:
+    """Read and check the evidence of a run; its packs by the slug of their dataset."""
+    packs: dict[str, Pack] = {}
+    for pack in open_bundle(_archive(run), source=f"the evidence of {run.label}").values():
+        check_agreement(pack)
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in packs or is_of_the_job(slug):
+            raise InvalidInput(
+                f"The evidence of {run.label} has two packs of one dataset, or of a reserved name."
+            )
+        if pack.config.git_commit not in (None, run.origin.sha):
+            raise InvalidPack(
+                f"The evidence of {run.label} is of another commit than that run.",
+                remedy="Run the job of the change again.",
+            )
+        packs[slug] = pack
+        if len(packs) > MAX_SUITES:
+            raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
+    return dict(sorted(packs.items()))
+
+
+def _archive(run: Candidate) -> bytes:
+    try:
+        return run.fetch()
+    except Skipped as why:
+        if isinstance(why.__cause__, RemoteError):
+            raise RemoteError(str(why), remedy=why.__cause__.remedy) from why
+        raise InvalidInput(f"There is nothing to report on. {why}", remedy=_SEE_THE_RUN) from why
+
+
+_SEE_THE_RUN = "Read the log of that run; its job must upload the evidence also where its gate fails."
+
+
+def _whose_word(run: Candidate) -> str:
+    """Say what a reader may conclude: the author of a change can write its evidence, too."""
+    return (
+        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
+        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
+        "agent really answered so is the word of the change's author."
+    )

@@ -1,0 +1,44 @@
+"""`agent-eval drift`: whether the base branch lost quality since a release."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from agent_eval.cli.options import TableCommand
+from agent_eval.cli.output import emit
+from agent_eval.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(cls=TableCommand, path="drift")
+@click.argument("where", type=click.Path(path_type=pathlib.Path))
+def drift(  # more than six parameters: one for each option
+    where: Path,
+    release: tuple[str, ...],
+    release_again: Path | None,
+    quality_budget: float,
+    dataset_id: str | None,
+    output_format: str,
+) -> int:
+    """Tell whether the base branch lost quality since a release: exit 1 if it did.
+
+    WHERE is the evidence of a run on the base branch, or the directory of its history. Run it every night: it
+    sees fifty small losses that no single change is blamed for, and an agent that falls without a change.
+    """
+    from agent_eval.operations.drift import check_drift
+    from agent_eval.reports.terminal_drift import drift_text
+
+    report = check_drift(
+        where,
+        [pathlib.Path(path) for path in release],
+        release_again=release_again,
+        budget=quality_budget,
+        dataset_id=dataset_id,
+    )
+    emit(output_format, report.to_json(), lambda _colour: drift_text(report))
+    return int(ExitCode.NO if report.is_worse else ExitCode.OK)

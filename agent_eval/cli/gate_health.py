@@ -1,0 +1,63 @@
+"""`agent-eval gate-health`: what the judges and cases of a gate were worth over many runs."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from agent_eval.cli.options import TableCommand
+from agent_eval.cli.output import emit
+from agent_eval.text.numbers import count
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_eval.gate.health import GateHealth
+
+_LISTED = 10
+
+
+@click.command(cls=TableCommand, path="gate-health")
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
+def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
+    """Tell which judges and cases never failed, never passed or never ran, and what each cost.
+
+    Every PACK is an evidence pack or an archive of one, and is verified first. It says what to retire. The
+    packs are of one dataset, and each is given once.
+    """
+    from agent_eval.operations.gate_health import read_health
+
+    health = read_health(packs)
+    emit(output_format, health.to_json(), lambda _colour: _lines(health))
+
+
+def _lines(health: GateHealth) -> list[str]:
+    runs, cases = count(health.runs, "run"), count(len(health.cases), "case")
+    header = f"{'':<24} {'passed':>8} {'failed':>8} {'errors':>8} {'skipped':>8} {'cost':>10}"
+    lines = [f"{runs} of {cases}", "", header]
+    for name, judge in sorted(health.judges.items(), key=lambda item: (-item[1].failed, item[0])):
+        cost = "" if judge.cost_usd is None else f"${judge.cost_usd:,.2f}"
+        lines.append(
+            f"{name[:24]:<24} {judge.passed:>8,} {judge.failed:>8,} {judge.error:>8,} {judge.skipped:>8,} "
+            f"{cost:>10}  {judge.remark.replace('-', ' ')}"
+        )
+    lines += ["", *_case_lines(health)]
+    suggestions = health.suggestions()
+    return lines + (["", "What to do:", *(f"  {line}" for line in suggestions)] if suggestions else [])
+
+
+def _case_lines(health: GateHealth) -> list[str]:
+    """Name the cases that say little, by what is remarkable about them, the dearest first."""
+    lines = []
+    for remark in ("cannot-judge", "never-ran", "never-passed", "never-failed", "too-few", "useful"):
+        named = {name: case for name, case in health.cases.items() if case.remark == remark}
+        if not named:
+            continue
+        dearest = sorted(named, key=lambda name: (-(named[name].cost_usd or 0.0), name))
+        spent = sum(case.cost_usd or 0.0 for case in named.values())
+        cost = f", ${spent:,.2f}" if any(case.cost_usd is not None for case in named.values()) else ""
+        names = ", ".join(dearest[:_LISTED]) + (", …" if len(dearest) > _LISTED else "")
+        lines.append(f"{count(len(named), 'case')} {remark.replace('-', ' ')}{cost}: {names}")
+    return lines

@@ -1,0 +1,75 @@
+"""Rows of `history`: which history is shown, how much of it, and the badge."""
+
+from __future__ import annotations
+
+from agent_eval.config.options import Option
+
+HISTORY: tuple[Option, ...] = (
+    Option(
+        "dataset-id",
+        "text",
+        "The dataset, where there are several.",
+        goes_to="dataset_id",
+        commands=("history show", "history badge", "drift"),
+    ),
+    Option(
+        "policy",
+        "path",
+        "The gate's policy, which says what is in quarantine and what is expected to fail.",
+        goes_to="policy",
+        commands=("history show",),
+        metavar="FILE",
+    ),
+    Option(
+        "runs",
+        "integer",
+        "Newest runs that are shown; rates and tiers are of all.",
+        goes_to="runs",
+        commands=("history show",),
+        default="40",
+        bounds=(1, 100),
+    ),
+    Option(
+        "label",
+        "text",
+        "Words on the left of the badge.",
+        goes_to="label",
+        commands=("history badge",),
+        default="agent evaluation",
+    ),
+    Option(
+        "out",
+        "path",
+        "File of the badge, `-` for stdout.",
+        goes_to="out",
+        commands=("history badge",),
+        required=True,
+        metavar="FILE",
+    ),
+    Option(
+        "release",
+        "lines",
+        "Evidence pack, or archive of one, of the release. Repeatable: several runs of one release know its "
+        "rate better.",
+        goes_to="release",
+        commands=("drift",),
+        required=True,
+        metavar="PACK",
+    ),
+    Option(
+        "release-again",
+        "path",
+        "Evidence of the released agent, run again today: if it fell too, the code is not why.",
+        goes_to="release_again",
+        commands=("drift",),
+        metavar="PACK",
+    ),
+    Option(
+        "quality-budget",
+        "share",
+        "Share of the pass rate that all changes since the release may lose together.",
+        goes_to="quality_budget",
+        commands=("drift",),
+        default="0.05",
+    ),
+)

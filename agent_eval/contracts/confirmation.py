@@ -1,0 +1,99 @@
+"""Confirmation: fresh trials of cases that newly fail, by the candidate and by the merge base's agent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr
+
+from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+
+FreshResult = Literal["passed", "failed", "lost"]
+"""Result of a fresh trial. `lost`: it was not run or judged, for a reason that says nothing of the agent."""
+
+SuspectVerdict = Literal["confirmed", "cleared", "not-yours", "inconclusive"]
+"""What fresh trials say of a case that passed before and does not now.
+
+`confirmed`: it got worse by this change. `cleared`: the failure did not repeat, or the agent is unchanged.
+`not-yours`: it fails on the merge base as well. `inconclusive`: fresh trials do not tell.
+"""
+
+
+class FreshTrials(Contract):
+    """The fresh trials of one case, by side, in the order in which they were run.
+
+    `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
+    was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
+
+    Example:
+        >>> FreshTrials(case_id="refund", candidate=["failed"] * 6, base=["passed"] * 6).changed
+        False
+    """
+
+    case_id: StrictStr
+    candidate: list[FreshResult] = Field(default_factory=list)
+    base: list[FreshResult] = Field(default_factory=list)
+    candidate_failing: list[list[StrictStr]] = Field(default_factory=list)
+    base_failing: list[list[StrictStr]] = Field(default_factory=list)
+    changed: StrictBool = False
+    why_lost: StrictStr = ""
+
+
+class ConfirmedSide(Contract):
+    """One of the two agents: its commit, and the digest of what was run."""
+
+    commit: StrictStr | None = None
+    build_sha256: StrictStr | None = None
+
+
+class Spending(Contract):
+    """Trials of both sides, the minutes they took, and what they cost; null where that is unknown."""
+
+    trials: StrictInt = Field(default=0, ge=0)
+    minutes: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class Confirmation(Contract):
+    """The record of a confirmation: `compare/confirmation.json`.
+
+    `pairs` is the number of fresh trials of each side, `max_cases` the number of cases that may be run again.
+    With `agent_unchanged` nothing was run: the sources of the agent are those of the merge base. `problem`
+    says, as a sentence, why no fresh trial counts; empty where they do. `stopped` says why the trials ended
+    early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the candidate's;
+    empty where they may. The digests name the two packs whose comparison raised the question, and
+    `evidence_sha256` the archive with the packs of the fresh trials.
+
+    Example:
+        >>> Confirmation(pairs=6, max_cases=8, problem="The merge base does not build.").cases
+        []
+    """
+
+    schema_version: StrictStr = SCHEMA_VERSION
+    pairs: StrictInt = Field(ge=0)
+    max_cases: StrictInt = Field(ge=0)
+    agent_unchanged: StrictBool = False
+    problem: StrictStr = ""
+    stopped: StrictStr = ""
+    doubt_of_base: StrictStr = ""
+    cases: list[FreshTrials] = Field(default_factory=list)
+    candidate: ConfirmedSide = Field(default_factory=ConfirmedSide)
+    base: ConfirmedSide = Field(default_factory=ConfirmedSide)
+    expected: Spending = Field(default_factory=Spending)
+    spent: Spending = Field(default_factory=Spending)
+    baseline_manifest_sha256: StrictStr | None = None
+    candidate_manifest_sha256: StrictStr | None = None
+    evidence_sha256: StrictStr | None = None
+
+
+class SuspectResult(Contract):
+    """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials."""
+
+    case_id: StrictStr
+    verdict: SuspectVerdict
+    candidate_passed: StrictInt = 0
+    candidate_trials: StrictInt = 0
+    base_passed: StrictInt = 0
+    base_trials: StrictInt = 0
+    p_value: float | None = Field(default=None, ge=0, le=1)
+    reason: StrictStr

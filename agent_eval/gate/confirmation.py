@@ -1,0 +1,409 @@
+"""What fresh trials of both sides say of the cases that newly fail. Pure functions; `ci` runs the trials.
+
+The first failure chose the case and is never counted again; only fresh trials decide. A case is confirmed by
+a one-sided exact Fisher test on them, with Holm's correction over the cases. Trials end early only where the
+test can no longer reach its level, which adds no false alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import comb
+from typing import NamedTuple
+
+from agent_eval.contracts import Comparison, GateStep
+from agent_eval.contracts.base import instant
+from agent_eval.contracts.confirmation import Confirmation, FreshTrials, SuspectResult, SuspectVerdict
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Waiver
+from agent_eval.errors import InvalidInput
+from agent_eval.gate.statistics import holm_discrete
+from agent_eval.gate.steps import NAMED, cut_name, new_failures_of
+from agent_eval.gate.waivers import Excuses, excuse
+from agent_eval.text.numbers import count, verb
+
+FEWEST_PAIRS = 3
+"""With fewer pairs no result reaches p = 0.05: one in C(2n, n) is the best of them."""
+
+
+class Tally(NamedTuple):
+    """Fresh trials of one case: how many passed, of how many, by side.
+
+    Example:
+        >>> Tally(0, 6, 6, 6).p_value < 0.0011
+        True
+    """
+
+    candidate_passed: int
+    candidate_trials: int
+    base_passed: int
+    base_trials: int
+
+    @property
+    def p_value(self) -> float:
+        """The one-sided exact p value that the candidate passes less often than the base."""
+        return fisher(*self)
+
+
+@cache
+def fisher(candidate_passed: int, candidate_trials: int, base_passed: int, base_trials: int) -> float:
+    """Compute Fisher's one-sided exact p value that the candidate passes less often than the base.
+
+    Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82. Without a trial it is 1.
+
+    Example:
+        >>> fisher(0, 6, 6, 6) == 1 / 924
+        True
+    """
+    passed = candidate_passed + base_passed
+    ways = comb(candidate_trials + base_trials, passed)
+    tail = sum(
+        comb(candidate_trials, low) * comb(base_trials, passed - low)
+        for low in range(max(0, passed - base_trials), candidate_passed + 1)
+    )
+    return tail / ways
+
+
+def is_out_of_reach(tally: Tally, pairs: int, alpha: float) -> bool:
+    """Tell whether the trials that are left cannot bring the p value down to `alpha`.
+
+    The best that can happen is that the candidate fails them all and the base passes them all.
+
+    Example:
+        >>> is_out_of_reach(Tally(3, 3, 3, 3), pairs=6, alpha=0.05)
+        True
+    """
+    base_left = pairs - tally.base_trials
+    return fisher(tally.candidate_passed, pairs, tally.base_passed + base_left, pairs) > alpha
+
+
+def is_settled(trials: FreshTrials, pairs: int, alpha: float) -> bool:
+    """Tell whether a case needs no further trial: one was lost, all are done, or alpha is out of reach."""
+    if "lost" in (*trials.candidate, *trials.base):
+        return True
+    tally = tally_of(trials)
+    done = tally.candidate_trials >= pairs and tally.base_trials >= pairs
+    return done or is_out_of_reach(tally, pairs, alpha)
+
+
+def tally_of(trials: FreshTrials) -> Tally:
+    """Count the fresh trials of a case; lost ones count on neither side."""
+    candidate, base = (
+        [result for result in side if result != "lost"] for side in (trials.candidate, trials.base)
+    )
+    return Tally(candidate.count("passed"), len(candidate), base.count("passed"), len(base))
+
+
+def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> list[str]:
+    """List the cases that passed and now do not, by id: those to run again.
+
+    Waived and quarantined cases do not count anyway, and what a zero-tolerance judge newly fails blocks at
+    once.
+    """
+    blocked = new_failures_of(comparison, excuses, policy)
+    return sorted(
+        row.case_id
+        for row in comparison.case_regressions
+        if row.regressed
+        and row.baseline_passed
+        and not row.candidate_passed
+        and row.case_id not in excuses.cases
+        and row.case_id not in blocked
+    )
+
+
+def suspects_of(
+    comparison: Comparison, policy: GatePolicy, waivers: Sequence[Waiver], *, generated_at: str
+) -> list[str]:
+    """List the cases that a confirmation runs again, by id, as of a decision's time.
+
+    Args:
+        comparison: The candidate's first run, compared with the baseline.
+        policy: Its quarantine and zero-tolerance judges count.
+        waivers: Waivers of the baseline.
+        generated_at: The time of the decision: ISO 8601 with its offset.
+    """
+    excuses = excuse(comparison, waivers, policy.quarantine, now=instant(generated_at))
+    return suspects(comparison, excuses, policy)
+
+
+class Confirmed(NamedTuple):
+    """The record of a confirmation, and the digest of its file.
+
+    Example:
+        >>> Confirmed(Confirmation(pairs=6, max_cases=8)).sha256 is None
+        True
+    """
+
+    record: Confirmation
+    sha256: str | None = None
+
+
+def suspect_results(
+    comparison: Comparison, policy: GatePolicy, excuses: Excuses, confirmation: Confirmed | None
+) -> list[SuspectResult]:
+    """Judge the suspects of a comparison by a record, which must be about the packs that were compared.
+
+    Raises:
+        InvalidInput: The record is about other packs, or contradicts itself.
+    """
+    if confirmation is None:
+        return []
+    record = confirmation.record
+    about = (record.baseline_manifest_sha256, record.candidate_manifest_sha256)
+    if about != (comparison.baseline.manifest_sha256, comparison.candidate.manifest_sha256):
+        raise InvalidInput(
+            "the confirmation is about other packs than the comparison",
+            remedy="Give the confirmation of the same run.",
+            field="confirmation",
+        )
+    results = judge_suspects(suspects(comparison, excuses, policy), record, policy.alpha)
+    failing = fresh_failures(record, excuses, policy)
+    by_case = {case_id: judge_id for judge_id, case_ids in failing.items() for case_id in case_ids}
+    return [
+        _never_cleared(result, by_case[result.case_id]) if result.case_id in by_case else result
+        for result in results
+    ]
+
+
+def fresh_failures(record: Confirmation, excuses: Excuses, policy: GatePolicy) -> dict[str, list[str]]:
+    """Collect what zero-tolerance judges fail in any fresh trial of the candidate and in none of the base.
+
+    Returns:
+        The cases by judge, without what a waiver of exactly that excuses. Nothing where no trial counts.
+    """
+    failing: dict[str, list[str]] = {}
+    if record.problem:
+        return failing
+    for trials in record.cases:
+        before = set() if record.doubt_of_base else set().union(*trials.base_failing)
+        now = set().union(*trials.candidate_failing) - before
+        for judge_id in sorted(now.intersection(policy.zero_tolerance)):
+            if (trials.case_id, judge_id) not in excuses.explicitly:
+                failing.setdefault(judge_id, []).append(trials.case_id)
+    return failing
+
+
+def _never_cleared(result: SuspectResult, judge_id: str) -> SuspectResult:
+    if result.verdict == "confirmed":
+        return result
+    reason = f"{judge_id}, which has zero tolerance, newly fails in a fresh trial."
+    return result.model_copy(update={"verdict": "inconclusive", "reason": reason})
+
+
+def judge_suspects(
+    case_ids: Sequence[str], confirmation: Confirmation, alpha: float, *, corrected: bool = True
+) -> list[SuspectResult]:
+    """Decide on every suspect by its fresh trials.
+
+    Args:
+        case_ids: The suspects; one that was not run again is inconclusive.
+        confirmation: The record of the trials.
+        alpha: The chance of confirming a case of an unchanged agent, over all cases together.
+        corrected: Whether Holm's correction is applied. False where each case passed at least 18 of its last
+            20 runs: chance confirms at most one in 190 of those.
+
+    Raises:
+        InvalidInput: The record contradicts itself.
+    """
+    by_id = _checked(confirmation)
+    if confirmation.agent_unchanged:
+        return [_unchanged(case_id) for case_id in case_ids]
+    run = [by_id[case_id] for case_id in case_ids if case_id in by_id]
+    p_values = [_final_p_value(trials, confirmation.pairs) for trials in run]
+    best = fisher(0, confirmation.pairs, confirmation.pairs, confirmation.pairs)
+    rejected = [p_value <= alpha for p_value in p_values]
+    if corrected:
+        rejected = holm_discrete(p_values, [best] * len(run), alpha)
+    confirmed = {trials.case_id for trials, is_confirmed in zip(run, rejected, strict=True) if is_confirmed}
+    return [
+        _judged(case_id, by_id.get(case_id), confirmation, alpha, is_confirmed=case_id in confirmed)
+        for case_id in case_ids
+    ]
+
+
+def _checked(confirmation: Confirmation) -> dict[str, FreshTrials]:
+    by_id = {trials.case_id: trials for trials in confirmation.cases}
+    most = max((max(len(row.candidate), len(row.base)) for row in confirmation.cases), default=0)
+    if (
+        len(by_id) != len(confirmation.cases)
+        or most > confirmation.pairs
+        or len(by_id) > confirmation.max_cases
+        or any(not _is_consistent(row) for row in confirmation.cases)
+    ):
+        raise InvalidInput(
+            "the confirmation contradicts itself: a case comes twice, has more trials than were to be run, "
+            "or failing judges of other trials",
+            remedy="Run the job again; a confirmation is never edited by hand.",
+            field="cases",
+        )
+    return by_id
+
+
+def _is_consistent(trials: FreshTrials) -> bool:
+    """Tell whether failing judges are recorded for every trial, or for none, as before they were."""
+    return len(trials.candidate_failing) in (0, len(trials.candidate)) and len(trials.base_failing) in (
+        0,
+        len(trials.base),
+    )
+
+
+def _final_p_value(trials: FreshTrials, pairs: int) -> float:
+    """Return the p value of a case whose trials are complete; 1 for any other, which cannot be confirmed."""
+    tally = tally_of(trials)
+    complete = min(tally.candidate_trials, tally.base_trials) == pairs
+    return tally.p_value if complete else 1.0
+
+
+def _unchanged(case_id: str) -> SuspectResult:
+    return SuspectResult(
+        case_id=case_id, verdict="cleared", reason="The agent is unchanged since the merge base."
+    )
+
+
+def _judged(
+    case_id: str, trials: FreshTrials | None, confirmation: Confirmation, alpha: float, *, is_confirmed: bool
+) -> SuspectResult:
+    if confirmation.problem or trials is None:
+        most = f"at most {count(confirmation.max_cases, 'case')} may be (`max-confirm-cases`)"
+        reason = confirmation.problem or confirmation.stopped or f"Not run again: {most}."
+        return SuspectResult(case_id=case_id, verdict="inconclusive", reason=reason)
+    tally = tally_of(trials)
+    verdict, reason = _verdict(trials, tally, confirmation, alpha, is_confirmed=is_confirmed)
+    return SuspectResult(
+        case_id=case_id,
+        verdict=verdict,
+        candidate_passed=tally.candidate_passed,
+        candidate_trials=tally.candidate_trials,
+        base_passed=tally.base_passed,
+        base_trials=tally.base_trials,
+        p_value=tally.p_value if tally.candidate_trials and tally.base_trials else None,
+        reason=reason,
+    )
+
+
+def _verdict(
+    trials: FreshTrials, tally: Tally, confirmation: Confirmation, alpha: float, *, is_confirmed: bool
+) -> tuple[SuspectVerdict, str]:
+    pairs = confirmation.pairs
+    if is_confirmed:
+        return "confirmed", "It fails again, and passes on the merge base."
+    if "lost" in (*trials.candidate, *trials.base):
+        return "inconclusive", f"A trial was lost: {trials.why_lost or 'it could not be judged'}."
+    if not is_settled(trials, pairs, alpha):
+        return "inconclusive", confirmation.stopped or "The trials were cut short."
+    if not is_out_of_reach(tally, pairs, alpha):
+        return "inconclusive", "It fails again, but among so many cases that could be chance."
+    if confirmation.doubt_of_base and tally.candidate_passed < tally.candidate_trials:
+        return "inconclusive", confirmation.doubt_of_base
+    if tally.candidate_passed:
+        return "cleared", "The failure did not repeat beyond chance: the case is flaky."
+    if tally.base_passed:
+        return "inconclusive", "It never passed again, and the merge base passes too seldom to tell."
+    if not tally.base_trials:
+        return "inconclusive", "So few trials can tell nothing (`confirm-pairs`)."
+    if trials.changed:
+        return (
+            "inconclusive",
+            "It fails on the merge base as well, but the change alters the case or its judges.",
+        )
+    if not _fails_alike(trials):
+        return "inconclusive", "It fails on the merge base as well, but by other judges."
+    return "not-yours", "It fails on the merge base as well."
+
+
+def _fails_alike(trials: FreshTrials) -> bool:
+    """Tell whether the judges of every failure are known, and the merge base fails by all that now do."""
+    are_known = len(trials.candidate_failing) == len(trials.candidate) and all(trials.candidate_failing)
+    return are_known and set().union(*trials.candidate_failing) <= set().union(*trials.base_failing)
+
+
+def confirmation_step(results: Sequence[SuspectResult], confirmation: Confirmation) -> GateStep:
+    """Fail on a confirmed case; leave the decision open where fresh trials do not tell."""
+    if not results:
+        return GateStep(
+            name="confirmation", status="not-applied", message="No case passed before and fails now."
+        )
+    by_verdict: dict[str, list[SuspectResult]] = {}
+    for result in results:
+        by_verdict.setdefault(result.verdict, []).append(result)
+    # Of a failure only what fails is named; the others are in the list of all.
+    in_short = "confirmed" in by_verdict
+    clauses = [
+        _SHORT[name].format(len(by_verdict[name]))
+        if in_short and name != "confirmed"
+        else _WORDS[name](by_verdict[name])
+        for name in ("confirmed", "inconclusive", "not-yours", "cleared")
+        if name in by_verdict
+    ]
+    joined = "; ".join(clauses)
+    message = f"{joined[:1].upper()}{joined[1:]}."
+    if "inconclusive" in by_verdict and confirmation.problem:
+        message += f" {confirmation.problem}"
+    if "confirmed" in by_verdict:
+        return GateStep(name="confirmation", status="failed", message=message)
+    status = "inconclusive" if "inconclusive" in by_verdict else "passed"
+    return GateStep(name="confirmation", status=status, message=message)
+
+
+def counts_in_words(result: SuspectResult) -> str:
+    """Say how often a case passed on each side, as a clause; empty without a fresh trial.
+
+    Example:
+        >>> counts_in_words(
+        ...     SuspectResult(
+        ...         case_id="a",
+        ...         verdict="confirmed",
+        ...         candidate_trials=6,
+        ...         base_passed=6,
+        ...         base_trials=6,
+        ...         reason="",
+        ...     )
+        ... )
+        '0 of 6 now, 6 of 6 on the merge base'
+    """
+    if not result.candidate_trials and not result.base_trials:
+        return ""
+    now = f"{result.candidate_passed} of {result.candidate_trials} now"
+    return f"{now}, {result.base_passed} of {result.base_trials} on the merge base"
+
+
+def _case_names(results: Sequence[SuspectResult], *, counts: bool = False) -> str:
+    shown_names = []
+    for result in results[:NAMED]:
+        counts_shown = counts_in_words(result) if counts else ""
+        shown_names.append(f"{cut_name(result.case_id)}{f': {counts_shown}' if counts_shown else ''}")
+    return "; ".join(shown_names) + (", …" if len(results) > NAMED else "")
+
+
+def _confirmed(results: Sequence[SuspectResult]) -> str:
+    return f"{count(len(results), 'regression')} confirmed ({_case_names(results, counts=True)})"
+
+
+def _inconclusive(results: Sequence[SuspectResult]) -> str:
+    number = len(results)
+    fails = verb(number, "fails", "fail")
+    return f"fresh trials do not settle {count(number, 'case')} that newly {fails} ({_case_names(results)})"
+
+
+def _not_yours(results: Sequence[SuspectResult]) -> str:
+    number = len(results)
+    fails = verb(number, "fails", "fail")
+    return f"{count(number, 'case')} {fails} on the merge base as well ({_case_names(results)})"
+
+
+def _cleared(results: Sequence[SuspectResult]) -> str:
+    number = len(results)
+    if all(not result.candidate_trials for result in results):
+        return f"{count(number, 'case')} cleared, agent unchanged ({_case_names(results)})"
+    return f"{count(number, 'case')} cleared as flaky ({_case_names(results)})"
+
+
+_WORDS = {
+    "confirmed": _confirmed,
+    "inconclusive": _inconclusive,
+    "not-yours": _not_yours,
+    "cleared": _cleared,
+}
+_SHORT = {"inconclusive": "{} not settled", "not-yours": "{} not yours", "cleared": "{} cleared"}

@@ -1,0 +1,239 @@
+"""Drift: whether the base branch lost quality since a release, slowly or from one night to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import fsum, log, sqrt
+from typing import Any
+
+from agent_eval.contracts.history import HistoryRun
+from agent_eval.errors import NothingMeasured
+from agent_eval.gate.confirmation import fisher
+
+QUALITY_BUDGET = 0.05
+"""Share of the release's pass rate that all changes together may lose."""
+LATEST_RUNS = 8
+"""Runs, the newest, whose mean is held against the release."""
+FEWEST_RUNS = 4
+"""Runs from which the budget is held: fewer say too little of how much a run varies."""
+NOTABLE_DROP = 0.10
+"""The fall from the release's pass rate that the alarm is tuned to."""
+ALARM_AT = 4.0
+"""The sum at which the alarm is raised: at 36 trials a run and a rate of .94, falsely in about 340 runs."""
+CLEARED_BELOW = 1.0
+"""The sum below which an alarm ends."""
+HIGHEST_SUM = 6.0
+"""The sum rises no further, so that an alarm ends within a few runs after a drop is mended."""
+FELL_AT = 0.05
+_ONE_SIDED_T = {3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895}
+"""Student's t, 95 % one-sided, by degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Trials of the shared cases in one run.
+
+    Example:
+        >>> Counted(passed=9, scored=10).rate
+        0.9
+    """
+
+    passed: int
+    scored: int
+
+    @property
+    def rate(self) -> float:
+        """Share of the scored trials that passed; 0 without any."""
+        return self.passed / self.scored if self.scored else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """What the base branch lost since a release.
+
+    Attributes:
+        release_rate: The release's pass rate over the shared cases, each case counting the same.
+        latest_rate: Mean of the newest runs' rates; None with no run.
+        runs: How many runs that mean is of.
+        lost: `release_rate` minus `latest_rate`; negative where the branch is better.
+        lost_at_least: Lower end of `lost`, 95 % one-sided, where a run is a cluster; None below FEWEST_RUNS.
+        budget: What may be lost.
+        sums: The cumulative sum after each run, the oldest first.
+        is_alarmed: Whether the alarm is up after the newest run.
+        alarmed_at: Number of the run, from 0, that raised the alarm that is up; None where none is.
+
+    Example:
+        `drift_since(release, records).is_over_budget` decides about an issue.
+    """
+
+    release_rate: float
+    latest_rate: float | None
+    runs: int
+    lost: float | None
+    lost_at_least: float | None
+    budget: float
+    sums: Sequence[float]
+    is_alarmed: bool
+    alarmed_at: int | None
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether more than the budget is lost, and that anything is lost is no chance."""
+        if self.lost is None or self.lost_at_least is None:
+            return False
+        return self.lost > self.budget and self.lost_at_least > 0
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """What `agent-eval drift` says.
+
+    Attributes:
+        drift: The figures.
+        runs: The runs that were counted, the oldest first.
+        left_out: How many runs were judged otherwise than the release.
+        cases: How many cases both sides have, defined alike.
+        released_agent_fell: Whether the released agent, run again, passes less often too; None where it was
+            not run again.
+
+    Example:
+        `check_drift(Path("history"), [Path("release.zip")]).is_worse` says whether something is to be done.
+    """
+
+    drift: Drift
+    runs: Sequence[HistoryRun]
+    left_out: int
+    cases: int
+    released_agent_fell: bool | None = None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the alarm is up, or more than the budget is lost."""
+        return self.drift.is_alarmed or self.drift.is_over_budget
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures, and the runs by id."""
+        return {
+            **asdict(self.drift),
+            "is_over_budget": self.drift.is_over_budget,
+            "is_worse": self.is_worse,
+            "cases": self.cases,
+            "left_out_runs": self.left_out,
+            "released_agent_fell": self.released_agent_fell,
+            "run_ids": [run.run_id for run in self.runs],
+        }
+
+
+def cusum(counts: Sequence[Counted], good: float, bad: float) -> tuple[list[float], bool, int | None]:
+    """Add up, run by run, how much likelier the counts are at a rate of `bad` than of `good`.
+
+    Args:
+        counts: Passed and scored trials of each run, the oldest first.
+        good: The pass rate that is in order, between 0 and 1.
+        bad: The lower rate that is to be noticed.
+
+    Returns:
+        The sum after each run, whether the alarm is up at the end, and which run raised it.
+
+    Source: E. S. Page, Continuous inspection schemes, Biometrika 41 (1954) 100-115: the sum of
+    log-likelihood ratios that never falls below 0.
+
+    Example:
+        >>> cusum([Counted(36, 36), Counted(26, 36), Counted(26, 36)], 0.94, 0.84)[1:]
+        (True, 1)
+    """
+    per_pass, per_failure = log(bad / good), log((1 - bad) / (1 - good))
+    sums: list[float] = []
+    level, alarmed_at = 0.0, None
+    for number, count in enumerate(counts):
+        step = count.passed * per_pass + (count.scored - count.passed) * per_failure
+        level = min(HIGHEST_SUM, max(0.0, level + step))
+        if level >= ALARM_AT and alarmed_at is None:
+            alarmed_at = number
+        elif level < CLEARED_BELOW:
+            alarmed_at = None
+        sums.append(level)
+    return sums, alarmed_at is not None, alarmed_at
+
+
+def drift_since(
+    release: Counted,
+    counts: Sequence[Counted],
+    *,
+    budget: float = QUALITY_BUDGET,
+    notable_drop: float = NOTABLE_DROP,
+) -> Drift:
+    """Hold the runs of the base branch against a release.
+
+    Args:
+        release: Trials of the release's runs: of one, or of several, which know its rate better.
+        counts: Trials of the same cases in each run of the base branch, the oldest first.
+        budget: Share of the pass rate that may be lost.
+        notable_drop: The fall that the alarm is tuned to.
+
+    Raises:
+        NothingMeasured: No trial of the release was scored.
+    """
+    if not release.scored:
+        raise NothingMeasured(
+            "no trial of the release was scored",
+            remedy="Evaluate the release again, with the judges of the base branch.",
+        )
+    good = _inside((release.passed + 1) / (release.scored + 2), notable_drop)
+    sums, is_alarmed, alarmed_at = cusum(counts, good, good - notable_drop)
+    latest = [count.rate for count in counts[-LATEST_RUNS:]]
+    mean = fsum(latest) / len(latest) if latest else None
+    return Drift(
+        release_rate=release.rate,
+        latest_rate=mean,
+        runs=len(latest),
+        lost=None if mean is None else release.rate - mean,
+        lost_at_least=_at_least(latest, release),
+        budget=budget,
+        sums=sums,
+        is_alarmed=is_alarmed,
+        alarmed_at=alarmed_at,
+    )
+
+
+def fell_too(release: Counted, again: Counted) -> bool:
+    """Tell whether the released agent itself passes less often now: then the code is not why.
+
+    Args:
+        release: Its trials when it was released.
+        again: Its trials now.
+
+    One-sided exact test of Fisher at 5 %.
+
+    Example:
+        >>> fell_too(Counted(95, 100), Counted(80, 100)), fell_too(Counted(95, 100), Counted(93, 100))
+        (True, False)
+    """
+    return fisher(again.passed, again.scored, release.passed, release.scored) <= FELL_AT
+
+
+def together(counts: Iterable[Counted]) -> Counted:
+    """Add counts up.
+
+    Example:
+        >>> together([Counted(1, 2), Counted(2, 2)])
+        Counted(passed=3, scored=4)
+    """
+    listed = list(counts)
+    return Counted(sum(count.passed for count in listed), sum(count.scored for count in listed))
+
+
+def _inside(rate: float, notable_drop: float) -> float:
+    """Keep both rates of the sum off 0 and 1, where a single trial would decide."""
+    return min(0.99, max(rate, notable_drop + 0.01))
+
+
+def _at_least(latest: Sequence[float], release: Counted) -> float | None:
+    """Compute the lower end of what is lost: the spread of the runs, and that of the release's own count."""
+    if len(latest) < FEWEST_RUNS:
+        return None
+    mean = fsum(latest) / len(latest)
+    of_runs = fsum((rate - mean) ** 2 for rate in latest) / (len(latest) - 1) / len(latest)
+    of_release = release.rate * (1 - release.rate) / release.scored
+    return release.rate - mean - _ONE_SIDED_T[len(latest) - 1] * sqrt(of_runs + of_release)

@@ -1,0 +1,1 @@
+"""What earlier runs of a branch counted, case by case: records, their key, and where they are kept."""

@@ -1,0 +1,225 @@
+"""What a history says of each case: its rate, its last outcomes, since when it fails, and its tier."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent_eval.contracts.history import CaseRecord, HistoryRun, Tier
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.history.record import RunRecord
+
+WINDOW = 20
+"""Scored trials, the newest first in whole runs, from which a case's rate and tier are computed."""
+
+PASSES_TO_BLOCK = 18
+"""Of `WINDOW` trials: a case that passes as often may block a change."""
+
+PROMOTED_AFTER = 3
+"""Runs that a case which is expected to fail passes in a row until it is to be promoted."""
+
+PASSED, MISSED, LOST = "P", "F", "?"
+
+
+@dataclass(frozen=True)
+class CaseBoard:
+    """One case over the runs of a history.
+
+    Example:
+        `board(records).cases[0].letters` is such as `PPFPPPPP`, the newest at the end.
+
+    Attributes:
+        case_id: The case.
+        tier: What its history recommends.
+        passed: Trials that passed, of the newest `WINDOW` scored ones, in whole runs.
+        scored: How many these are.
+        letters: The last outcomes, the newest at the end.
+        missed: Scored trials of the window that did not pass, by kind of failure.
+        lost: Trials of the window that say nothing about the agent, by what they were lost to.
+        since: The first run of those that it has missed in a row up to the newest; None where that passed.
+        cells: What each run of the history counted, the oldest first; None where it is not in the run.
+        promote: Whether it is expected to fail and has passed in the last runs.
+    """
+
+    case_id: str
+    tier: Tier
+    passed: int
+    scored: int
+    letters: str
+    missed: Mapping[str, int]
+    lost: Mapping[str, int]
+    since: HistoryRun | None
+    cells: Sequence[CaseRecord | None] = ()
+    promote: bool = False
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether there is nothing to look at: all trials of the window passed."""
+        return self.passed == self.scored > 0 and not self.lost
+
+
+@dataclass(frozen=True)
+class Board:
+    """All cases over the runs of a history.
+
+    Example:
+        >>> board([]).runs
+        ()
+
+    Attributes:
+        runs: The oldest first.
+        cases: Those to look at first: with the lowest rate first, then by id.
+        earlier: How many runs, the oldest, were made under another key; they are shown and not counted.
+    """
+
+    runs: Sequence[RunRecord]
+    cases: Sequence[CaseBoard]
+    earlier: int = 0
+
+    @property
+    def counted(self) -> Sequence[RunRecord]:
+        """The runs under the key of the newest, the oldest first."""
+        return self.runs[self.earlier :]
+
+
+@dataclass(frozen=True)
+class DeclaredTiers:
+    """What the reviewed policy says of cases; a history never changes it.
+
+    Example:
+        >>> DeclaredTiers(expected_fail=frozenset({"refund"})).of("refund")
+        'expected-fail'
+
+    Attributes:
+        quarantined: Ids of the cases in quarantine.
+        expected_fail: Ids of the cases that are expected to fail.
+    """
+
+    quarantined: Collection[str] = field(default_factory=frozenset)
+    expected_fail: Collection[str] = field(default_factory=frozenset)
+
+    def of(self, case_id: str) -> Tier | None:
+        """The tier that is declared; None where none is."""
+        if case_id in self.quarantined:
+            return "quarantined"
+        return "expected-fail" if case_id in self.expected_fail else None
+
+
+def tiers_of_policy(policy: GatePolicy) -> DeclaredTiers:
+    """Take from a policy what it says of cases."""
+    return DeclaredTiers(
+        quarantined=frozenset(entry.case_id for entry in policy.quarantine),
+        expected_fail=frozenset(policy.expected_fail),
+    )
+
+
+def board(
+    records: Sequence[RunRecord], *, runs: int | None = None, declared: DeclaredTiers | None = None
+) -> Board:
+    """Compute what a history says.
+
+    Args:
+        records: The newest first.
+        runs: The newest so many are shown; None for all. Rates and tiers are of all.
+        declared: What the policy says of cases.
+    """
+    declared = declared or DeclaredTiers()
+    if not records:
+        return Board((), ())
+    key = records[0].run.key
+    same = [record for record in records if record.run.key == key]
+    shown = list(records[:runs])[::-1]
+    ids = sorted({case_id for record in same for case_id in record.cases})
+    cases = [_case(case_id, same, shown, declared.of(case_id)) for case_id in ids]
+    earlier = next((at for at, record in enumerate(shown) if record.run.key == key), len(shown))
+    return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)), earlier)
+
+
+def tier_of(passed: int, scored: int, declared: Tier | None = None) -> Tier:
+    """Recommend the tier of a case from its newest trials.
+
+    Example:
+        >>> tier_of(18, 20), tier_of(17, 20), tier_of(19, 19)
+        ('blocking', 'tracked', 'collecting')
+
+    Args:
+        passed: Trials that passed.
+        scored: All that were scored.
+        declared: What the policy says; it is never overruled.
+    """
+    if declared is not None:
+        return declared
+    if scored < WINDOW:
+        return "collecting"
+    return "blocking" if passed * WINDOW >= PASSES_TO_BLOCK * scored else "tracked"
+
+
+def window_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryRun, CaseRecord]]:
+    """Select the newest runs of a case, the newest first, until they have `WINDOW` scored trials.
+
+    A run with another definition of the case ends it.
+    """
+    chosen: list[tuple[HistoryRun, CaseRecord]] = []
+    scored = 0
+    for record in records:
+        case = record.cases.get(case_id)
+        if case is None:
+            continue
+        if scored >= WINDOW or (chosen and case.definition != chosen[0][1].definition):
+            break
+        chosen.append((record.run, case))
+        scored += case.scored
+    return chosen
+
+
+def letters_of(case: CaseRecord) -> str:
+    """Write the outcomes of a run's trials, those that passed first: their order is not recorded.
+
+    Example:
+        >>> missed = {"timeout": 1}
+        >>> letters_of(CaseRecord(case_id="a", definition="", passed=2, scored=3, missed=missed))
+        'PPF'
+    """
+    missed = case.scored - case.passed
+    return PASSED * case.passed + MISSED * missed + LOST * sum(case.lost.values())
+
+
+def _case(
+    case_id: str, records: Sequence[RunRecord], shown: Sequence[RunRecord], declared: Tier | None
+) -> CaseBoard:
+    window = window_of(case_id, records)
+    passed = sum(case.passed for _, case in window)
+    scored = sum(case.scored for _, case in window)
+    missed, lost = Counter[str](), Counter[str]()
+    for _, case in window:
+        missed.update(case.missed)
+        lost.update(case.lost)
+    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
+    return CaseBoard(
+        case_id=case_id,
+        tier=tier_of(passed, scored, declared),
+        passed=passed,
+        scored=scored,
+        letters="".join(letters_of(case) for _, case in reversed(window))[-WINDOW:],
+        missed=dict(missed.most_common()),
+        lost=dict(lost.most_common()),
+        since=_since(window),
+        cells=tuple(record.cases.get(case_id) for record in shown),
+        promote=declared == "expected-fail" and len(passes) == PROMOTED_AFTER,
+    )
+
+
+def _since(window: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:
+    since = None
+    for run, case in window:
+        if case.passed == case.scored:
+            if case.scored:
+                break
+            continue
+        since = run
+    return since
+
+
+def _to_look_at_first(case: CaseBoard) -> tuple[float, str]:
+    return (case.passed / case.scored if case.scored else 1.0, case.case_id)

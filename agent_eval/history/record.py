@@ -1,0 +1,131 @@
+"""Make the record of a run from its evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome
+from agent_eval.contracts.history import CaseRecord, HistoryRun
+from agent_eval.contracts.verdict import TrialResultRow
+from agent_eval.errors import FailureKind
+from agent_eval.evidence.reader import Pack
+from agent_eval.history.key import history_key
+
+DEFINITION_LENGTH = 12
+
+INCONCLUSIVE = "inconclusive"
+"""As a kind of miss: a judge looked and could not tell."""
+
+NOT_JUDGED = "not_judged"
+"""As what a trial was lost to: no judge had anything to judge."""
+
+_NOT_OF_THE_AGENT = {
+    FailureKind.JUDGE_ERROR.value: "judge",
+    FailureKind.SIMULATOR_ERROR.value: "environment",
+    FailureKind.INFRASTRUCTURE.value: "infrastructure",
+}
+"""What a trial is lost to, by the kind of failure that the engine or the judge recorded."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of the history.
+
+    Example:
+        >>> facts = {"run_id": "ci-1", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
+        >>> run = HistoryRun(schema_version="1.2.0", key="0f", cases=1, **facts)
+        >>> case = CaseRecord(case_id="refund", definition="9b", passed=3, scored=4, missed={"timeout": 1})
+        >>> RunRecord(run, {"refund": case}).pass_rate
+        0.75
+
+    Attributes:
+        run: The run.
+        cases: What it counted, by case id.
+    """
+
+    run: HistoryRun
+    cases: dict[str, CaseRecord]
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Mean over the cases of the share of scored trials that passed; None where none was scored."""
+        shares = [case.passed / case.scored for case in self.cases.values() if case.scored]
+        return sum(shares) / len(shares) if shares else None
+
+
+def record_of(pack: Pack) -> RunRecord:
+    """Count what a verified pack says of each case."""
+    config, index = pack.config, pack.index_by_id()
+    cases = {row["case_id"]: _case(row, index[row["case_id"]]) for row in pack.results()}
+    run = HistoryRun(
+        schema_version=config.schema_version,
+        run_id=config.run_id,
+        dataset_id=config.dataset_id,
+        key=history_key(config),
+        started_at=config.started_at,
+        cases=len(cases),
+        model=config.model,
+        git_commit=config.git_commit,
+        manifest_sha256=pack.manifest_sha256,
+    )
+    return RunRecord(run, dict(sorted(cases.items())))
+
+
+def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
+    lost: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    passed = 0
+    trials: list[CaseResultRow | TrialResultRow] = [*(row.get("trials") or [row])]
+    for trial in trials:
+        if trial["passed"]:
+            passed += 1
+        elif (why := lost_to(trial)) is not None:
+            lost[why] += 1
+        else:
+            missed[_kind_of_miss(trial)] += 1
+    counts = {"lost": dict(sorted(lost.items())), "missed": dict(sorted(missed.items()))}
+    figures = {
+        "cost_usd": _rounded(index["cost_usd"], 6),
+        "latency_ms": _rounded(index["latency_ms"], 0),
+    }
+    return CaseRecord(
+        case_id=row["case_id"],
+        definition=index["definition_digest"][:DEFINITION_LENGTH],
+        passed=passed,
+        scored=passed + missed.total(),
+        **{name: value for name, value in counts.items() if value},
+        **{name: value for name, value in figures.items() if value is not None},
+    )
+
+
+def lost_to(trial: CaseResultRow | TrialResultRow) -> str | None:
+    """Tell what a trial that did not pass was lost to; None where it says something about the agent.
+
+    A judge that failed the trial has judged the agent, whatever else went wrong.
+    """
+    if trial["outcome"] == Outcome.SKIPPED.value:
+        return NOT_JUDGED
+    if trial["outcome"] != Outcome.ERROR.value:
+        return None
+    classes = set()
+    for verdict in trial["verdicts"]:
+        if verdict["outcome"] == Outcome.FAILED.value:
+            return None
+        if verdict["outcome"] == Outcome.ERROR.value:
+            classes.add(_NOT_OF_THE_AGENT.get(verdict["failure"] or ""))
+    return None if None in classes else min(filter(None, classes), default=None)
+
+
+def _kind_of_miss(trial: CaseResultRow | TrialResultRow) -> str:
+    """Name the kind of the first failure that is the agent's."""
+    kinds = [
+        verdict["failure"]
+        for verdict in trial["verdicts"]
+        if verdict["failure"] is not None and verdict["failure"] not in _NOT_OF_THE_AGENT
+    ]
+    return kinds[0] if kinds else INCONCLUSIVE
+
+
+def _rounded(figure: float | None, digits: int) -> float | None:
+    return round(figure, digits) if figure is not None and figure >= 0 else None

@@ -1,0 +1,199 @@
+"""`bless`: accept an intended change as the new baseline, after every difference was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.contracts import Comparison, digest
+from agent_eval.contracts.registry import Approval
+from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
+from agent_eval.evidence.reader import Pack
+from agent_eval.operations.compare import compared
+from agent_eval.operations.packs import open_run
+from agent_eval.registry.baselines import promote_baseline, resolve_baseline
+from agent_eval.registry.store import RegistryStore
+
+DIGEST_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One case that the new baseline has otherwise than the old.
+
+    Example:
+        >>> Difference("refund", "regressed", "passed", "failed", "policy: forbidden tool").kind
+        'regressed'
+    """
+
+    case_id: str
+    kind: str
+    before: str | None
+    now: str | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {
+            "case_id": self.case_id,
+            "kind": self.kind,
+            "before": self.before,
+            "now": self.now,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Blessing:
+    """The differences between a registered baseline and the run that is to take its place.
+
+    Example:
+        `bless(store, "main", Path("runs/new")).digest` is what a second call has to state.
+
+    Attributes:
+        name: Name of the baseline.
+        run_id: The run that is to take its place.
+        differences: Every case that differs, sorted by kind and id.
+        digest: Identifies both packs and the differences between them.
+        approval: The approval, where it was accepted; None where it was only shown.
+    """
+
+    name: str
+    run_id: str
+    differences: tuple[Difference, ...]
+    digest: str
+    approval: Approval | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything."""
+        return {
+            "baseline": self.name,
+            "run_id": self.run_id,
+            "differences": [difference.to_json() for difference in self.differences],
+            "digest": self.digest,
+            "approval": None if self.approval is None else self.approval.to_json(),
+        }
+
+
+def bless(
+    store: RegistryStore,
+    name: str,
+    run: Path,
+    *,
+    at: str,
+    accept: str | None = None,
+    approved_by: str | None = None,
+    rationale: str | None = None,
+) -> Blessing:
+    """Show what a run changes against a registered baseline; with `accept`, make it the baseline.
+
+    More than six parameters: they are the fields of the approval.
+
+    Args:
+        store: The registry.
+        name: Name of the baseline, which exists.
+        run: Pack of the run.
+        at: ISO 8601 time of the change.
+        accept: Digest that was shown with the differences; another one is refused, so that nothing else is
+            accepted than what was read. None only shows.
+        approved_by: Person who approves it; needed with `accept`.
+        rationale: Reason; needed with `accept`.
+
+    Raises:
+        InvalidInput: There is no such baseline.
+        InvalidPack: A pack does not verify, or the run is not complete.
+        NotEvaluable: The run is no baseline: it could not judge a case, was made of changes that are not
+            committed, or does not know its model or commit.
+        UsageError: `accept` is another digest, or comes without approver or reason.
+        StorageError: The registry could not be written.
+    """
+    if accept is None and (approved_by or rationale):
+        raise UsageError(
+            "nothing is accepted without --accept",
+            remedy="Call it without approver and reason, read the differences, and add --accept DIGEST.",
+            field="accept",
+        )
+    registered = resolve_baseline(store, name)
+    if registered.entry is None:
+        raise InvalidInput(
+            f"there is no baseline {name[:200]!r} in the registry",
+            remedy="Register one with `agent-eval registry baseline-promote`.",
+            field="name",
+        )
+    before, after = open_run(registered.path), open_run(run)
+    registered.check(before.manifest_sha256)
+    refuse_unfit(after)
+    comparison = compared(before, after, changed="exclude", generated_at=at, with_traces=False)
+    differences = tuple(differences_of(comparison, before, after))
+    identity = digest(
+        [before.manifest_sha256, after.manifest_sha256, [each.to_json() for each in differences]]
+    )[:DIGEST_LENGTH]
+    blessing = Blessing(name, after.config.run_id, differences, identity)
+    if accept is None:
+        return blessing
+    if accept != identity:
+        raise UsageError(
+            f"--accept {accept[:40]!r} is not the digest of these differences, {identity}",
+            remedy="Read the differences again, and accept the digest shown with them.",
+            field="accept",
+        )
+    for field, value in (("approved-by", approved_by), ("rationale", rationale)):
+        if not value:
+            raise UsageError(
+                f"--accept needs --{field}", remedy=f"Add --{field}: the log states who and why.", field=field
+            )
+    _, approval = promote_baseline(
+        store,
+        name,
+        run,
+        approved_by=approved_by or "",
+        rationale=f"{rationale} (differences {identity})",
+        at=at,
+        dataset_id=before.config.dataset_id,
+    )
+    return Blessing(name, blessing.run_id, differences, identity, approval)
+
+
+def refuse_unfit(pack: Pack) -> None:
+    """Refuse a run that is no baseline.
+
+    Raises:
+        NotEvaluable: As for `bless`.
+    """
+    config, summary = pack.config, pack.summary
+    problems = [
+        (bool(config.execution_config.selected_cases), "it ran only the cases that were asked for"),
+        (config.execution_config.shard is not None, "it is one part of a divided run"),
+        (summary.error_cases > 0, f"{summary.error_cases} of its cases ended in an error"),
+        ((config.execution_config.damaged_records or 0) > 0, "records of its trials were damaged"),
+        (bool(config.git_dirty), "it was made of changes that are not committed"),
+        (config.git_commit is None, "it does not know its commit"),
+        (config.model == "unknown", "it does not know its model"),
+    ]
+    stated = [problem for holds, problem in problems if holds]
+    if stated:
+        raise NotEvaluable(
+            f"run {config.run_id!r} cannot be a baseline: {'; '.join(stated)}",
+            remedy="Run the suite again from one commit, with --model, until every case is judged.",
+        )
+
+
+def differences_of(comparison: Comparison, before: Pack, after: Pack) -> list[Difference]:
+    """List every case that differs: by its result, by its definition, or because only one side has it."""
+    was, is_now = before.results_by_id(), after.results_by_id()
+    listed = []
+    for row in comparison.case_regressions:
+        kind = "regressed" if row.regressed else "fixed" if row.improved else "judged otherwise"
+        worst = next((judge for judge in row.judges if judge.reason), None)
+        reason = "" if worst is None else f"{worst.judge_id}: {worst.reason}"
+        outcomes = (row.baseline_outcome.value, row.candidate_outcome.value)
+        listed.append(Difference(row.case_id, kind, *outcomes, reason))
+    sets = comparison.cases
+    for kind, names in (("new", sets.new), ("removed", sets.removed), ("asks something else", sets.changed)):
+        for case_id in names:
+            first, second = (results.get(case_id) for results in (was, is_now))
+            outcomes_of_both = [None if side is None else side["outcome"] for side in (first, second)]
+            listed.append(Difference(case_id, kind, outcomes_of_both[0], outcomes_of_both[1]))
+    order = ("regressed", "removed", "asks something else", "judged otherwise", "new", "fixed")
+    return sorted(listed, key=lambda each: (order.index(each.kind), each.case_id))

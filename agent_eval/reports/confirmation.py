@@ -1,0 +1,158 @@
+"""Render what fresh trials of both sides say of the cases that newly fail."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from agent_eval.contracts import GateDecision
+from agent_eval.contracts.confirmation import Confirmation, Spending, SuspectResult, SuspectVerdict
+from agent_eval.gate.confirmation import counts_in_words
+from agent_eval.reports.advice import first_of
+from agent_eval.reports.blocks import table
+from agent_eval.reports.detail import Detail
+from agent_eval.text.escape import code_span, prose
+from agent_eval.text.numbers import count
+
+_SHA = 7
+NBSP = "\u00a0"
+_ORDER = ("confirmed", "inconclusive", "not-yours", "cleared")
+_VERDICTS = {
+    "confirmed": "❌ **Confirmed: yours**",
+    "inconclusive": "⚠️ Not settled",
+    "not-yours": "➖ Not yours",
+    "cleared": "✅ Cleared",
+}
+_OTHERS: dict[SuspectVerdict, str] = {
+    "inconclusive": "{:,} not settled",
+    "not-yours": "{:,} not yours",
+    "cleared": "{:,} cleared",
+}
+_OPTION = re.compile(r"`[a-z]+(?:-[a-z]+)+`")
+
+
+def excused_by_trials(decision: GateDecision) -> list[str]:
+    """List the cases that fresh trials excuse, by id: cleared, or failing on the merge base as well."""
+    return [row.case_id for row in decision.confirmed if row.verdict in ("cleared", "not-yours")]
+
+
+def excuse_of(decision: GateDecision, case_id: str) -> str:
+    """Name what excuses a case."""
+    if case_id in decision.waived_case_ids:
+        return "a waiver"
+    return "fresh trials" if case_id in excused_by_trials(decision) else "its quarantine"
+
+
+def whose_by_trials(decision: GateDecision, worse: int) -> str:
+    """Say whose the regressions are, where fresh trials confirmed every one; else empty."""
+    number = sum(row.verdict == "confirmed" for row in decision.confirmed)
+    if not number or number != worse:
+        return ""
+    fails = "It fails again, and passes" if number == 1 else "They fail again, and pass"
+    return f"{fails} on the merge base in the same hour: this change did it."
+
+
+def is_confirmed(decision: GateDecision) -> bool:
+    """Tell whether fresh trials confirmed that a case got worse."""
+    return any(row.verdict == "confirmed" for row in decision.confirmed)
+
+
+def confirmed_clause(decision: GateDecision, worse: int, code: Callable[[str], str]) -> str:
+    """Name the cases that fresh trials confirmed, each with its trials, and count those they did not.
+
+    Args:
+        decision: Of the gate; at least one case is confirmed.
+        worse: The number of cases that got worse and count.
+        code: Sets a name as code.
+    """
+    confirmed = [row for row in decision.confirmed if row.verdict == "confirmed"]
+    named = first_of([f"{code(row.case_id)} ({counts_in_words(row)})" for row in confirmed])
+    of_them = f"{len(confirmed):,} of them " if len(confirmed) < worse else ""
+    verdicts = Counter(row.verdict for row in decision.confirmed)
+    others = [words.format(verdicts[name]) for name, words in _OTHERS.items() if verdicts[name]]
+    return "; ".join([f"{of_them}confirmed by fresh trials: {named}", *others])
+
+
+def unsettled_advice(
+    decision: GateDecision, confirmation: Confirmation | None, prose: Callable[[str], str]
+) -> str:
+    """Say why fresh trials did not tell, and what to do about that; empty where they did.
+
+    Args:
+        decision: Of the gate.
+        confirmation: The record of the fresh trials; None where it is not at hand.
+        prose: Escapes a sentence that may quote anything.
+    """
+    unsettled = [row for row in decision.confirmed if row.verdict == "inconclusive"]
+    if not unsettled:
+        return ""
+    ((reason, _),) = Counter(row.reason for row in unsettled).most_common(1)
+    row = next(row for row in unsettled if row.reason == reason)
+    return " ".join(filter(None, [prose(reason), _remedy(row, confirmation)]))
+
+
+def _remedy(row: SuspectResult, confirmation: Confirmation | None) -> str:
+    reason = row.reason
+    if _OPTION.search(reason):
+        return ""  # It names the option to set.
+    if confirmation is not None and reason in (confirmation.problem, confirmation.doubt_of_base):
+        return "Mend that, then run the job again."
+    if confirmation is not None and reason == confirmation.stopped:
+        return (
+            "Raise `max-run-seconds` or `max-run-cost`, or lower `max-confirm-cases`, then run the job again."
+        )
+    if row.candidate_trials and row.base_trials and not row.candidate_passed + row.base_passed:
+        # More trials would fail on both sides as well.
+        return "Compare the failures of both sides; where they are alike, have the case waived."
+    return "Look at the trials below; run the job again, or raise `confirm-pairs` for more of them."
+
+
+def run_again(decision: GateDecision, confirmation: Confirmation | None, detail: Detail) -> str:
+    """Render the cases that were run again as a table, and what that took; empty where none was."""
+    rows = sorted(decision.confirmed, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
+    if not rows:
+        return ""
+    most = max(detail.cases + detail.listed, 1)
+    lines = [_row(row, detail) for row in rows[:most]]
+    hidden = len(rows) - len(lines)
+    commit = confirmation.base.commit if confirmation is not None else None
+    base = f"merge base {code_span(commit[:_SHA])}" if commit else "merge base"
+    blocks = [
+        f"**Run again by both agents**, this change's and that of the {base}; only these trials decide:",
+        table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines),
+    ]
+    notes = [f"and {hidden:,} more, {detail.elsewhere}"] if hidden else []
+    if confirmation is not None and confirmation.spent.trials:
+        most_expected = spending_text(confirmation.expected, most=True)
+        notes.append(f"Took {spending_text(confirmation.spent)}; expected {most_expected}")
+    return "\n\n".join([*blocks, *(f"{note}." for note in notes)])
+
+
+def _row(row: SuspectResult, detail: Detail) -> tuple[str, str, str, str]:
+    chance = f", p = {row.p_value:.3f}" if row.verdict == "confirmed" and row.p_value is not None else ""
+    return (
+        code_span(row.case_id, limit=detail.name),
+        _counts(row.candidate_passed, row.candidate_trials),
+        _counts(row.base_passed, row.base_trials),
+        f"{_VERDICTS[row.verdict]}{chance}. {prose(row.reason, limit=2 * detail.quote)}",
+    )
+
+
+def _counts(passed: int, trials: int) -> str:
+    return f"{passed} of {trials}".replace(" ", NBSP) if trials else ""
+
+
+def spending_text(spending: Spending, *, most: bool = False) -> str:
+    """Write trials, minutes and money on one line.
+
+    Example:
+        >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
+        'at most 12 trials, 3 min, $0.25'
+    """
+    parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
+    if spending.minutes is not None:
+        parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
+    if spending.cost_usd is not None:
+        parts.append(f"${spending.cost_usd:.2f}")
+    return ", ".join(parts)

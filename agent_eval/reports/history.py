@@ -1,0 +1,188 @@
+"""What a history says in figures and words, for every renderer: trend, band, cost, flake board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from agent_eval.contracts.history import CaseRecord
+from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
+from agent_eval.gate.statistics import wilson
+from agent_eval.history.board import Board, CaseBoard
+from agent_eval.history.record import RunRecord
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count, percent
+
+CONFIDENCE = 0.95
+PLACED_AMONG = 8
+"""Newest runs among which a report places this one."""
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure of each run, the oldest first; None where it is not known.
+
+    Example:
+        >>> Series((0.9, None, 0.95)).newest
+        0.95
+    """
+
+    values: Sequence[float | None]
+
+    @property
+    def known(self) -> list[float]:
+        """The values that are known."""
+        return [value for value in self.values if value is not None]
+
+    @property
+    def newest(self) -> float | None:
+        """The last value that is known."""
+        return self.known[-1] if self.known else None
+
+    @property
+    def sparkline(self) -> str:
+        """A bar for each run, from the lowest to the highest value; `·` where none is known."""
+        if not self.known:
+            return ""
+        low, high = min(self.known), max(self.known)
+        return "".join(_bar(value, low, high) for value in self.values)
+
+
+def _bar(value: float | None, low: float, high: float) -> str:
+    if value is None:
+        return "·"
+    return _LEVELS[round((value - low) / (high - low) * (len(_LEVELS) - 1))] if high > low else _LEVELS[3]
+
+
+def rates(runs: Sequence[RunRecord]) -> Series:
+    """Collect the pass rates of runs."""
+    return Series([run.pass_rate for run in runs])
+
+
+def costs(runs: Sequence[RunRecord]) -> Series:
+    """Collect what each run cost, in US dollars, as far as it is known."""
+    return Series([_sum([case.cost_usd for case in run.cases.values()]) for run in runs])
+
+
+def latencies(runs: Sequence[RunRecord]) -> Series:
+    """Collect the median of the cases' latencies of each run, in seconds."""
+    return Series([_median([case.latency_ms for case in run.cases.values()]) for run in runs])
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) / 1000 if known else None
+
+
+def usual(history: Board) -> Prediction | None:
+    """Compute where the rate of a new run is expected; None with too few runs under the newest key."""
+    known = rates(history.counted).known
+    return predict(known, CONFIDENCE) if len(known) >= FEWEST_RUNS else None
+
+
+def runs_above(history: Board) -> int:
+    """Count the runs before the newest one, where its rate is unusually low for them; 0 where it is not."""
+    before = history.counted[:-1]
+    newest, band = rates(history.counted).newest, usual(Board(before, ()))
+    is_low = newest is not None and band is not None and newest < band.low
+    return len(rates(before).known) if is_low else 0
+
+
+def trend_words(history: Board) -> str:
+    """Say how high the pass rate is and was, and below what a new run is unusual."""
+    series = rates(history.counted)
+    if series.newest is None:
+        return "no trial was scored"
+    words = f"{percent(series.newest)} in the newest run"
+    if before := runs_above(history):
+        words += f", unusually low for the {before} runs before"
+    if len(series.known) > 1:
+        words += f"; {count(len(series.known), 'run')}: {between(series.known)}"
+    band = usual(history)
+    if band is not None:
+        words += f"; a new run below {percent(max(band.low, 0.0))} would be unusual"
+    return words
+
+
+def between(values: Sequence[float]) -> str:
+    """Write the lowest and the highest of some shares.
+
+    Example:
+        >>> between([0.9, 0.95]), between([0.9])
+        ('90.0% to 95.0%', '90.0%')
+    """
+    low, high = percent(min(values)), percent(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
+    """Place a run among the last ones of the base branch, as a clause; empty where none has its key.
+
+    Args:
+        own: The run.
+        earlier: Runs of the base branch, the newest first.
+        branch: The name of the branch.
+    """
+    same = [run for run in earlier if run.run.key == own.run.key][:PLACED_AMONG]
+    known = rates(same).known
+    if own.pass_rate is None or not known:
+        return ""
+    runs = f"{branch}'s last {len(known)} runs" if len(known) > 1 else f"{branch}'s last run"
+    words = f"{percent(own.pass_rate)}; {runs}: {between(known)}"
+    if len(known) >= FEWEST_RUNS and own.pass_rate < predict(known, CONFIDENCE).low:
+        words += ", so this is unusually low"
+    return words
+
+
+def rate_words(case: CaseBoard) -> str:
+    """Write the rate of a case with its interval, such as `90% (70% to 97%)`."""
+    if not case.scored:
+        return "not scored"
+    interval = wilson(case.passed, case.scored, CONFIDENCE)
+    low, high = (percent(end, decimals=0) for end in (interval.low, interval.high))
+    return f"{percent(case.passed / case.scored, decimals=0)} ({low} to {high})"
+
+
+def misses_words(case: CaseBoard) -> str:
+    """Name what the misses of a case were, and what its trials were lost to."""
+    missed = [f"{number} {kind.replace('_', ' ')}" for kind, number in case.missed.items()]
+    lost = [f"{number} lost to {kind.replace('_', ' ')}" for kind, number in case.lost.items()]
+    return ", ".join([*missed, *lost])
+
+
+def since_words(case: CaseBoard) -> str:
+    """Say since which run a case misses; empty where it passed in the newest one."""
+    if case.since is None:
+        return ""
+    commit = case.since.git_commit
+    name = clean(commit[:7] if commit else case.since.run_id, limit=40)
+    return f"{name} ({clean(case.since.started_at[:10])})"
+
+
+def cell(case: CaseRecord | None) -> str:
+    """Write what a run says of a case as one character.
+
+    Example:
+        >>> cell(None), cell(CaseRecord(case_id="a", definition="", passed=4, scored=4))
+        (' ', '.')
+    """
+    if case is None:
+        return " "
+    if not case.scored:
+        return "?"
+    if case.passed == case.scored:
+        return "."
+    if not case.passed:
+        return "x"
+    return str(min(9, max(1, int(10 * case.passed / case.scored))))
+
+
+LEGEND = ". passed, x failed, 1 to 9 tenths of the trials passed, ? no trial scored, blank not in the run"

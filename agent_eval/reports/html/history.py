@@ -1,0 +1,266 @@
+"""The history of the base branch as the page shows it: charts, cases over runs, the flake board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
+from agent_eval.history.board import Board, CaseBoard, board
+from agent_eval.history.record import RunRecord
+from agent_eval.reports.history import (
+    CONFIDENCE,
+    LEGEND,
+    PLACED_AMONG,
+    Series,
+    cell,
+    costs,
+    latencies,
+    misses_words,
+    placed,
+    rate_words,
+    rates,
+    since_words,
+)
+from agent_eval.reports.model import SuiteHistory
+from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import count, percent
+
+RUNS_SHOWN = 40
+CASES_SHOWN = 30
+_NAME = 120
+_WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
+_TIERS = ("blocking", "collecting", "tracked", "expected-fail", "quarantined")
+
+
+@dataclass(frozen=True)
+class Band:
+    """A rectangle behind the points of a chart.
+
+    Example:
+        >>> Band(x=0.0, y=10.0, width=720.0, height=20.0).height
+        20.0
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run in a chart.
+
+    Example:
+        >>> Point(x=16.0, y=40.0, words="91.0% (run 17)").is_own
+        False
+    """
+
+    x: float
+    y: float
+    words: str
+    is_own: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A figure over the runs, as the coordinates of a picture.
+
+    Attributes:
+        name: What it shows.
+        words: The same in words.
+        points: The runs in which the figure is known.
+        lines: Points of lines, one for each key.
+        band: Where a new run is expected; None where that is not known.
+        divider: Where runs of the newest key begin; None where all have it.
+        lowest: The label of the bottom.
+        highest: The label of the top.
+
+    Example:
+        `history_view(history).charts[0].name` is `Pass rate`.
+    """
+
+    name: str
+    words: str
+    points: Sequence[Point]
+    lines: Sequence[str]
+    lowest: str
+    highest: str
+    band: Band | None = None
+    divider: float | None = None
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """A case over the runs, one character a run.
+
+    Example:
+        >>> HeatRow("refund", "..x").cells
+        '..x'
+    """
+
+    name: str
+    cells: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlakeRow:
+    """A case of the flake board, in words.
+
+    Example:
+        `history_view(history).board[0].rate` is such as `90% (70% to 97%)`.
+    """
+
+    name: str
+    tier: str
+    rate: str
+    letters: str
+    since: str
+    misses: str
+    promote: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryView:
+    """What the page shows of a history.
+
+    Example:
+        `history_view(history).tiers` is such as `62 blocking, 3 tracked`.
+    """
+
+    branch: str
+    charts: Sequence[Chart]
+    earlier: int
+    runs: Sequence[str]
+    rows: Sequence[HeatRow]
+    others: str
+    tiers: str
+    board: Sequence[FlakeRow]
+    legend: str = LEGEND
+
+
+def history_view(history: SuiteHistory) -> HistoryView:
+    """Prepare the history of a suite for the page, with its own run as the last one."""
+    own = history.own
+    before = [run for run in history.earlier if run.run.run_id != own.run.run_id]
+    with_own = board([own, *before], runs=RUNS_SHOWN, declared=history.declared)
+    of_branch = board(before, declared=history.declared)
+    unsteady = [case for case in with_own.cases if set(map(cell, case.cells)) - {".", " "}]
+    return HistoryView(
+        branch=one_line(history.branch, limit=60),
+        charts=_charts(with_own, history),
+        earlier=with_own.earlier,
+        runs=[_run_words(run) for run in with_own.runs],
+        rows=[HeatRow(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
+        others=_others(len(unsteady), len(with_own.cases)),
+        tiers=_tiers(of_branch),
+        board=[_flake_row(case) for case in of_branch.cases if not case.is_steady][:CASES_SHOWN],
+    )
+
+
+def _others(unsteady: int, total: int) -> str:
+    hidden = max(0, unsteady - CASES_SHOWN)
+    words = [f"{count(hidden, 'more case')} did not always pass."] if hidden else []
+    steady = total - unsteady
+    return " ".join([*words, *([f"{count(steady, 'case')} passed in every run."] if steady else [])])
+
+
+def _tiers(of_branch: Board) -> str:
+    counts = {tier: sum(case.tier == tier for case in of_branch.cases) for tier in _TIERS}
+    return ", ".join(f"{number:,} {tier}" for tier, number in counts.items() if number) or "none"
+
+
+def _flake_row(case: CaseBoard) -> FlakeRow:
+    return FlakeRow(
+        name=_name(case),
+        tier=case.tier,
+        rate=rate_words(case),
+        letters=case.letters,
+        since=since_words(case),
+        misses=one_line(misses_words(case), limit=200),
+        promote=case.promote,
+    )
+
+
+def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
+    rate = rates(history.runs)
+    known = rates(history.counted[:-1]).known
+    usual = predict(known, CONFIDENCE) if len(known) >= FEWEST_RUNS else None
+    words = placed(of_suite.own, of_suite.earlier, one_line(of_suite.branch, limit=60))
+    words = words or f"the last {PLACED_AMONG} runs have another key"
+    charts = [_chart("Pass rate", words, rate, history, percent, usual)]
+    for name, series, write in (
+        ("Cost", costs(history.runs), _dollars),
+        ("Latency, median of the cases", latencies(history.runs), _seconds),
+    ):
+        if series.newest is not None:
+            low, high = write(min(series.known)), write(max(series.known))
+            charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, history, write))
+    return [chart for chart in charts if chart.points]
+
+
+def _dollars(value: float) -> str:
+    return f"${value:,.4f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.2f} s"
+
+
+def _chart(
+    name: str,
+    words: str,
+    series: Series,
+    history: Board,
+    write: Callable[[float], str],
+    usual: Prediction | None = None,
+) -> Chart:
+    ends = [*series.known, *([max(0.0, usual.low), min(1.0, usual.high)] if usual is not None else [])]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    step = (_WIDTH - 2 * _MARGIN - 60) / max(1, len(series.values) - 1)
+
+    def across(number: float) -> float:
+        return round(_MARGIN + 60 + number * step, 1)
+
+    def down(value: float) -> float:
+        room = _HEIGHT - 2 * _MARGIN
+        return round(_MARGIN + room * (0.5 if high == low else (high - value) / (high - low)), 1)
+
+    own = history.runs[-1]
+    points = [
+        (
+            number,
+            Point(across(number), down(value), f"{write(value)}: {_run_words(run)}", run is own),
+        )
+        for number, (value, run) in enumerate(zip(series.values, history.runs, strict=True))
+        if value is not None
+    ]
+    keys = ([at for number, at in points if (number < history.earlier) == is_old] for is_old in (True, False))
+    band = None
+    if usual is not None:
+        top, bottom = down(min(1.0, usual.high)), down(max(0.0, usual.low))
+        begin = across(history.earlier)
+        band = Band(begin, top, round(across(len(series.values) - 1) - begin, 1), round(bottom - top, 1))
+    return Chart(
+        name=name,
+        words=words,
+        points=[point for _, point in points],
+        lines=[" ".join(f"{point.x},{point.y}" for point in part) for part in keys if part],
+        lowest=write(low),
+        highest=write(high),
+        band=band,
+        divider=across(history.earlier - 0.5) if 0 < history.earlier < len(history.runs) else None,
+    )
+
+
+def _run_words(run: RunRecord) -> str:
+    commit = run.run.git_commit
+    name = f"commit {commit[:7]}" if commit else f"run {run.run.run_id}"
+    return one_line(f"{name}, {run.run.started_at[:10]}", limit=80)
+
+
+def _name(case: CaseBoard) -> str:
+    return one_line(case.case_id, limit=_NAME)

@@ -1,0 +1,191 @@
+"""How often confirmation calls a flaky case a regression, how often it sees one, and what it costs.
+
+    python -m benchmarks.confirmation_simulation            # prints the table
+    python -m benchmarks.confirmation_simulation --write    # and writes it into benchmarks/results/
+
+Every experiment runs a suite of 40 cases once; cases that fail are run again in pairs until the gate's own
+functions call them settled, and the gate's own function decides. Seeded, standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+
+from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
+from agent_eval.gate.confirmation import fisher, is_settled, judge_suspects
+
+RESULTS = Path(__file__).parent / "results" / "confirmation_simulation.md"
+SEED = 20_260_101
+EXPERIMENTS = 10_000
+CASES, PAIRS, MOST, ALPHA = 40, 6, 8, 0.05
+ADMITTED, HISTORY = 18, 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table; `expected` is the figure that was computed exactly, where there is one."""
+
+    question: str
+    found: float
+    expected: float | None = None
+
+
+@dataclass
+class Suite:
+    """What one confirmation found: its verdicts, and the trials that were spent."""
+
+    confirmed: int = 0
+    inconclusive: int = 0
+    trials: int = 0
+
+
+def fresh(source: random.Random, number: int, now: float, before: float) -> FreshTrials:
+    """Run a case again in pairs until it is settled."""
+    trials = FreshTrials(case_id=f"{number:03}")
+    while not is_settled(trials, PAIRS, ALPHA):
+        for side, rate in ((trials.candidate, now), (trials.base, before)):
+            result: FreshResult = "passed" if source.random() < rate else "failed"
+            side.append(result)
+    return trials
+
+
+def confirm(source: random.Random, failing: list[tuple[float, float]], *, corrected: bool) -> Suite:
+    """Confirm cases that fail now, given the pass rates of the candidate and of the base on each."""
+    run = [fresh(source, number, *rates) for number, rates in enumerate(failing[:MOST])]
+    record = Confirmation(pairs=PAIRS, max_cases=MOST, cases=run)
+    ids = [f"{number:03}" for number in range(len(failing))]
+    results = judge_suspects(ids, record, ALPHA, corrected=corrected)
+    verdicts = [result.verdict for result in results]
+    spent = sum(len(trials.candidate) + len(trials.base) for trials in run)
+    return Suite(verdicts.count("confirmed"), verdicts.count("inconclusive"), spent)
+
+
+def passes(source: random.Random, trials: int, rate: float) -> int:
+    """Draw how many of some trials pass."""
+    return sum(source.random() < rate for _ in range(trials))
+
+
+def unchanged(
+    source: random.Random, rate: float, now: float, *, admission: bool, cases: int = CASES
+) -> Suite:
+    """Run a suite in which no case got worse by the change; `now` is the pass rate of both sides today."""
+    failing = []
+    for _ in range(cases):
+        is_in = not admission or passes(source, HISTORY, rate) >= ADMITTED
+        if is_in and source.random() >= now:
+            failing.append((now, now))
+    return confirm(source, failing, corrected=not admission)
+
+
+def is_seen(source: random.Random, now: float, *, admission: bool) -> bool:
+    """Tell whether one case that fell from 0.95 is confirmed."""
+    if admission and passes(source, HISTORY, 0.95) < ADMITTED:
+        return False
+    if source.random() < now:
+        return False
+    return confirm(source, [(now, 0.95)], corrected=not admission).confirmed == 1
+
+
+def size(rate: float) -> float:
+    """Compute the exact chance that six pairs confirm a case that passes equally often on both sides."""
+    chance = [comb(PAIRS, hits) * rate**hits * (1 - rate) ** (PAIRS - hits) for hits in range(PAIRS + 1)]
+    return sum(
+        chance[now] * chance[before]
+        for now in range(PAIRS + 1)
+        for before in range(PAIRS + 1)
+        if fisher(now, PAIRS, before, PAIRS) <= ALPHA
+    )
+
+
+def measure(experiments: int) -> list[Line]:
+    """Simulate every line of the table."""
+    source = random.Random(SEED)
+    lines = [
+        Line("largest chance that six pairs confirm an unchanged case, any pass rate", max_size(0), 0.019),
+        Line("the same, pass rates from 0.8", max_size(80), 0.0051),
+    ]
+    for admission, name in ((True, "18 of 20 before"), (False, "Holm")):
+        for rate, expected in ((0.98, 0.00), (0.95, 0.00), (0.90, 0.00), (0.80, 0.01)):
+            runs = [unchanged(source, rate, rate, admission=admission) for _ in range(experiments)]
+            said = f"{CASES} unchanged cases that pass {rate:.0%} of the time, {name}"
+            alarms = sum(run.confirmed > 0 for run in runs) / experiments
+            lines.append(Line(f"{said}: any confirmed", alarms, expected if admission else None))
+            left = sum(run.inconclusive > 0 for run in runs) / experiments
+            lines.append(Line(f"{said}: any inconclusive", left))
+            lines.append(Line(f"{said}: further trials", sum(run.trials for run in runs) / experiments))
+        drifted = [unchanged(source, 0.97, 0.85, admission=admission) for _ in range(experiments)]
+        alarms = sum(run.confirmed > 0 for run in drifted) / experiments
+        said = f"both sides fall from 97% to 85% on all {CASES} cases, {name}: any confirmed"
+        lines.append(Line(said, alarms, 0.01 if admission else None))
+        for now, expected in ((0.5, 0.13), (0.3, 0.42), (0.1, 0.79)):
+            seen = sum(is_seen(source, now, admission=admission) for _ in range(experiments)) / experiments
+            said = f"one case falls from 95% to {now:.0%}, {name}: confirmed"
+            lines.append(Line(said, seen, expected if admission else None))
+    return lines + zero_tolerance(source, experiments)
+
+
+def zero_tolerance(source: random.Random, experiments: int) -> list[Line]:
+    """Compare the two choices for judges that wrongly fail a case now and then."""
+    lines = []
+    for wrong in (0.001, 0.005, 0.02):
+        for cases in (20, 100):
+            said = f"two judges that wrongly fail {wrong:.1%} of {cases} cases each, nothing changed"
+            at_once = 1 - (1 - wrong * (1 - wrong)) ** (2 * cases)
+            lines.append(Line(f"{said}, zero tolerance: blocked", at_once))
+            rate = (1 - wrong) ** 2
+            runs = (unchanged(source, rate, rate, admission=False, cases=cases) for _ in range(experiments))
+            blocked = sum(run.confirmed > 0 for run in runs) / experiments
+            lines.append(Line(f"{said}, run again instead: blocked", blocked))
+    for rate in (0.5, 0.9, 1.0):
+        runs_failed = (
+            sum(is_seen(source, 1 - rate, admission=False) for _ in range(experiments)) / experiments
+        )
+        said = f"an attack that newly succeeds {rate:.0%} of the time"
+        lines.append(Line(f"{said}, zero tolerance: blocked", rate))
+        lines.append(Line(f"{said}, run again instead: blocked", runs_failed))
+    return lines
+
+
+def max_size(lowest: int) -> float:
+    """Find the largest size over pass rates from `lowest` percent."""
+    return max(size(rate / 100) for rate in range(lowest, 101))
+
+
+def table(lines: list[Line], experiments: int) -> str:
+    """Render the results as markdown."""
+    rows = [
+        "# Confirmation",
+        "",
+        f"{experiments:,} experiments a line, {PAIRS} pairs, at most {MOST} cases, level {ALPHA:g}, "
+        f"seed {SEED}. `python -m benchmarks.confirmation_simulation --write` makes this file. "
+        "`18 of 20 before`: only cases that passed at least 18 of 20 earlier runs take part, without "
+        "correction. `Holm`: every case takes part.",
+        "",
+        "| question | found | computed |",
+        "|---|---:|---:|",
+    ]
+    for line in lines:
+        shown = f"{line.found:.1f}" if line.question.endswith("trials") else f"{line.found:.2%}"
+        expected = "" if line.expected is None else f"{line.expected:.2%}"
+        rows.append(f"| {line.question} | {shown} | {expected} |")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Simulate, print and perhaps write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--experiments", type=int, default=EXPERIMENTS)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    text = table(measure(options.experiments), options.experiments)
+    print(text)
+    if options.write:
+        RESULTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""When a job confirms, and what it says where the merge base's agent cannot be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent_eval.ci.both_sides import A_PROGRAM, BEHIND_AN_ADDRESS, BothSides
+from agent_eval.ci.confirm import Question
+from agent_eval.ci.platforms.base import CiRun, Platform
+from agent_eval.config.spec import Output, RunSpec
+from tests.unit.ci.jobs import make_job, settings_of
+from tests.unit.ci.test_confirm import question
+
+__all__ = ["question"]
+
+ON_A_CHANGE = CiRun(base_sha="b" * 40)
+ADDRESS = {"agent_url": "https://agent.example.org/run"}
+
+
+def prepared(run: CiRun = ON_A_CHANGE, **flags: str) -> BothSides | None:
+    platform = cast(Platform, SimpleNamespace(run=run, say=print))
+    return BothSides.prepare(make_job(settings_of(**flags), platform=platform))
+
+
+@pytest.mark.parametrize(
+    ("run", "flags"),
+    [
+        (CiRun(), ADDRESS),
+        (ON_A_CHANGE, {}),
+        (ON_A_CHANGE, {**ADDRESS, "confirm_pairs": "0"}),
+    ],
+    ids=["not on a change", "recorded traces", "no pairs"],
+)
+def test_nothing_is_confirmed_without_a_change_an_agent_and_pairs(run: CiRun, flags: dict[str, str]) -> None:
+    assert prepared(run, **flags) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (ADDRESS, BEHIND_AN_ADDRESS),
+        ({**ADDRESS, "base_agent": "command:python agent.py"}, A_PROGRAM),
+        ({**ADDRESS, "base_agent": "python agent.py"}, A_PROGRAM),
+        ({"agent_command": "python agent.py"}, "The job does not run in a git checkout."),
+    ],
+    ids=["behind an address", "a program by its kind", "a command line", "outside of a repository"],
+)
+def test_without_a_merge_base_to_run_the_record_says_why(
+    question: Question,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: dict[str, str],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sides = prepared(**flags)
+    assert sides is not None
+    with sides:
+        sides.installed()
+        spec: Any = RunSpec(suite=question.suite, output=Output(pack=tmp_path / "pack"))
+        record = sides.confirm(question, spec, tmp_path / "trials.zip")
+    assert record.problem == problem
+    assert record.candidate_manifest_sha256 == question.pack.manifest_sha256
+    assert not (tmp_path / "trials.zip").exists()

@@ -1,0 +1,115 @@
+"""Whether both sides of a confirmation would run one program."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.shared_build import names_its_tree, why_shared
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    top = tmp_path / "base"
+    (top / "shop").mkdir(parents=True)
+    (top / "agent.py").write_text("")
+    (top / "agent.jar").write_text("")
+    (top / "shop" / "__init__.py").write_text("")
+    return top
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    prefix = tmp_path / "prefix"
+    for name in ("bin", "lib/python3/site-packages"):
+        (prefix / name).mkdir(parents=True)
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("python agent.py", True),
+        ("python -m shop", True),
+        ("./agent.py --fast", True),
+        ("node --require=./agent.py shop/__init__.py", True),
+        ("env --file=agent.py run", False),
+        ("python /etc/hostname --config agent.py", False),
+        ("python -c 'import shop' agent.py", False),
+        ("python -m json agent.py", False),
+        ("java -jar agent.jar", True),
+        ("java -cp shop:/etc Main", False),
+        ("java -jar /opt/agent.jar --config agent.py", False),
+        ("docker run -v ./agent.py:/agent.py image", False),
+        ("my-agent --config agent.py", False),
+        ("make -C /etc run", False),
+        ("uv run --directory /etc agent.py", False),
+        ("npm start", True),
+        ("my-agent --fast", False),
+        ("python -m json", False),
+        ("/opt/agent/run .", False),
+        ("python ../base2/agent.py", False),
+    ],
+)
+def test_a_command_names_its_tree_by_a_file_a_module_or_a_tool_that_reads_it(
+    tree: Path, command: str, names: bool
+) -> None:
+    assert names_its_tree(command, tree) is names
+    assert bool(why_shared(command, tree, tree.parent / "change", {}, 0.0)) is not names
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python {change}/agent.py",
+        "python -S {change}/agent.py --config agent.py",
+        "python agent.py --library={change}/lib",
+        "python agent.py --library {change}",
+        "python agent.py -v here:{change}/lib:ro",
+        "python -I{change}/lib agent.py",
+        "python ../change/agent.py",
+        "python {change}/../change/agent.py",
+        "python {link}/agent.py agent.py",
+        "make -C {change} run",
+        "uv run --directory {change} agent.py",
+        "sh agent.py 'cd {change} && run'",
+    ],
+)
+def test_a_command_that_names_a_path_of_the_change_is_shared(tree: Path, command: str) -> None:
+    change, link = tree.parent / "change", tree.parent / "link"
+    change.mkdir()
+    (change / "agent.py").write_text("")
+    link.symlink_to(change)
+    why = why_shared(command.format(change=change, link=link), tree, change, {}, 0.0)
+    assert "names a path in the checkout of the change" in why
+    assert why_shared("python agent.py --library ../changes", tree, change, {}, 0.0) == ""
+
+
+def test_a_package_that_is_a_link_into_the_change_is_noticed(tree: Path, installed: Path) -> None:
+    workspace = tree.parent / "change"
+    workspace.mkdir()
+    environ = {"PATH": str(installed / "bin")}
+    later = time.time() + 3600
+    assert why_shared("python agent.py", tree, workspace, environ, later) == ""
+    pth = installed / "lib/python3/site-packages/shop.pth"
+    pth.write_text(f"{workspace}/src\n")
+    assert "shop.pth" in why_shared("python agent.py", tree, workspace, environ, later)
+    pth.unlink()
+    (installed / "bin" / "shop").symlink_to(workspace)
+    assert "leads from the installed packages" in why_shared(
+        "python agent.py", tree, workspace, environ, later
+    )
+
+
+def test_a_setup_that_alters_what_both_sides_use_is_noticed(tree: Path, installed: Path) -> None:
+    environ = {"PATH": str(installed / "bin")}
+    (installed / "bin" / "my-agent").write_text("#!/bin/sh\n")
+    # The clock of the file system may be a little behind.
+    since = (installed / "bin" / "my-agent").stat().st_ctime - 0.001
+    why = why_shared("python agent.py", tree, tree.parent / "change", environ, since)
+    assert "altered `my-agent`" in why
+    os.utime(installed / "bin" / "my-agent", (0, 0))
+    assert why_shared("python agent.py", tree, tree.parent / "change", environ, since) == why

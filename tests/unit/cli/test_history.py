@@ -1,0 +1,91 @@
+"""`agent-eval history` and its badge, on everything that has a history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.evidence.reader import open_pack
+from agent_eval.history.directory import HistoryDirectory
+from agent_eval.history.evidence import write_history
+from agent_eval.history.record import record_of
+from tests.factories import make_pack
+from tests.unit.history.made import made_run
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    for number in range(5):
+        HistoryDirectory(tmp_path / "kept").write(made_run(number, {"refund": (number % 2, 1)}))
+    return tmp_path / "kept"
+
+
+def test_a_directory_is_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", str(kept), "--format", "text"]) == 0
+    assert "History of shop: 5 runs" in capsys.readouterr().out
+
+
+def test_the_records_of_one_dataset_are_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "show", str(kept / "shop"), "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [run["pass_rate"] for run in shown["runs"]] == [0.0, 1.0, 0.0, 1.0, 0.0]
+    assert shown["cases"][0]["letters"] == "FPFPF"
+
+
+def test_evidence_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_pack(tmp_path / "out" / "shop")
+    pack = open_pack(tmp_path / "out" / "shop")
+    write_history(tmp_path / "out" / "shop", record_of(pack), [made_run(1, {"case-1": (1, 1)})])
+    for where in (tmp_path / "out", tmp_path / "out" / "shop"):
+        assert main(["history", str(where), "--format", "json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+
+
+def test_evidence_without_a_history_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_pack(tmp_path / "pack")
+    assert main(["history", str(tmp_path / "pack")]) == 2
+    assert "has no history" in capsys.readouterr().err
+
+
+def test_of_several_datasets_one_is_named(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    HistoryDirectory(kept).write(made_run(1, {"a": (1, 1)}, dataset_id="bank"))
+    assert main(["history", str(kept)]) == 2
+    assert "--dataset-id: bank, shop" in capsys.readouterr().err
+    assert main(["history", str(kept), "--dataset-id", "bank", "--format", "json"]) == 0
+    assert main(["history", str(kept), "--dataset-id", "shops"]) == 2
+
+
+def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = kept.parent / "gate.yml"
+    policy.write_text(
+        "quarantine: [{case_id: refund, reason: sandbox, expires_at: '2030-01-01T00:00:00+00:00'}]"
+    )
+    assert main(["history", str(kept), "--policy", str(policy), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cases"][0]["tier"] == "quarantined"
+
+
+def test_a_case_that_is_expected_to_fail_asks_to_be_promoted(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(10, 13):
+        HistoryDirectory(kept).write(made_run(number, {"refund": (1, 1)}))
+    policy = kept.parent / "gate.yml"
+    policy.write_text("expected_fail: [refund]")
+    assert main(["history", str(kept), "--policy", str(policy), "--format", "text"]) == 0
+    assert "promote me: refund is expected to fail and passed in its last 3 runs" in capsys.readouterr().out
+
+
+def test_a_badge_is_written(kept: Path, tmp_path: Path) -> None:
+    out = tmp_path / "badge.svg"
+    assert main(["history", "badge", str(kept), "--label", "shop agent", "--out", str(out)]) == 0
+    assert "shop agent: 0% passed" in out.read_text()
+
+
+def test_a_record_that_was_edited_is_refused(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = next((kept / "shop").iterdir())
+    record.write_bytes(record.read_bytes().replace(b'"passed":0', b'"passed":1'))
+    assert main(["history", str(kept)]) == 2
+    assert "its digest differs" in capsys.readouterr().err

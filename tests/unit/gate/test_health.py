@@ -1,0 +1,148 @@
+"""Gate health: which judges and cases tell something, over the packs of several runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from agent_eval.gate.health import FEWEST_TRIALS, GateHealth, Health
+from tests.factories import make_config, make_pack, make_result
+
+
+def row(case_id: str, **judges: str) -> Any:
+    """The result of a case by what each judge said."""
+    verdicts = [
+        {"judge_id": name, "outcome": outcome, "evidence": {}} for name, outcome in sorted(judges.items())
+    ]
+    outcome = next((said for said in judges.values() if said != "passed"), "passed")
+    return {"case_id": case_id, "outcome": outcome, "verdicts": verdicts}
+
+
+def over(runs: int, *rows: Any, index: Any = None) -> GateHealth:
+    health = GateHealth()
+    for _ in range(runs):
+        health.add(rows, index or {})
+    return health
+
+
+@pytest.mark.parametrize(
+    ("counts", "remark"),
+    [
+        ({}, "never-ran"),
+        ({"skipped": 100}, "never-ran"),
+        ({"passed": FEWEST_TRIALS}, "never-failed"),
+        ({"passed": FEWEST_TRIALS - 1}, "too-few"),
+        ({"failed": FEWEST_TRIALS}, "never-passed"),
+        ({"passed": 19, "failed": 1}, "useful"),
+        ({"passed": 8, "error": 2}, "cannot-judge"),
+        ({"passed": 81, "error": 19}, "useful"),
+        ({"passed": 19, "failed": 1, "follows": "regex"}, "follows"),
+    ],
+)
+def test_remarks(counts: dict[str, Any], remark: str) -> None:
+    assert Health(**counts).remark == remark
+
+
+def test_a_judge_that_fails_exactly_what_another_fails_follows_it() -> None:
+    health = over(
+        10,
+        row("a", regex="failed", final_output="failed", policy="failed"),
+        row("b", regex="passed", final_output="passed", policy="failed"),
+        row("c", regex="passed", final_output="passed", policy="passed"),
+    )
+    assert health.judges["regex"].follows == "final_output"
+    assert health.judges["final_output"].follows is None
+    assert health.judges["policy"].follows is None
+    assert any("regex: failed exactly what final_output failed" in line for line in health.suggestions())
+
+
+def test_two_judges_that_never_failed_do_not_follow_each_other() -> None:
+    health = over(30, row("a", regex="passed", final_output="passed"))
+    assert {judge.follows for judge in health.judges.values()} == {None}
+
+
+def test_a_safety_judge_is_not_retired_for_never_failing() -> None:
+    health = over(30, row("a", prompt_injection="passed", regex="passed", replay_contract="passed"))
+    named = [line.split(":")[0] for line in health.suggestions()]
+    assert "regex" in named
+    assert not {"prompt_injection", "replay_contract"} & set(named)
+
+
+def test_trials_count_each_and_costs_add_up() -> None:
+    trial = {"outcome": "passed", "verdicts": []}
+    failed = {
+        "outcome": "failed",
+        "verdicts": [{"judge_id": "llm", "outcome": "failed", "evidence": {"judging": {"cost_usd": 0.25}}}],
+    }
+    health = over(2, {"case_id": "a", **trial, "trials": [trial, failed]}, index={"a": {"cost_usd": 0.5}})
+    assert (health.cases["a"].passed, health.cases["a"].failed, health.cases["a"].cost_usd) == (2, 2, 1.0)
+    assert health.judges["llm"].cost_usd == 0.5
+
+
+def test_an_unknown_cost_is_not_zero() -> None:
+    health = over(1, row("a", llm="passed"), index={"a": {"cost_usd": None}})
+    assert (health.cases["a"].cost_usd, health.judges["llm"].cost_usd) == (None, None)
+
+
+def test_the_command_counts_verified_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packs = [tmp_path / f"p{number}" for number in range(2)]
+    for number, pack in enumerate(packs):
+        results = [make_result("a"), make_result("b", failed="policy")]
+        make_pack(pack, results, config=make_config(run_id=f"run-{number}"))
+    assert main(["gate-health", *map(str, packs)]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    assert counted["runs"] == 2
+    assert (counted["cases"]["a"]["passed"], counted["cases"]["b"]["failed"]) == (2, 2)
+    assert counted["judges"]["policy"]["failed"] == 2
+    assert main(["gate-health", *map(str, packs), "--format", "text"]) == 0
+    assert "2 cases too few: a, b" in capsys.readouterr().out
+
+
+def test_a_pack_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = make_pack(tmp_path / "p", [make_result("a")])
+    (pack / "run" / "index.jsonl").write_text("{}\n")
+    assert main(["gate-health", str(pack)]) == 2
+    assert "index.jsonl" in capsys.readouterr().err
+
+
+def test_it_needs_a_pack() -> None:
+    assert main(["gate-health"]) == 2
+
+
+def test_a_run_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = make_pack(tmp_path / "p", [make_result("a")])
+    assert main(["gate-health", str(pack), str(pack)]) == 2
+    assert "are the same run" in capsys.readouterr().err
+
+
+def test_runs_of_two_datasets_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shop = make_pack(tmp_path / "shop", [make_result("a")])
+    bank = make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
+    assert main(["gate-health", str(shop), str(bank)]) == 2
+    assert "dataset" in capsys.readouterr().err
+
+
+def test_cases_that_often_end_in_an_error_are_named_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packs = [tmp_path / f"p{number}" for number in range(2)]
+    for number, pack in enumerate(packs):
+        results = [make_result("a"), make_result("b", error="policy")]
+        make_pack(pack, results, config=make_config(run_id=f"r{number}"))
+    assert main(["gate-health", *map(str, packs), "--format", "text"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 case cannot judge: b" in printed
+    assert "1 case often ended in an error" in printed
+
+
+def test_how_the_agent_ended_is_no_judge_to_mend_or_retire() -> None:
+    health = over(
+        10,
+        row("a", execution="skipped", replay_contract="error"),
+        row("b", execution="skipped", replay_contract="passed"),
+    )
+    assert not [line for line in health.suggestions() if line.startswith(("execution", "replay_contract"))]

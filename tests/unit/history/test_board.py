@@ -1,0 +1,99 @@
+"""What a history says of each case: its window, letters, tier, and since when it fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.history.board import DeclaredTiers, board, tier_of
+from agent_eval.history.record import RunRecord
+from tests.unit.history.made import made_case, made_run
+
+
+def history(*counts: tuple[int, int], case_id: str = "refund") -> list[RunRecord]:
+    """Runs with these passed and scored trials of one case, the oldest first; returned the newest first."""
+    return [made_run(number, {case_id: each}) for number, each in enumerate(counts)][::-1]
+
+
+def test_an_empty_history_has_no_case() -> None:
+    assert board([]).cases == ()
+
+
+@pytest.mark.parametrize(
+    ("passed", "scored", "tier"),
+    [
+        (20, 20, "blocking"),
+        (18, 20, "blocking"),
+        (17, 20, "tracked"),
+        (19, 19, "collecting"),
+        (0, 0, "collecting"),
+        (19, 21, "blocking"),
+        (18, 21, "tracked"),
+        (0, 20, "tracked"),
+    ],
+)
+def test_eighteen_of_twenty_trials_recommend_to_block(passed: int, scored: int, tier: str) -> None:
+    assert tier_of(passed, scored) == tier
+
+
+def test_a_window_is_whole_runs_until_twenty_trials() -> None:
+    case = board(history(*[(0, 3)] * 10, *[(3, 3)] * 7)).cases[0]
+    assert (case.passed, case.scored, case.tier) == (21, 21, "blocking")
+
+
+def test_runs_of_another_key_are_shown_and_not_counted() -> None:
+    records = [made_run(2, {"a": (1, 1)}), made_run(1, {"a": (0, 1)}, key="other")]
+    shown = board(records)
+    assert (shown.earlier, shown.cases[0].passed, shown.cases[0].scored) == (1, 1, 1)
+    assert [cell is not None for cell in shown.cases[0].cells] == [True, True]
+
+
+def test_a_case_that_is_defined_again_is_counted_from_then_on() -> None:
+    records = history((0, 1), (1, 1))
+    records[0].cases["refund"] = made_case("refund", 1, 1, definition="cd" * 6)
+    case = board(records).cases[0]
+    assert (case.passed, case.scored) == (1, 1)
+
+
+def test_letters_are_the_last_twenty_outcomes_the_newest_at_the_end() -> None:
+    assert board(history(*[(1, 1)] * 25, (0, 1))).cases[0].letters == "P" * 19 + "F"
+    records = history((1, 2), (2, 2))
+    records[0].cases["refund"] = made_case("refund", 1, 1, lost={"judge": 1})
+    assert board(records).cases[0].letters == "PFP?"
+
+
+def test_since_is_the_first_run_of_the_misses_in_a_row() -> None:
+    case = board(history((0, 1), (1, 1), (0, 1), (0, 1))).cases[0]
+    assert case.since is not None
+    assert case.since.run_id == "ci-2"
+    assert board(history((0, 1), (1, 1))).cases[0].since is None
+
+
+def test_a_run_without_a_scored_trial_does_not_end_a_row_of_misses() -> None:
+    case = board(history((1, 1), (0, 1), (0, 0), (0, 1))).cases[0]
+    assert case.since is not None
+    assert case.since.run_id == "ci-1"
+
+
+def test_what_the_policy_says_is_never_overruled() -> None:
+    declared = DeclaredTiers(quarantined=frozenset({"a"}), expected_fail=frozenset({"b"}))
+    records = [made_run(number, {"a": (9, 9), "b": (9, 9)}) for number in range(3)][::-1]
+    tiers = {case.case_id: (case.tier, case.promote) for case in board(records, declared=declared).cases}
+    assert tiers == {"a": ("quarantined", False), "b": ("expected-fail", True)}
+
+
+@pytest.mark.parametrize("counts", [((1, 1), (1, 1)), ((1, 1), (0, 1), (1, 1)), ((0, 1), (1, 1), (0, 0))])
+def test_a_case_is_promoted_by_no_fewer_than_three_runs_in_a_row(
+    counts: tuple[tuple[int, int], ...],
+) -> None:
+    declared = DeclaredTiers(expected_fail=frozenset({"refund"}))
+    assert not board(history(*counts), declared=declared).cases[0].promote
+
+
+def test_the_lowest_rate_comes_first() -> None:
+    records = [made_run(1, {"a": (1, 1), "b": (0, 1), "c": (1, 2)})]
+    assert [case.case_id for case in board(records).cases] == ["b", "c", "a"]
+
+
+def test_fewer_runs_can_be_shown_than_are_counted() -> None:
+    shown = board(history(*[(1, 1)] * 20), runs=5)
+    assert (len(shown.runs), shown.cases[0].scored, len(shown.cases[0].cells)) == (5, 20, 5)

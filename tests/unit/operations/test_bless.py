@@ -1,0 +1,139 @@
+"""`agent-eval bless`: a new baseline is accepted only with the differences that were shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.cli.main import main
+from tests.factories import make_config, make_pack, make_result
+
+COMMITTED = {"git_commit": "a" * 40, "git_dirty": False, "model": "gpt-x"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a baseline of three passed cases, registered as `main`."""
+    monkeypatch.chdir(tmp_path)
+    make_pack(Path("old"))
+    words = ["--name", "main", "--run", "old", "--approved-by", "qa", "--rationale", "first"]
+    assert main(["registry", "baseline-promote", *words]) == 0
+    return tmp_path
+
+
+def new_run(**config: Any) -> str:
+    """A run in which one case fails, one is new and one is gone."""
+    results = [make_result("case-1"), make_result("case-2", failed="policy"), make_result("case-4")]
+    make_pack(Path("new"), results, config=make_config(run_id="new", **{**COMMITTED, **config}))
+    return "new"
+
+
+def bless(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    capsys.readouterr()
+    assert main(["bless", "--name", "main", "--run", "new", *words]) == code
+    printed = capsys.readouterr()
+    return json.loads(printed.out) if code == 0 else printed.err
+
+
+def registered() -> str:
+    entry: str = json.loads(Path(".agent_eval/registry.json").read_text())["baselines"]["main"]["run_id"]
+    return entry
+
+
+@pytest.mark.usefixtures("home")
+def test_every_difference_is_shown_by_case_and_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    new_run()
+    shown = bless(capsys)
+    fields = ("case_id", "kind", "before", "now")
+    assert [tuple(each[field] for field in fields) for each in shown["differences"]] == [
+        ("case-2", "regressed", "passed", "failed"),
+        ("case-3", "removed", "passed", None),
+        ("case-4", "new", None, "passed"),
+    ]
+    assert registered() != "new"
+    assert main(["bless", "--name", "main", "--run", "new", "--format", "text"]) == 0
+    assert f"--accept {shown['digest']} " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    new_run()
+    digest = bless(capsys)["digest"]
+    accepted = bless(capsys, "--accept", digest, "--approved-by", "ana", "--rationale", "new flow")
+    assert registered() == "new"
+    assert accepted["approval"]["approved_by"] == "ana"
+    assert accepted["approval"]["rationale"] == f"new flow (differences {digest})"
+    assert main(["registry", "verify"]) == 0
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--accept", "0" * 12, "--approved-by", "ana", "--rationale", "x"], "accept"),
+        (["--accept", "DIGEST", "--rationale", "x"], "approved-by"),
+        (["--accept", "DIGEST", "--approved-by", "ana"], "rationale"),
+    ],
+)
+def test_another_digest_or_a_missing_name_accepts_nothing(
+    capsys: pytest.CaptureFixture[str], words: list[str], names: str
+) -> None:
+    new_run()
+    digest = bless(capsys)["digest"]
+    said = bless(capsys, *[digest if word == "DIGEST" else word for word in words], code=2)
+    assert names in said
+    assert registered() != "new"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_digest_does_not_accept_another_run(capsys: pytest.CaptureFixture[str]) -> None:
+    new_run()
+    digest = bless(capsys)["digest"]
+    make_pack(Path("worse"), [make_result("case-1", failed="policy")], config=make_config(**COMMITTED))
+    words = ["--run", "worse", "--accept", digest, "--approved-by", "ana", "--rationale", "x"]
+    assert main(["bless", "--name", "main", *words]) == 2
+    assert registered() != "worse"
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"git_dirty": True}, "not committed"),
+        ({"git_commit": None, "git_dirty": None}, "its commit"),
+        ({"model": "unknown"}, "its model"),
+        ({"execution_config": {"selected_cases": ["case-1"]}}, "only the cases that were asked for"),
+    ],
+)
+def test_a_run_that_is_not_of_one_commit_and_model_is_no_baseline(
+    capsys: pytest.CaptureFixture[str], config: dict[str, Any], why: str
+) -> None:
+    new_run(**config)
+    assert why in bless(capsys, code=4)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_with_an_error_is_no_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    make_pack(
+        Path("new"), [make_result("case-1", error="policy")], config=make_config(run_id="new", **COMMITTED)
+    )
+    assert "ended in an error" in bless(capsys, code=4)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_baseline_that_is_not_registered_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    new_run()
+    assert main(["bless", "--name", "mian", "--run", "new"]) == 2
+    assert "mian" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_an_approval_without_a_digest_is_an_error_and_not_a_look(capsys: pytest.CaptureFixture[str]) -> None:
+    new_run()
+    said = bless(capsys, "--approved-by", "ana", "--rationale", "x", code=2)
+    assert "--accept" in said

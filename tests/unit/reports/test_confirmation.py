@@ -1,0 +1,142 @@
+"""What the first lines say where fresh trials decided, or could not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.contracts import Thresholds
+from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.reports.decision import sureness
+from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.model import SuiteReport
+from tests.unit.gate.test_confirmation import CASES, decided, fresh, record
+from tests.unit.gate.test_decide import comparison
+
+VOICE = Voice(code="`{}`".format, prose=str)
+
+
+def suite(failing: int, confirmation: Confirmation, **options: Any) -> SuiteReport:
+    """A suite of which the first cases newly fail, and that were run again."""
+    decision = decided(CASES[:failing], confirmation, **options)
+    before: dict[str, Any] = dict.fromkeys(CASES, "passed")
+    found = comparison(before, {**before, **dict.fromkeys(CASES[:failing], "failed")})
+    return SuiteReport(
+        slug="support",
+        suite_path="suites/support.json",
+        decision=decision,
+        candidate=found.candidate,
+        comparison=found,
+        confirmation=confirmation,
+    )
+
+
+def happened(suite: SuiteReport) -> str:
+    return Headline(suite, VOICE).what_happened
+
+
+def to_do(suite: SuiteReport) -> str:
+    return Headline(suite, VOICE).what_to_do
+
+
+def confirmed(*numbers: int) -> list[Any]:
+    return [fresh("ffffff", "pppppp", CASES[number]) for number in numbers]
+
+
+def test_what_fresh_trials_confirmed_is_said_once_with_its_counts() -> None:
+    assert happened(suite(2, record(*confirmed(0, 1)))) == (
+        "2 of 40 cases regressed, confirmed by fresh trials: "
+        "`case-000` (0 of 6 now, 6 of 6 on the merge base) and "
+        "`case-001` (0 of 6 now, 6 of 6 on the merge base)."
+    )
+
+
+def test_what_fresh_trials_did_not_confirm_is_counted() -> None:
+    trials = [*confirmed(0), fresh("fl", "p", CASES[1]), fresh("ppp", "ppp", CASES[2])]
+    limits = {"thresholds": Thresholds(max_regressed_cases=0)}
+    assert happened(suite(3, record(*trials), **limits)) == (
+        "2 of 40 cases regressed, none allowed, 1 of them confirmed by fresh trials: "
+        "`case-000` (0 of 6 now, 6 of 6 on the merge base); 1 not settled; 1 cleared."
+    )
+
+
+def test_the_fold_of_a_confirmed_case_does_not_call_it_chance() -> None:
+    assert sureness(suite(2, record(*confirmed(0, 1))).decision) == (
+        "First run alone: p = 0.250 (2 worse, 0 better)"
+    )
+    cleared = suite(1, record(fresh("ppp", "ppp", CASES[0])))
+    assert sureness(cleared.decision).startswith("Could be chance (p = 0.500: 1 worse")
+
+
+@pytest.mark.parametrize(
+    ("trials", "fields", "advice"),
+    [
+        (
+            [],
+            {"problem": "The merge base could not be built: make ended with 2."},
+            "The merge base could not be built: make ended with 2. Mend that, then run the job again.",
+        ),
+        (
+            [],
+            {"problem": "The merge base has no program: name one in `base-agent`."},
+            "The merge base has no program: name one in `base-agent`.",
+        ),
+        (
+            [],
+            {"problem": "The merge base could not be checked out: `git fetch` failed."},
+            "The merge base could not be checked out: `git fetch` failed. Mend that, then run the job again.",
+        ),
+        (
+            [fresh("fff", "fff", CASES[0], changed=True)],
+            {},
+            "It fails on the merge base as well, but the change alters the case or its judges. Compare the "
+            "failures of both sides; where they are alike, have the case waived.",
+        ),
+        (
+            [fresh("fff", "fff", CASES[0])],
+            {"doubt_of_base": "The merge base ran another command."},
+            "The merge base ran another command. Mend that, then run the job again.",
+        ),
+        (
+            [fresh("f", "p", CASES[0])],
+            {"stopped": "The time of the run was used up before fresh trials could tell."},
+            "The time of the run was used up before fresh trials could tell. Raise `max-run-seconds` or "
+            "`max-run-cost`, or lower `max-confirm-cases`, then run the job again.",
+        ),
+        (
+            [fresh("fl", "p", CASES[0], why_lost="the agent timed out")],
+            {},
+            "A trial was lost: the agent timed out. Look at the trials below; run the job again, or raise "
+            "`confirm-pairs` for more of them.",
+        ),
+    ],
+    ids=[
+        "the base does not build",
+        "the problem names its option",
+        "the problem quotes a command",
+        "both sides fail the changed case",
+        "the merge base is in doubt",
+        "time is up",
+        "a trial was lost",
+    ],
+)
+def test_what_fresh_trials_could_not_settle_says_why_and_what_mends_that(
+    trials: list[Any], fields: dict[str, str], advice: str
+) -> None:
+    unsettled = suite(1, record(*trials, **fields))
+    assert unsettled.status == "inconclusive"
+    assert to_do(unsettled) == advice
+
+
+def test_without_the_record_the_decision_still_says_why() -> None:
+    problem = "The merge base could not be built: make ended with 2."
+    found = suite(1, record(problem=problem))
+    alone = SuiteReport(
+        slug="support",
+        suite_path="",
+        decision=found.decision,
+        candidate=found.candidate,
+        comparison=found.comparison,
+    )
+    assert to_do(alone).startswith(problem)

@@ -1,0 +1,130 @@
+"""A history as people read it: words, the terminal, the badge."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from agent_eval.history.board import Board, board
+from agent_eval.reports.badge import badge_svg
+from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
+from agent_eval.reports.terminal_history import history_text
+from tests.unit.history.made import made_case, made_run
+
+HOSTILE = "\x1b[2Jrefund\n</svg><script>alert(1)</script>"
+
+
+def shop(runs: int = 8) -> Board:
+    """Runs in which `refund` fails every third time, and ten others pass."""
+    return board([_run(number) for number in range(runs)][::-1])
+
+
+def _run(number: int):  # type: ignore[no-untyped-def]
+    return made_run(number, {"refund": (number % 3 > 0, 1), **{f"case-{each}": (1, 1) for each in range(10)}})
+
+
+def test_a_sparkline_has_a_bar_for_each_run() -> None:
+    assert Series([0.0, 0.5, 1.0, None]).sparkline == "▁▅█·"
+    assert Series([0.9, 0.9]).sparkline == "▄▄"
+    assert Series([None]).sparkline == ""
+
+
+def test_the_trend_names_the_newest_rate_the_range_and_what_would_be_unusual() -> None:
+    assert trend_words(shop()) == (
+        "100% in the newest run; 8 runs: 90.9% to 100%; a new run below 87.1% would be unusual"
+    )
+    assert "unusual" not in trend_words(shop(3))
+
+
+def test_the_trend_says_where_the_badge_does_that_the_newest_run_is_unusually_low() -> None:
+    records = [made_run(number, {"a": (9 + number % 2, 10)}) for number in range(6)]
+    low = [*records, made_run(6, {"a": (5, 10)})]
+    words = trend_words(board(low[::-1]))
+    assert words.startswith("50.0% in the newest run, unusually low for the 6 runs before; 7 runs: ")
+    assert words in "\n".join(history_text(board(low[::-1]), "shop"))
+    assert "passed, low" in badge_svg(board(low[::-1]), "evaluation")
+    assert "unusually" not in trend_words(board(records[::-1]))
+    assert "unusually" not in trend_words(board(low[3:][::-1]))
+
+
+def test_a_run_is_placed_among_the_last_eight_of_its_key() -> None:
+    earlier = [_run(number) for number in range(12)][::-1]
+    assert placed(_run(20), earlier, "main") == "100%; main's last 8 runs: 90.9% to 100%"
+    other = made_run(30, {"refund": (1, 1)}, key="other")
+    assert placed(other, earlier, "main") == ""
+    assert placed(_run(20), earlier[:1], "main") == "100%; main's last run: 100%"
+
+
+def test_a_run_that_is_unusually_low_is_said_to_be() -> None:
+    earlier = [_run(number) for number in range(8)][::-1]
+    low = made_run(9, {f"case-{each}": (each > 3, 1) for each in range(10)})
+    assert placed(low, earlier, "main").endswith(", so this is unusually low")
+
+
+def test_cost_is_summed_and_latency_is_a_median_where_they_are_known() -> None:
+    run = made_run(1, {"a": (1, 1), "b": (1, 1), "c": (1, 1)})
+    run.cases["a"] = made_case("a", 1, 1, cost_usd=0.25, latency_ms=1000.0)
+    run.cases["b"] = made_case("b", 1, 1, cost_usd=0.5, latency_ms=3000.0)
+    assert (costs([run]).newest, latencies([run]).newest) == (0.75, 2.0)
+    assert costs([made_run(2, {"a": (1, 1)})]).newest is None
+
+
+@pytest.mark.parametrize(
+    ("passed", "scored", "character"), [(4, 4, "."), (0, 4, "x"), (2, 4, "5"), (99, 100, "9"), (0, 0, "?")]
+)
+def test_a_cell_says_by_its_character_what_passed(passed: int, scored: int, character: str) -> None:
+    assert cell(made_case("a", passed, scored)) == character
+
+
+def test_a_rate_has_its_interval() -> None:
+    case = board([made_run(number, {"a": (number > 1, 1)}) for number in range(20)][::-1]).cases[0]
+    assert rate_words(case) == "90% (70% to 97%)"
+
+
+def test_the_terminal_shows_trend_heat_map_and_flake_board_without_colour() -> None:
+    text = "\n".join(history_text(shop(), "shop"))
+    assert "\x1b" not in text
+    assert "  refund                              x..x..x." in text
+    assert "and 10 cases that passed in every run" in text
+    assert "11 collecting" in text
+    assert "FPPFPPFP" in text
+    assert "3 policy violation" in text
+
+
+def test_colour_adds_no_word() -> None:
+    coloured = "\n".join(history_text(shop(), "shop", colour=True))
+    for code in ("\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == "\n".join(history_text(shop(), "shop"))
+
+
+def test_names_from_a_record_reach_no_terminal_raw() -> None:
+    hostile = made_run(1, {HOSTILE: (0, 1)}, model=HOSTILE, run_id=HOSTILE, git_commit=None)
+    lines = history_text(board([hostile]), HOSTILE)
+    assert not any("\x1b" in line or "\n" in line for line in lines)
+
+
+def test_an_empty_history_says_so() -> None:
+    assert history_text(board([]), "shop") == ["History of shop: no run yet."]
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ([], "no runs"),
+        ([(10, 10)], "100% passed"),
+        ([*[(10, 10), (9, 10)] * 3, (5, 10)], "50.0% passed, low"),
+    ],
+)
+def test_the_badge_says_in_words_what_it_shows(runs: list[tuple[int, int]], says: str) -> None:
+    records = [made_run(number, {"a": each}) for number, each in enumerate(runs)][::-1]
+    svg = ElementTree.fromstring(badge_svg(board(records), "agent evaluation"))
+    assert svg.attrib["aria-label"] == f"agent evaluation: {says}"
+    assert [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")] == ["agent evaluation", says]
+
+
+def test_the_label_of_a_badge_is_text() -> None:
+    svg = badge_svg(board([]), '"><script>&')
+    assert len(list(ElementTree.fromstring(svg).iter())) == 10
+    assert "<script>" not in svg
