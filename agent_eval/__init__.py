@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.reports.conversations import format_suite_result
     from agent_eval.suites.bundled import get_demo_agents_path, get_package_root, get_quack_agents_path
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "AgentAdapter",

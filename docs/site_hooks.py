@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE))
 from reference_pages import pages  # noqa: E402 - beside this file, which is in no package
 
 _OUTSIDE = re.compile(
-    r"\[([^\]]+)\]\((?:\.\./)+(?:CONTRIBUTING\.md|ci-templates|agent_eval|benchmarks|tests|examples)[^)]*\)"
+    r"\[([^\]]+)\]\((?:\.\./)+(?:C[A-Z]+\.md|SECURITY\.md|ci-templates|agent_eval|benchmarks|tests|examples)[^)]*\)"
 )
 
 

@@ -60,7 +60,14 @@ class AnthropicAgent(HostedModel):
         messages: Any = self._client.messages.with_streaming_response
         reply = receive(
             self._sdk,
-            lambda seconds: messages.create(**body, extra_body=self._parameters, timeout=seconds),
+            # The SDK leaves `extra_body` as it is; checking messages would take longer than all the rest.
+            lambda seconds: messages.create(
+                model=body["model"],
+                max_tokens=body["max_tokens"],
+                messages=[],
+                extra_body={**body, **self._parameters},
+                timeout=seconds,
+            ),
             seconds=question.seconds,
             max_bytes=question.max_bytes,
         )

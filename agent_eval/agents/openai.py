@@ -41,13 +41,19 @@ class OpenAiCompatibleAgent(HostedModel):
     def ask(self, question: Question) -> Reply[Turn]:
         prompt = question.system or self._system
         system = [{"role": "system", "content": prompt}] if prompt else []
-        body: dict[str, Any] = {"model": question.model, "messages": [*system, *question.messages]}
+        body: dict[str, Any] = {"messages": [*system, *question.messages]}
         if question.tools:
             body["tools"] = [{"type": "function", "function": tool} for tool in question.tools]
         completions: Any = self._client.chat.completions.with_streaming_response
         reply = receive(
             self._sdk,
-            lambda seconds: completions.create(**body, extra_body=self._parameters, timeout=seconds),
+            # The SDK leaves `extra_body` as it is; checking messages would take longer than all the rest.
+            lambda seconds: completions.create(
+                model=question.model,
+                messages=[],
+                extra_body={**body, **self._parameters},
+                timeout=seconds,
+            ),
             seconds=question.seconds,
             max_bytes=question.max_bytes,
         )

@@ -88,6 +88,7 @@ def init(
     agent: str | None,
     platforms: tuple[str, ...],
     action: str | None,
+    image: str | None,
     force: bool,
     output_format: str,
 ) -> None:
@@ -96,18 +97,22 @@ def init(
     On a terminal and without flags, asks which agent, which CI and which action. Writes nothing if one of the
     files exists, unless --force is set.
     """
-    from agent_eval.demo.scaffold import PLATFORMS, scaffold
+    from agent_eval.demo.scaffold import ALL, PLATFORMS, scaffold, to_fill_in
 
     if _may_ask():
         agent, platforms, action = _ask(tuple(PLATFORMS))
-    platforms = platforms or (("github",) if action is not None else tuple(PLATFORMS))
+    platforms = platforms or (("github",) if action is not None and image is None else ("all",))
+    if "all" in platforms:
+        platforms = tuple(dict.fromkeys((*ALL, *(name for name in platforms if name != "all"))))
     starter = starter_agent(agent) if agent is not None else None
-    written = scaffold(out, platforms=platforms, agent=starter, action=action, force=force)
+    written = scaffold(out, platforms=platforms, agent=starter, action=action, image=image, force=force)
     files = [str(path) for path in written]
+    missing = to_fill_in(written)
+    last = [f"Still to fill in: {'; '.join(missing)}."] if missing else []
     emit(
         output_format,
-        {"written": files},
-        lambda _colour: [*(f"Wrote {name}" for name in files), *_next(agent)],
+        {"written": files, "to_fill_in": missing},
+        lambda _colour: [*(f"Wrote {name}" for name in files), *_next(agent), *last],
     )
 
 

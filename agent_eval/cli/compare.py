@@ -76,6 +76,7 @@ def gate(
     registry_path: Path,
     baseline_public_key: Path | None,
     candidate_public_key: Path | None,
+    confirmation: Path | None,
     out: Path | None,
     output_format: str,
     **thresholds: Any,
@@ -97,7 +98,8 @@ def gate(
     chosen = chosen_policy(policy, preset)
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
     if run is not None:
-        if any((baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)):
+        others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key, confirmation)
+        if any(others):
             raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
         return _gate_of_run(
             source, limits, config=config, policy=chosen, out=out, output_format=output_format
@@ -112,6 +114,7 @@ def gate(
         limits=limits,
         config=config,
         packs=PackSources(baseline, candidate, registry_path, keys),
+        confirmation=confirmation,
         out=out,
         environ=os.environ,
     )
@@ -138,7 +141,11 @@ def _print_decision(result: GateResult, out: Path | None, output_format: str) ->
         "named_by_comparison": list(result.chosen),
     }
     if not is_stdout(out):
-        emit(output_format, payload, lambda colour: gate_text(decision, str(result.path), colour=colour))
+
+        def text(colour: bool) -> str:
+            return gate_text(decision, str(result.path), comparison=result.comparison, colour=colour)
+
+        emit(output_format, payload, text)
     return int(result.exit_code)
 
 

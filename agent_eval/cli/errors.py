@@ -191,9 +191,13 @@ def _agent_eval_error(error: Exception) -> AgentEvalError:
 def _refused_by_the_system(error: OSError) -> AgentEvalError:
     """Describe an error of the operating system that no other code has described."""
     place = error.filename if isinstance(error.filename, str) else None
+    remedy = "Check the limits of memory, processes and open files, and the disk."
+    # As the tempfile module words it.
+    if place is None and "temporary directory" in (error.strerror or ""):
+        remedy = "Name a directory that can be written in TMPDIR; in a container, mount one: --tmpfs /tmp."
     return StorageError(
         f"the operating system refused{f' {place}' if place else ''}: {error.strerror or error}",
-        remedy="Check the limits of memory, processes and open files, and the disk.",
+        remedy=remedy,
         file=place,
     )
 
@@ -212,6 +216,7 @@ def _without_directory() -> AgentEvalError | None:
 def _usage_error(error: click.UsageError) -> AgentEvalError:
     command = error.ctx.command_path if error.ctx else "agent-eval"
     details: dict[str, Any] = {"command": command}
+    words = error.format_message()
     if isinstance(error, click.NoSuchOption):
         details["field"] = error.option_name
         if error.ctx and (word := _argument_named(error, error.ctx)):
@@ -222,14 +227,29 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
                 **details,
             )
     elif isinstance(error, click.BadParameter) and error.param is not None:
-        details["field"] = error.param.opts[-1] if error.param.opts else error.param.name
+        details["field"] = flag = _typed_flag(error.param, error.ctx)
+        words = words.replace(f"'{error.param.opts[0]}'", f"'{flag}'", 1) if error.param.opts else words
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         remedy = f"Choose one from `{command} --help`."
         return _CommandLineError(f"{command} needs a command", remedy=remedy, **details)
     remedy = f"See `{command} --help`."
-    if error.message.startswith("Got unexpected extra argument"):
+    if error.message.startswith("Got unexpected extra argument") and _names_a_file(error.message):
         remedy = f"Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments. {remedy}"
-    return _CommandLineError(error.format_message(), remedy=remedy, **details)
+    return _CommandLineError(words, remedy=remedy, **details)
+
+
+def _names_a_file(message: str) -> bool:
+    """Tell whether a word in the brackets of a message is a file: a shell expands globs to those."""
+    words = message.partition("(")[2].rstrip(")").split()
+    return any(os.path.exists(word) for word in words)
+
+
+def _typed_flag(parameter: click.Parameter, ctx: click.Context | None) -> str:
+    """Return the name by which a parameter was given: of several flags, the one on the command line."""
+    arguments = ctx.find_root().obj if ctx is not None else None
+    typed = [str(argument).partition("=")[0] for argument in arguments or ()]
+    flags = parameter.opts or [parameter.name or ""]
+    return next((flag for flag in flags if flag in typed), flags[0])
 
 
 def _argument_named(error: click.NoSuchOption, ctx: click.Context) -> str | None:

@@ -11,7 +11,7 @@ import click
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 from agent_eval.errors import ExitCode
-from agent_eval.text.numbers import count
+from agent_eval.text.numbers import count, of_all, verb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def inspect_command(path: Path, output_format: str) -> None:
 def _inspected(path: Path, inspected: Inspection) -> list[str]:
     about, contents = inspected.about, inspected.contents
     lines = [f"{path}: {inspected.kind}"]
-    lines += [f"  {name.replace('_', ' ')}: {about[name]}" for name in _ABOUT if about.get(name)]
+    lines += [f"  {name.replace('_', ' ')}: {_stated(about[name])}" for name in _ABOUT if about.get(name)]
     lines += [
         f"  format: {each['format']} ({each['variant']}), {count(each['records'], 'record')}, "
         f"confidence {each['confidence']:.0%}"
@@ -70,6 +70,10 @@ def _inspected(path: Path, inspected: Inspection) -> list[str]:
 _ABOUT = ("run_id", "dataset_id", "schema_version", "passed_cases", "hard_fail_cases", "could_also_be")
 
 
+def _stated(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _listed(counts: Mapping[str, int]) -> str:
     names = sorted(counts, key=lambda name: (-counts[name], name))
     more = f", {count(len(names) - _LISTED, 'other')}" if len(names) > _LISTED else ""
@@ -90,7 +94,8 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
     before, after = open_to_show(baseline), open_to_show(candidate)
     names = list(dict.fromkeys([*before.case_ids(), *after.case_ids()]))
     if case_id is not None:
-        after.raw_trajectory(case_id)  # refuses a case that is not there
+        if case_id not in names:
+            after.raw_trajectory(case_id)  # refuses a case that is not there
         names = [case_id]
     cases = [each for each in (_case_diff(name, before, after) for name in names) if each is not None]
     payload = {"cases": len(names), "changed_cases": len(cases), "changes": cases}
@@ -118,7 +123,7 @@ def _case_diff(name: str, before: Pack, after: Pack) -> dict[str, Any] | None:
 def _diff_text(total: int, cases: list[dict[str, Any]]) -> list[str]:
     from agent_eval.reports.trajectory import event_text
 
-    lines = [f"{len(cases):,} of {count(total, 'case')} differ."]
+    lines = [f"{of_all(len(cases), total, 'case')} {verb(len(cases), 'differs', 'differ')}."]
     for case in cases:
         lines += ["", f"{case['case_id']}: {case['baseline'] or 'absent'} → {case['candidate'] or 'absent'}"]
         lines += [f"{_SIGNS[each['change']]} {event_text(each['event'])}" for each in case["events"]]

@@ -30,7 +30,7 @@ from agent_eval.cli.errors import (
 from agent_eval.cli.streams import abandon, open_closed_streams, replace_unprintable
 from agent_eval.errors import ExitCode, StorageError
 
-PROGRAM = "agent-eval"
+PROGRAM, ALIAS = "agent-eval", "aui-evals"
 COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
 """Set by the shell when it asks click for completions."""
 
@@ -67,8 +67,14 @@ COMMANDS: dict[str, Entry] = {
     ),
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
     "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
+    "bless": Entry("agent_eval.cli.bless:bless", "Accept an intended change as the baseline."),
+    "drift": Entry("agent_eval.cli.drift:drift", "Hold main against a release: exit 1 if it lost quality."),
+    "history": Entry("agent_eval.cli.history:history", "Show the trend and the flaky cases of main's runs."),
     "inspect": Entry("agent_eval.cli.examine:inspect_command", "Tell what a file is, and what it holds."),
     "diff": Entry("agent_eval.cli.examine:diff", "Show what differs between two runs, event by event."),
+    "gate-health": Entry(
+        "agent_eval.cli.gate_health:gate_health", "Say which judges and cases earn their cost."
+    ),
     "view": Entry("agent_eval.cli.html:view", "Open a comparison or a pack in the browser."),
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),
@@ -100,6 +106,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "contracts-check": Entry(
         "agent_eval.cli.conformance:contracts_check", "Read old suites and exports: exit 1 when one changed."
+    ),
+    "benchmark-generate": Entry(
+        "agent_eval.cli.benchmark:benchmark_generate",
+        "Generate a suite of plausible cases, with known faults.",
     ),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
     "completion": Entry("agent_eval.cli.completion:completion", "Print or install completion for a shell."),
@@ -156,7 +166,7 @@ def _no_such_command(name: str) -> str:
 
 def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
     if is_set and not ctx.resilient_parsing:
-        click.echo(f"{PROGRAM} {__version__}")
+        click.echo(f"{ctx.info_name} {__version__}")
         ctx.exit()
 
 
@@ -224,11 +234,16 @@ def _invoke(arguments: list[str], owns_process: bool) -> object:
     # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
     try:
         # Commands that can be resumed print the command line that does so.
-        with agent_eval.make_context(PROGRAM, arguments, obj=tuple(arguments)) as context:
+        with agent_eval.make_context(_called(owns_process), arguments, obj=tuple(arguments)) as context:
             context.meta[OWNS_PROCESS] = owns_process
             return agent_eval.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
+
+
+def _called(owns_process: bool) -> str:
+    """Return the name by which this program was called, for its help."""
+    return ALIAS if owns_process and os.path.basename(sys.argv[0]) == ALIAS else PROGRAM
 
 
 def _as_options(arguments: list[str]) -> list[str]:

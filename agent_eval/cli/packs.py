@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -132,22 +133,35 @@ def show(suite_format: str) -> None:
 
 
 @schema.command(cls=TableCommand, path="schema validate")
+@click.argument("suites", metavar="[SUITE]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
 def validate(
-    suite: Path,
+    suites: tuple[Path, ...],
+    suite: Path | None,
     strict: bool,
     require_version: str | None,
     key_variables: tuple[str, ...],
     output_format: str,
 ) -> int:
-    """Check a suite: exit 0 when it is valid, 1 when it is not, 2 when it cannot be read."""
+    """Check suites: exit 0 when all are valid, 1 when one is not, 2 when one cannot be read.
+
+    Takes any number of suites, as pre-commit passes them, or one with --input.
+    """
     from agent_eval.cli.conversations import allowed_keys, validation_text
     from agent_eval.suites.validate import validate_suite
 
-    validation = validate_suite(
-        suite, strict=strict, require_version=require_version, key_variables=allowed_keys(key_variables)
-    )
-    emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
-    return int(ExitCode.OK if validation.passed else ExitCode.NO)
+    paths = (*((suite,) if suite else ()), *suites)
+    if not paths:
+        raise click.UsageError("Name a suite to check.")
+    keys = allowed_keys(key_variables)
+    validations = [
+        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+        for path in paths
+    ]
+    passed = all(validation.passed for validation in validations)
+    each = [validation.to_json() for validation in validations]
+    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
+    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
+    return int(ExitCode.OK if passed else ExitCode.NO)
 
 
 @schema.command(cls=TableCommand, path="schema migrate")

@@ -46,6 +46,7 @@ def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool,
 
 def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
     """Run the suites one after the other. One that stops before its end is the last."""
+    from agent_eval.storage.leftovers import without_new_directories
     from agent_eval.suites.select import EmptyShard
 
     code = int(ExitCode.OK)
@@ -53,7 +54,8 @@ def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int
         for spec in specs:
             run_one = run_and_report if spec.agent is not None else _judge_and_report
             try:
-                code = run_one(spec, results, most=most)
+                with without_new_directories(spec.output.pack):
+                    code = run_one(spec, results, most=most)
             except EmptyShard as empty:
                 code = _report_empty(empty, spec, results)
             if code:

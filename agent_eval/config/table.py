@@ -7,9 +7,11 @@ from functools import cache
 from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.attestations import ATTESTATIONS
+from agent_eval.config.rows.benchmarks import BENCHMARKS
 from agent_eval.config.rows.conversations import CONVERSATIONS
 from agent_eval.config.rows.exports import EXPORTS
 from agent_eval.config.rows.gate import GATE
+from agent_eval.config.rows.history import HISTORY
 from agent_eval.config.rows.html import HTML
 from agent_eval.config.rows.imports import IMPORTS
 from agent_eval.config.rows.job import JOB
@@ -18,6 +20,7 @@ from agent_eval.config.rows.llm import LLM
 from agent_eval.config.rows.packs import FORMAT, PACKS
 from agent_eval.config.rows.registry import REGISTERED
 from agent_eval.config.rows.run import RUN
+from agent_eval.config.rows.starter_files import STARTER_FILES
 
 OPTIONS: tuple[Option, ...] = (
     *RUN,
@@ -28,9 +31,12 @@ OPTIONS: tuple[Option, ...] = (
     *GATE,
     *JOB,
     *PACKS,
+    *STARTER_FILES,
     *HTML,
+    *HISTORY,
     *EXPORTS,
     *IMPORTS,
+    *BENCHMARKS,
     *ATTESTATIONS,
     *REGISTERED,
     *FORMAT,

@@ -109,8 +109,15 @@ def _switch(_option: Option, text: str) -> bool:
     return word in _TRUE
 
 
-def _share(_option: Option, text: str) -> float:
-    return _number(text, 0.0, 1.0, "a number from 0 to 1, such as 0.95")
+def _share(option: Option, text: str) -> float:
+    return _number(text, 0.0, 1.0, f"a number from 0 to 1, such as {_usual_share(option)}")
+
+
+def _usual_share(option: Option) -> str:
+    """Give a share that suits an option: its default, else a small one for what has an upper limit."""
+    if option.default and float(option.default):
+        return option.default
+    return "0.05" if option.default or option.loosens == "higher" else "0.95"
 
 
 def _amount(option: Option, text: str) -> float:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.conversation_change import ConversationChange
 from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.run import RunSummary
 from agent_eval.contracts.verdict import Outcome
@@ -286,6 +287,17 @@ class TrialComparison(Contract):
     changes: list[TrialChange] = Field(default_factory=list)
 
 
+class ComparedTopic(Contract):
+    """A topic of the baseline's cases: how many are compared, and the sorted ids of those that changed.
+
+    Changed: the result is another, or with several trials the number of those that passed.
+    """
+
+    topic: StrictStr
+    compared: int = Field(ge=1)
+    changed: list[StrictStr] = Field(default_factory=list)
+
+
 class Comparison(Contract):
     """Everything that changed from the baseline to the candidate.
 
@@ -317,8 +329,12 @@ class Comparison(Contract):
     behaviour: RunBehaviour = Field(default_factory=RunBehaviour)
     behaviour_changes: list[BehaviourChange] = Field(default_factory=list)
     """Cases whose behaviour changed: those whose result changed first, in full; the rest by calls only."""
+    conversations: list[ConversationChange] = Field(default_factory=list)
+    """The first 50 conversations whose result changed, turn by turn."""
     trials: TrialComparison | None = None
     """Null where no compared case has several trials in either run."""
+    topics: list[ComparedTopic] = Field(default_factory=list)
+    """Topics by the baseline's suite, sorted by name: a change does not choose how it is tested."""
     coverage: Coverage | None = None
     """Null in comparisons of versions that did not measure it."""
     failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)

@@ -18,7 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from agent_eval.contracts.aui import aui_schema
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
+from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.gate import GateDecision, Thresholds
+from agent_eval.contracts.history import CaseRecord, HistoryRun
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import AuditEntry, Registry
 from agent_eval.contracts.replay import ReplayExecReport, ReplayReport
@@ -46,11 +48,14 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "run_summary": RunSummary,
     "comparison": Comparison,
     "gate_decision": GateDecision,
+    "confirmation": Confirmation,
     "manifest": Manifest,
     "derived_manifest": DerivedManifest,
     "stability_report": StabilityReport,
     "replay_report": ReplayReport,
     "replay_exec_report": ReplayExecReport,
+    "history_run": HistoryRun,
+    "case_record": CaseRecord,
     "registry": Registry,
     "audit_entry": AuditEntry,
 }

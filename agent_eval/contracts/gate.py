@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.confirmation import SuspectResult
 from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.verdict import GateStatus
 
@@ -51,7 +52,15 @@ class RuleResult(Contract):
 class GateStep(Contract):
     """One step of a decision by policy, in the order they are taken, with one sentence."""
 
-    name: Literal["coverage", "integrity", "zero-tolerance", "thresholds", "regression", "non-inferiority"]
+    name: Literal[
+        "coverage",
+        "integrity",
+        "zero-tolerance",
+        "confirmation",
+        "thresholds",
+        "regression",
+        "non-inferiority",
+    ]
     status: Literal["passed", "failed", "inconclusive", "not-applied"]
     message: StrictStr
 
@@ -70,13 +79,28 @@ class JudgeEvidence(Contract):
     significant: bool = False
 
 
-Method = Literal["mcnemar-tango", "sign-flip-clustered", "relabel-clustered"]
+class TopicEvidence(Contract):
+    """How the cases of one topic changed; `significant` is after Holm's correction, with cases and judges.
+
+    With several trials, `regressed` and `fixed` are cases of which fewer and more trials pass.
+    """
+
+    topic: StrictStr
+    compared: int
+    regressed: int
+    fixed: int
+    p_value: float = Field(ge=0, le=1)
+    significant: bool = False
+
+
+Method = Literal["mcnemar-tango", "sign-flip-clustered", "relabel-clustered", "pooled-prediction"]
 """How regression and non-inferiority were tested.
 
 `mcnemar-tango`: one trial of each case; exact McNemar test, Tango interval. `sign-flip-clustered`: several
 trials; permutation test that flips the sign of each case's change, interval from the standard error clustered
 by case. `relabel-clustered`: the same where runs have different numbers of trials, the test permuting the
-trials within each case.
+trials within each case. `pooled-prediction`: several runs of the base branch; prediction interval for a new
+run, and exact test of the pooled trials.
 """
 
 
@@ -91,6 +115,21 @@ class TrialEvidence(Contract):
     candidate_rate: float
     errors: int
     """Trials of the candidate that could not be judged; they count as not passed."""
+
+
+class PooledEvidence(Contract):
+    """The runs of the base branch that a run was held against instead of against one. Rates are shares.
+
+    `cases` are in every run; `mean` is that of the runs' pass rates and `rate` that of the run, each the mean
+    over cases of the scored trials that passed. A rate below `low` is unusual. `run_ids`: the newest first.
+    """
+
+    runs: int
+    cases: int
+    mean: float
+    rate: float
+    low: float
+    run_ids: list[StrictStr]
 
 
 class GateEvidence(Contract):
@@ -122,6 +161,10 @@ class GateEvidence(Contract):
     power_for_ten_points: float
     cases_needed: int | None = None
     judges: list[JudgeEvidence] = Field(default_factory=list)
+    topics: list[TopicEvidence] = Field(default_factory=list)
+    """Topics of at least ten compared cases, of which at least one changed."""
+    topic_clusters: int | None = None
+    """Number of topics that `p_value` and the interval are clustered by; null with fewer than ten."""
     errors: int = 0
     new_errors: int = 0
     unscored: int = 0
@@ -129,6 +172,8 @@ class GateEvidence(Contract):
     """Cases of which some trials pass and some do not; null with a single trial."""
     waived: int = 0
     quarantined: int = 0
+    pooled: PooledEvidence | None = None
+    """The runs that `drop`, interval and `p_value` are held against; null where that is the baseline."""
 
 
 class AppliedWaiver(Contract):
@@ -189,3 +234,7 @@ class GateDecision(Contract):
     """Which share of the baseline counts in the decision; null without a baseline."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)
     """Waivers and quarantines that would have excused a regression, had they not expired."""
+    confirmed: list[SuspectResult] = Field(default_factory=list)
+    """What fresh trials of both sides say of the cases that passed before and do not now."""
+    confirmation_sha256: StrictStr | None = None
+    """The record of these trials; null where none was made."""

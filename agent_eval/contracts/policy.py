@@ -70,6 +70,8 @@ class GatePolicy(Contract):
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)
+    expected_fail: list[StrictStr] = Field(default_factory=list)
+    """Ids of cases that the agent is known not to pass yet. They excuse nothing."""
 
     def overridden(
         self, *, preset: Preset | None = None, max_baseline_error_rate: float | None = None

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, StrictInt, StrictStr
 from typing_extensions import override
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract, SparseContract
@@ -102,6 +102,10 @@ class JudgingUse(SparseContract, frozen=True):
     """Cost of the calls, as far as it is known."""
     saved_usd: float = 0.0
     """What the reused replies had cost."""
+    scripted: int = 0
+    """Verdicts by the `scripted` model: they are from a file, and no model gave them."""
+    same_family: int = 0
+    """Verdicts by a model of the agent's own family, which such models judge more kindly."""
 
 
 class RunSummary(SparseContract, frozen=True):
@@ -316,12 +320,20 @@ def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> Ru
     return tally.summary(run_id, dataset_id)
 
 
+def _without_required_topic(schema: dict[str, Any]) -> None:
+    """Leave the topic out of the fields that every row has."""
+    schema["required"] = [name for name in schema["required"] if name != "topic"]
+
+
 class CaseIndex(Contract):
     """What comparison needs to know of a case's trajectory; one line of `run/index.jsonl`.
 
     `calls` lists `[tool, digest of its arguments]` in call order. Tokens, cost (US dollars) and latency
-    (milliseconds) are null when the trace does not say: unknown is never zero.
+    (milliseconds) are null when the trace does not say: unknown is never zero. `topic` is written for cases
+    that have one.
     """
+
+    model_config = ConfigDict(json_schema_extra=_without_required_topic)
 
     case_id: StrictStr
     definition_digest: StrictStr
@@ -332,6 +344,7 @@ class CaseIndex(Contract):
     output_tokens: int | None = None
     cost_usd: float | None = Field(default=None, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, allow_inf_nan=False)
+    topic: StrictStr | None = None
 
 
 SHARD_CASES = 250

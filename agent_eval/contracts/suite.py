@@ -23,11 +23,12 @@ from agent_eval.contracts.base import Contract, digest, valid_or_unknown
 from agent_eval.contracts.conversation import STOP_TOKEN
 from agent_eval.contracts.trace import Event, Trace
 
-NOT_PART_OF_A_DEFINITION = frozenset({"trace", "trials"})
-"""Fields of a case that record what an agent did, not what was asked of it."""
+NOT_PART_OF_A_DEFINITION = frozenset({"topic", "trace", "trials"})
+"""Fields of a case that say nothing of what is asked: its topic, and what an agent did."""
 
 RECORDED_METADATA = frozenset(
     {"attempt_history", "selected_attempt", "max_repairs", "loop_passed", "imported", "recorded_verdicts"}
+    | {"planted_fault", "planted_oddity"}
 )
 """Keys of a case's metadata that do the same: written by a run or an import, not by the suite's author."""
 
@@ -64,6 +65,9 @@ ASKED_METADATA = frozenset(
 
 MOST_TURNS = 200
 """Most turns of a conversation with a simulated user."""
+
+LONGEST_TOPIC = 200
+"""Most characters of the name of a topic."""
 
 LONGEST_ANSWER = 7 * 24 * 3600
 """Most seconds in which an agent may have to answer: times that the operating system's timers hold."""
@@ -185,7 +189,8 @@ class Case(Contract):
     `trace` is the first trial, number 0; `trials` holds the further ones, where there are any. `turns` are
     the inputs of a conversation, sent one after the other instead of `input`; `conversation` is about the
     user who is simulated in some of them. `final_output_tool` names the tool whose arguments are the agent's
-    answer, if that is no message. `setup` and `teardown` are commands
+    answer, if that is no message. `topic` names what the case is about, such as `refunds`: cases of a topic
+    tend to break together, and the gate tests each topic. `setup` and `teardown` are commands
     that a run of an agent runs before and after each trial, where the operator allows it.
 
     Example:
@@ -209,10 +214,11 @@ class Case(Contract):
     turns: list[CaseTurn] = Field(default_factory=list)
     conversation: Conversation | None = None
     final_output_tool: StrictStr | None = Field(default=None, min_length=1)
+    topic: StrictStr | None = Field(default=None, min_length=1, max_length=LONGEST_TOPIC)
     setup: StrictStr | None = Field(default=None, min_length=1)
     teardown: StrictStr | None = Field(default=None, min_length=1)
 
-    @field_validator("turns", "conversation", "final_output_tool", mode="wrap")
+    @field_validator("turns", "conversation", "final_output_tool", "topic", mode="wrap")
     @classmethod
     def _may_be_the_authors_own(
         cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo

@@ -290,3 +290,4 @@ class CaseIndexRow(TypedDict):
     output_tokens: int | None
     cost_usd: float | None
     latency_ms: float | None
+    topic: NotRequired[str | None]

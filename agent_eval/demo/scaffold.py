@@ -29,8 +29,15 @@ PLATFORMS = {
     "buildkite": (".buildkite/pipeline.yml", "demo/starter/buildkite.yml"),
     "circleci": (".circleci/config.yml", "demo/starter/circleci.yml"),
     "jenkins": ("Jenkinsfile", "demo/starter/Jenkinsfile"),
+    "gitlab-pip": (".gitlab-ci.yml", "demo/starter/gitlab-pip.yml"),
+    "buildkite-pip": (".buildkite/pipeline.yml", "demo/starter/buildkite-pip.yml"),
+    "circleci-pip": (".circleci/config.yml", "demo/starter/circleci-pip.yml"),
+    "jenkins-pip": ("Jenkinsfile", "demo/starter/Jenkinsfile-pip"),
 }
-"""The same for each CI platform."""
+"""The same for each CI platform: a job that runs the image, or (`-pip`) that installs agent-eval itself."""
+
+ALL = tuple(name for name in PLATFORMS if not name.endswith("-pip"))
+"""One file a platform: what `init` writes unless it is asked for some."""
 
 SUITE_FOR_AN_AGENT = "demo/starter/agent_suite.json"
 """The suite in place of the one with recorded traces, where there is an agent to run."""
@@ -39,8 +46,19 @@ _ACTION = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(/[\w./-]+)?@[0-9a-f]{40}")
 _PLACEHOLDER = re.compile(
     r" *# Put here where this action lives[^\n]*\n( *- uses: )your-organisation/agent-eval@0{40}\n"
 )
+_IMAGE = re.compile(r"[a-z0-9][\w.:/-]*(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})")
+_PLACEHOLDER_IMAGE = "ghcr.io/your-organisation/agent-eval:v1"
+_TO_BE_FILLED_IN = {
+    "the action, your-organisation/agent-eval@000…": re.compile(r"uses: your-organisation/agent-eval@0{40}"),
+    f"the image, {_PLACEHOLDER_IMAGE}": re.compile(re.escape(_PLACEHOLDER_IMAGE)),
+    "what pip installs, AGENT_EVAL_PACKAGE": re.compile(r"AGENT_EVAL_PACKAGE(?:: \"\"| = '')\n"),
+}
+_TO_FILL_IN = re.compile(
+    r"^(?:#|//) Put in place of (?:[^\n]*\n(?:#|//) )*?[^\n]*name@sha256:\.\.\.\n", re.MULTILINE
+)
 _SUITE_OF_THE_ACTION = re.compile(r"^( +)suite: suites/\*\.json\n", re.MULTILINE)
 _SUITE_VARIABLE = re.compile(r"^( +)AGENT_EVAL_SUITE(: | = )[^\n]*\n", re.MULTILINE)
+_CHECKOUT_OF_THE_WORKFLOW = re.compile(r"with: \{ (?=persist-credentials: )([^\n]*)")
 _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
 
 
@@ -74,6 +92,7 @@ def scaffold(
     platforms: Sequence[str] = ("github",),
     agent: StarterAgent | None = None,
     action: str | None = None,
+    image: str | None = None,
     force: bool = False,
 ) -> list[Path]:
     """Write the starter files below a directory.
@@ -83,14 +102,15 @@ def scaffold(
         platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
         agent: The agent that CI runs; None to judge the recorded traces of the suite.
         action: Where the action lives, pinned by commit: `owner/repo@sha`; None leaves it to be filled in.
+        image: Where the image lives, with its tag or digest; None leaves it to be filled in.
         force: Overwrite existing files.
 
     Returns:
         The files, in the order of writing.
 
     Raises:
-        UsageError: The action is not pinned by a commit, or files exist already and `force` is false; nothing
-            has been written.
+        UsageError: The action is not pinned by a commit, the image has no tag, two platforms have the same
+            file, or files exist already and `force` is false; nothing has been written.
         StorageError: A file could not be written.
 
     Example:
@@ -103,7 +123,16 @@ def scaffold(
             remedy="Write it as owner/repository@commit, with all 40 digits of the commit.",
             field="action",
         )
+    if image is not None and not _IMAGE.fullmatch(image):
+        raise UsageError(
+            f"{image[:200]!r} does not say which image",
+            remedy="Give it a digest, as registry/name@sha256:..., or a tag, as registry/name:v1.",
+            field="image",
+        )
+    _refuse_two_for_one_file(platforms)
     contents = {out / place: data for place, data in _contents(platforms, agent, action).items()}
+    if image is not None:
+        contents = {path: _with_image(data, image) for path, data in contents.items()}
     existing = [str(path) for path in contents if path.exists() or path.is_symlink()]
     if existing and not force:
         raise UsageError(
@@ -115,6 +144,41 @@ def scaffold(
     for path, data in contents.items():
         write_file(path, data.encode())
     return list(contents)
+
+
+def to_fill_in(written: Sequence[Path]) -> list[str]:
+    """List what is still to be put into the files, each with the place: nothing where all was given.
+
+    Example:
+        >>> _ = Path("agent-eval.yml").write_text("image: ghcr.io/your-organisation/agent-eval:v1")
+        >>> to_fill_in([Path("agent-eval.yml")])
+        ['the image, ghcr.io/your-organisation/agent-eval:v1 (agent-eval.yml)']
+    """
+    texts = {str(path): path.read_text(encoding="utf-8") for path in written}
+    missing = []
+    for what, placeholder in _TO_BE_FILLED_IN.items():
+        places = [name for name, text in texts.items() if placeholder.search(text)]
+        if places:
+            missing.append(f"{what} ({', '.join(places)})")
+    return missing
+
+
+def _refuse_two_for_one_file(platforms: Sequence[str]) -> None:
+    by_place: dict[str, str] = {}
+    for name in platforms:
+        place, _ = PLATFORMS[name]
+        other = by_place.setdefault(place, name)
+        if other != name:
+            raise UsageError(
+                f"{other} and {name} are the same file, {place}",
+                remedy="Choose one of them.",
+                field="ci",
+            )
+
+
+def _with_image(text: str, image: str) -> str:
+    """Name the image, and leave out what says that it is still to be named."""
+    return _TO_FILL_IN.sub("", text).replace(_PLACEHOLDER_IMAGE, image)
 
 
 def _contents(platforms: Sequence[str], agent: StarterAgent | None, action: str | None) -> Mapping[str, str]:
@@ -141,6 +205,11 @@ def _running(text: str, agent: StarterAgent) -> str:
     value = json.dumps(agent.value, ensure_ascii=False)
     inputs = f"{agent.option}: {value}\n"
     text = _SUITE_OF_THE_ACTION.sub(lambda match: f"{match[0]}{match[1]}{inputs}", text)
+    if agent.option == "agent-command":
+        # On the other platforms the whole history is in the checkout anyway.
+        text = _CHECKOUT_OF_THE_WORKFLOW.sub(
+            r"with: { fetch-depth: 0, \1 # with the merge base, whose agent runs again what newly fails", text
+        )
     if agent.key:
         secret = f"env:\n  {agent.key}: ${{{{ secrets.{agent.key} }}}} # empty for a change from a fork\n"
         text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(secret, match[1]), text)

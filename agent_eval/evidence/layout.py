@@ -35,6 +35,7 @@ JUDGES = "judges"
 CASES = "cases"
 COMPARE = "compare"
 ATTESTATIONS = "attestations"
+HISTORY = "history"
 
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"
@@ -141,7 +142,7 @@ def indented_item(value: Any) -> bytes:
     return b"  " + dumps(value, indent=True)[:-1].replace(b"\n", b"\n  ")
 
 
-_OWN_NAMES = frozenset({MANIFEST, DERIVED, "run", CASES, JUDGES, COMPARE, ATTESTATIONS})
+_OWN_NAMES = frozenset({MANIFEST, DERIVED, "run", CASES, JUDGES, COMPARE, ATTESTATIONS, HISTORY})
 
 
 def may_be_replaced(out: Path) -> bool:

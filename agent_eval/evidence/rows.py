@@ -83,11 +83,17 @@ class _Shape:
     pydantic needs microseconds for every field, and the types of a row's values are the same in nearly all
     rows. So pydantic validates one row of every combination of types. The callers check the items of lists in
     every row.
+
+    Args:
+        kind: The TypedDict.
+        rare: Fields that most rows lack.
     """
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type, rare: frozenset[str] = frozenset()) -> None:
         self._names = tuple(kind.__annotations__)
-        self._values = itemgetter(*self._names)
+        usual = [name for name in self._names if name not in rare]
+        self._usual_length = len(usual)
+        self._values = itemgetter(*usual)
         self._right: set[tuple[type, ...]] = set()
         self._kind = kind
 
@@ -111,10 +117,12 @@ class _Shape:
         if type(row) is not dict:
             return ()
         try:
-            return tuple(map(type, self._values(row)))
+            if len(row) == self._usual_length:
+                return tuple(map(type, self._values(row)))
         except KeyError:
-            # Older versions wrote fewer fields. A valid row never lacks a required one.
-            return tuple(type(row.get(name, _ABSENT)) for name in self._names)
+            pass
+        # Older versions wrote fewer fields, and some rows have more. A valid row lacks no required one.
+        return tuple(type(row.get(name, _ABSENT)) for name in self._names)
 
 
 _ABSENT = object()
@@ -122,7 +130,7 @@ _ABSENT = object()
 
 _VERDICT = _Shape(VerdictRow)
 _RESULT = _Shape(CaseResultRow)
-_INDEX = _Shape(CaseIndexRow)
+_INDEX = _Shape(CaseIndexRow, rare=frozenset({"topic"}))
 
 
 def first_problem(error: ValidationError) -> str:

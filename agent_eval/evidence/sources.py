@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from typing_extensions import override
 
 from agent_eval.errors import InvalidInput, InvalidPack
-from agent_eval.evidence.layout import ATTESTATIONS, COMPARE
+from agent_eval.evidence.layout import ATTESTATIONS, COMPARE, HISTORY
 from agent_eval.storage.files import check_member_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 # Created just before a file is written into them: a writer that is killed in between does no damage.
-_MAY_BE_EMPTY = (f"{COMPARE}/", f"{ATTESTATIONS}/")
+_MAY_BE_EMPTY = (f"{COMPARE}/", f"{ATTESTATIONS}/", f"{HISTORY}/")
 
 
 def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_IT_AGAIN) -> InvalidPack:

@@ -121,6 +121,7 @@ class Session:
         max_bytes: int = MAX_JSON_BYTES,
         repeatable: bool | None = None,
         seconds: float | None = None,
+        content_type: str = "application/json",
     ) -> Answer:
         """Send a request and read the answer.
 
@@ -131,7 +132,7 @@ class Session:
             path: Path that is appended to the base, or a whole URL (the next page of a listing).
             params: Parameters of the query.
             json: JSON value of the body; None for no body.
-            body: JSON as it is sent, such as packed by gzip; instead of `json`.
+            body, content_type: A body as it is sent, such as JSON packed by gzip, and its type; not `json`.
             accept: Statuses of 400 and above to return as an answer, instead of an error.
             max_bytes: Cap on the answer's decoded size.
             repeatable: Whether the request may be carried out twice; None for every method but POST.
@@ -148,7 +149,7 @@ class Session:
         url, waited = path if "://" in path else f"{self._base}{path}", 0.0
         safe = method in _REPEATABLE if repeatable is None else repeatable
         body = body if json is None else json_text.dumps(json, allow_nan=False).encode()
-        exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe)
+        exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe, content_type)
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
@@ -173,8 +174,7 @@ class Session:
         self, path: str, *, params: Mapping[str, str | int] | None = None, max_pages: int
     ) -> Iterator[Answer]:
         """Yield the pages of a listing, by their `Link` headers, `max_pages` at most."""
-        answer = self.request("GET", path, params=params)
-        yield answer
+        yield (answer := self.request("GET", path, params=params))
         for _ in range(max_pages - 1):
             if answer.next_url is None:
                 return
@@ -275,11 +275,10 @@ class Session:
         )
 
     def _once(self, exchange: _Exchange, url: str) -> Answer:
-        exchange.place = url
-        origin = origin_of(url)
+        exchange.place, origin = url, origin_of(url)
         headers = self._own_headers if origin == self._origin else self._headers
         if exchange.body is not None:
-            headers = _merged_headers(headers, {"Content-Type": "application/json"})
+            headers = _merged_headers(headers, {"Content-Type": exchange.content_type})
         connections = self._connections_to(origin, url)
         try:
             response = connections.exchange(
@@ -354,6 +353,7 @@ class _Exchange:
     max_bytes: int
     timing: Timing
     safe: bool
+    content_type: str
     place: str = ""
 
     @property

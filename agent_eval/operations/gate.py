@@ -14,6 +14,7 @@ from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
+from agent_eval.gate.confirmation import Confirmed
 from agent_eval.gate.decide import (
     decide,
     decide_by_policy,
@@ -24,6 +25,7 @@ from agent_eval.gate.decide import (
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
+from agent_eval.operations.confirmation import read_confirmation
 from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
@@ -92,6 +94,7 @@ def decide_on(
     max_baseline_error_rate: float | None = None,
     waived: WaiverSource | None = None,
     packs: PackSources | None = None,
+    confirmation: Path | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
@@ -109,6 +112,7 @@ def decide_on(
         waived: Source of waivers; None to apply no waivers.
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
+        confirmation: Record of fresh trials of what newly fails; None for none.
         out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
 
@@ -127,6 +131,9 @@ def decide_on(
             "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
     applied = (policy or GatePolicy()).overridden(max_baseline_error_rate=max_baseline_error_rate)
+    rate = applied.max_baseline_error_rate
+    if confirmation is not None and policy is None:
+        raise _confirms_nothing()
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     comparison = comparison_file(comparison)
@@ -140,9 +147,9 @@ def decide_on(
         if applied.preset == "release":
             compared_packs.refuse_chosen(comparison)
         followed = _followed(compared_packs, applied, now)
-        decision = _decide(
-            ReadComparison(followed, read.sha256), rules, applied, waivers, now, by_policy=policy is not None
-        )
+        trials = read_confirmation(confirmation, compared_packs.candidate, followed) if confirmation else None
+        followed_file = ReadComparison(followed, read.sha256)
+        decision = _decide(followed_file, rules, policy and applied, waivers, now, trials, rate)
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
@@ -172,23 +179,35 @@ def _followed(packs: ComparedPacks, policy: GatePolicy, now: str) -> Comparison:
     return comparison if in_quarantine == set(comparison.cases.quarantined) else packs.compare(in_quarantine)
 
 
+def _confirms_nothing() -> UsageError:
+    return UsageError(
+        "--confirmation needs a policy: thresholds alone do not know fresh trials",
+        remedy="Add --preset pull-request, or --policy.",
+        field="confirmation",
+    )
+
+
 def _decide(
     read: ReadComparison,
     rules: Thresholds,
-    policy: GatePolicy,
+    policy: GatePolicy | None,
     waivers: list[Waiver],
     now: str,
-    *,
-    by_policy: bool,
+    trials: Confirmed | None,
+    max_baseline_error_rate: float,
 ) -> GateDecision:
-    if not by_policy:
+    """Decide by policy, or by thresholds alone where there is none.
+
+    More than six parameters: each is one source of the decision.
+    """
+    if policy is None:
         return decide(
             read.comparison,
             rules,
             generated_at=now,
             comparison_sha256=read.sha256,
             waivers=waivers,
-            max_baseline_error_rate=policy.max_baseline_error_rate,
+            max_baseline_error_rate=max_baseline_error_rate,
         )
     return decide_by_policy(
         read.comparison,
@@ -197,6 +216,7 @@ def _decide(
         thresholds=rules,
         comparison_sha256=read.sha256,
         waivers=waivers,
+        confirmation=trials,
     )
 
 

@@ -103,6 +103,11 @@ class ComparedPacks:
         chosen = tuple(side for side, place in pinned.items() if place is None and not signed[side])
         return cls(packs[0], packs[1], stated, chosen=chosen)
 
+    @property
+    def candidate(self) -> Pack:
+        """The pack of the candidate."""
+        return self._packs[1]
+
     def refuse_chosen(self, path: Path) -> None:
         """Refuse packs for which nothing vouches but the comparison's file: it can name any.
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
 from agent_eval.errors import InvalidPack, UsageError
@@ -26,6 +27,7 @@ from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
+from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.document import Document, Place, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
 
@@ -37,7 +39,8 @@ class RejudgeRequest:
     Attributes:
         pack: The pack to judge again.
         output: Path and layout of the new pack.
-        judging: The judges and their configuration, which never come from the pack.
+        judging: The judges and their configuration, which never come from the pack; without judges, those
+            of a suite of conversations if the pack is of one.
         identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
         redaction: What is redacted beside secrets.
 
@@ -133,12 +136,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
         UsageError: No judge is named; or `out` is the pack itself, or something that is not an evidence pack.
         StorageError: The new pack could not be written.
     """
-    if not request.judging.judges:
-        raise UsageError(
-            "no judge is named",
-            remedy="Name at least one with --judge; the judges that the pack names are not used.",
-            field="judges",
-        )
     if os.path.realpath(request.output.pack) == os.path.realpath(request.pack):
         raise UsageError(
             f"{request.output.pack} is the pack to judge again",
@@ -151,7 +148,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
     output, judging = request.output, request.judging
-    plan = judge_plan(judging, judging.judges, environ)
+    plan = judge_plan(judging, judging.judges or _usual_judges(pack), environ)
     reuse_rulings(plan, pack, only_kept=only_kept)
     document = PackDocument(request.pack, pack)
     config = _config(request, pack, plan, environ)
@@ -168,6 +165,21 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     if output.summary_json is not None:
         write_output(output.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, output.pack)
+
+
+def _usual_judges(pack: Pack) -> tuple[str, ...]:
+    """Return the judges of a pack of conversations; those that a pack names are never used.
+
+    Raises:
+        UsageError: The pack is of another kind of suite.
+    """
+    if pack.config.dataset_metadata.get("format") == "aui":
+        return (*OF_CONVERSATIONS, EXECUTION)
+    raise UsageError(
+        "no judge is named",
+        remedy="Name at least one with --judge; the judges that the pack names are not used.",
+        field="judges",
+    )
 
 
 def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mapping[str, str]) -> RunConfig:

@@ -301,8 +301,10 @@ def _compared(
         cases.append(case_mismatch(rows[case_id], row))
         traces.append(trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
     # What no judge looks at follows from cases and judges, not from the agent; older packs do not say.
-    before.fields_not_judged.clear()
-    after.fields_not_judged.clear()
+    # Judging again costs less where rulings are kept.
+    for tally in (before, after):
+        tally.fields_not_judged.clear()
+        tally.judging.clear()
     names = saved.config.run_id, saved.config.dataset_id
     agent = replayed.config.execution_config.agent
     summaries = before.summary(*names), after.summary(*names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 NAMED = 3
 """Most cases that a first line names."""
 CALM = 10
@@ -11,6 +13,19 @@ PUT_BACK = (
     "Put back what is no longer compared, or have it waived; for a case in quarantine, lower `min_coverage` "
     "in the policy."
 )
+
+
+def first_of(names: Sequence[str]) -> str:
+    """List the first names and the number of the others.
+
+    Example:
+        >>> first_of(["a", "b", "c"]), first_of(["a", "b", "c", "d", "e"])
+        ('a, b and c', 'a, b, c and 2 more')
+    """
+    more = len(names) - NAMED
+    if more > 0:
+        return f"{', '.join(names[:NAMED])} and {more:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def them(cases: int, causes: int) -> str:

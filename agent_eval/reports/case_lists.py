@@ -75,7 +75,7 @@ def _alike(cause: Cause, detail: Detail) -> str:
     others = [row.case_id for row in cause.cases[1:]]
     if not others:
         return ""
-    words = capital(cause.reason.words(partial(code_span, limit=detail.quote)))
+    words = capital(cause.words(partial(code_span, limit=detail.quote)))
     listed = names(others, most=min(_LIKE_IT, detail.ids), limit=detail.name)
     return f"{words}, as in {count(len(others), 'more case')}: {listed}"
 
@@ -97,12 +97,15 @@ def _in_full(
 ) -> list[list[str]]:
     """Render each case as blocks. A sentence before the first case without behaviour explains why."""
     changes = cases.changes_by_case(comparison)
+    conversations = cases.conversations_by_case(comparison)
     with_behaviour = len(changes)
     is_explained, all_blocks = with_behaviour < DETAIL_LIMIT, []
     for row in rows:
         change = changes.get(row.case_id)
         again = command(row.case_id) if command and detail.commands else ""
-        blocks = cases.in_full(row, change, comparison.behaviour, again, detail)
+        blocks = cases.in_full(
+            row, change, conversations.get(row.case_id), comparison.behaviour, again, detail
+        )
         if change is None and not is_explained:
             is_explained = True
             blocks.insert(

@@ -20,10 +20,12 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
+from agent_eval.contracts.conversation_change import ConversationChange
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
 from agent_eval.reports.causes import is_crash
 from agent_eval.reports.detail import Detail
+from agent_eval.reports.turns import CRITERIA_SHOWN, turn_blocks, worse_criteria
 from agent_eval.text.escape import code_span, fence
 from agent_eval.text.numbers import count
 
@@ -50,23 +52,32 @@ _SAYS = {
 
 
 def in_full(
-    case: CaseRegression, change: BehaviourChange | None, run: RunBehaviour, command: str, detail: Detail
+    case: CaseRegression,
+    change: BehaviourChange | None,
+    conversation: ConversationChange | None,
+    run: RunBehaviour,
+    command: str,
+    detail: Detail,
 ) -> list[str]:
     """Render one case with its judges, its behaviour and the command that reproduces it, as blocks.
 
     Args:
         case: The case.
         change: How its behaviour changed, None when it did not.
+        conversation: Its turns in both runs; None where it is no conversation.
         run: How the whole run's behaviour changed, which is not repeated for each case.
         command: Empty for none.
         detail: How much to show.
     """
     lines = list(_judge_lines(case, detail))
+    lines += _criterion_lines(case, conversation, detail)
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
-        lines += behaviour_lines(change, run, detail)
+        lines += behaviour_lines(change, run, detail, shows_turns=conversation is not None)
     blocks = [f"#### {code_span(case.case_id, limit=detail.name)}", bullets(lines)]
+    if conversation is not None:
+        blocks += turn_blocks(conversation, detail)
     if len(command) > _COMMAND_LIMIT:
         blocks.append("The command that reproduces it is too long to be shown: `--case` takes the whole id.")
     elif command:
@@ -99,8 +110,22 @@ def changes_by_case(comparison: Comparison) -> Mapping[str, BehaviourChange]:
     return {change.case_id: change for change in comparison.behaviour_changes}
 
 
-def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) -> list[str]:
-    """List how one case's behaviour changed: calls, arguments, output, models, amounts."""
+def conversations_by_case(comparison: Comparison) -> Mapping[str, ConversationChange]:
+    """Index the conversations of a comparison by case id."""
+    return {change.case_id: change for change in comparison.conversations}
+
+
+def behaviour_lines(
+    change: BehaviourChange, run: RunBehaviour, detail: Detail, *, shows_turns: bool = False
+) -> list[str]:
+    """List how one case's behaviour changed: calls, arguments, output, models, amounts.
+
+    Args:
+        change: How it changed.
+        run: How the whole run's behaviour changed, which is not repeated for each case.
+        detail: How much to show.
+        shows_turns: Whether the turns of a conversation, with the agent's answers, are shown beside it.
+    """
     lines = []
     if change.calls_changed:
         arguments = list(_arguments(change, detail))
@@ -108,7 +133,7 @@ def behaviour_lines(change: BehaviourChange, run: RunBehaviour, detail: Detail) 
         if not arguments or _names_changed(change):
             lines.append(_calls(change, detail))
         lines += arguments
-    if change.output_changed:
+    if change.output_changed and not shows_turns:
         lines += _output(change, detail)
     if change.model_changed and not run.model_changed:
         before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
@@ -139,6 +164,22 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
     yield from (_judge_line(judges, detail) for judges in groups[:most])
     if others := [judge.judge_id for judges in groups[most:] for judge in judges]:
         yield f"and {names(others, most=detail.judges, limit=detail.name)}"
+
+
+def _criterion_lines(
+    case: CaseRegression, conversation: ConversationChange | None, detail: Detail
+) -> Iterable[str]:
+    """Name the criteria that got worse, each with the judge's reason."""
+    for judge in case.judges[: detail.judges]:
+        worse = worse_criteria(conversation, judge.judge_id)
+        for each in worse[:CRITERIA_SHOWN]:
+            mark = _MARK[each.candidate] if each.candidate else "➖"
+            line = f"{mark} Criterion {code_span(each.criterion, limit=detail.quote)}"
+            # A judge with one objection has said the reason in its own line.
+            is_said = len(worse) == 1 and each.reason and each.reason in judge.reason
+            yield line if is_said else f"{line}: {_reason(each.reason, detail)}"
+        if len(worse) > CRITERIA_SHOWN:
+            yield f"and {count(len(worse) - CRITERIA_SHOWN, 'more criterion', 'more criteria')}"
 
 
 def _judge_line(judges: Sequence[JudgeChange], detail: Detail) -> str:

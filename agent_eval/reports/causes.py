@@ -10,9 +10,10 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
-from agent_eval.comparison.facts import normalise
+from agent_eval.comparison.facts import KIND_LIMIT, normalise
 from agent_eval.contracts import REPLAY_CONTRACT, CaseRegression, JudgeChange, Outcome
 from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.text.escape import one_line
 
 Fault = Literal["agent", "judge", "service"]
 """Whose a cause is: the agent's, a judge's that could not judge, or that of a network or machine."""
@@ -23,6 +24,8 @@ Quote = Callable[[str], str]
 
 _SUBJECT = "the answer "
 """What reasons about the answer's text begin with."""
+_OBJECTION = "{}: {}"
+"""The template of a reason that has no words here: the judge's name, and its sentence without particulars."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,20 @@ class Cause:
     reason: Reason
     cases: Sequence[CaseRegression]
     count: int
+
+    def words(self, quote: Quote) -> str:
+        """Write the reason as a clause; a judge's own sentence is quoted from the first case."""
+        if self.reason.template != _OBJECTION:
+            return self.reason.words(quote)
+        judge_id, kind = self.reason.names
+        sentences = (
+            judge.reason
+            for judge in self.cases[0].judges
+            if judge.judge_id == judge_id and normalise(judge.reason) == kind
+        )
+        sentence = one_line(next(sentences, kind).strip(), limit=KIND_LIMIT)
+        is_example = self.count > 1 and sentence != kind
+        return f"{quote(judge_id)}: {'such as ' if is_example else ''}{quote(sentence)}"
 
 
 def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
@@ -136,7 +153,7 @@ def _reason(judge_id: str, reason: str, failure: str | None) -> Reason:
         match = pattern.match(reason)
         if match:
             return Reason(template, match.groups())
-    return Reason("{}: {}" if reason else "{} objects", (judge_id, normalise(reason))[: 1 + bool(reason)])
+    return Reason(_OBJECTION if reason else "{} objects", (judge_id, normalise(reason))[: 1 + bool(reason)])
 
 
 _BY_FAILURE = {
@@ -178,11 +195,11 @@ def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
     Causes about the answer share their subject: "the answer is no longer JSON (3), lacks a text (2)".
     """
     if len(causes) == 1 or (len(causes) <= most and all(cause.count == 1 for cause in causes)):
-        return f"Why: {'; '.join(cause.reason.words(quote) for cause in causes)}."
+        return f"Why: {'; '.join(cause.words(quote) for cause in causes)}."
     clauses: list[str] = []
     subject = ""
     for cause in causes[:most]:
-        words = cause.reason.words(quote)
+        words = cause.words(quote)
         shared = words.startswith(_SUBJECT) and subject == _SUBJECT
         subject = _SUBJECT if words.startswith(_SUBJECT) else ""
         clauses.append(f"{words.removeprefix(_SUBJECT) if shared else words} ({cause.count:,})")

@@ -10,10 +10,12 @@ from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import Alert, alert, bullets, document
 from agent_eval.reports.case_lists import most_regressed
+from agent_eval.reports.confirmation import run_again
 from agent_eval.reports.counts import judging_words, not_judged
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.history import placed
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
@@ -38,7 +40,8 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
         pointers = _pointers(report, detail)
         if len(report.suites) == 1 and is_calm(report, report.suites[0]):
             return document([marker, *_calm(report, pointers, detail)])
-        return document([marker, *evaluation(report, replace(detail, calm=True), ""), pointers])
+        blocks = [*evaluation(report, replace(detail, calm=True), ""), pointers, _placed(report, detail)]
+        return document([marker, *blocks])
 
     regressed = most_regressed(suite.comparison for suite in report.suites)
     return fit(render, COMMENT, limit=limit, size=characters, regressed=regressed)
@@ -103,7 +106,20 @@ def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
     suite = report.suites[0]
     compared = suite_section.compared_with(suite, report.head_sha, detail)
     happened = Headline(suite, _voice(detail)).what_happened
-    return [f"## {heading(report, report.title, detail)}", happened, f"{compared} {pointers}".strip()]
+    last = f"{compared} {pointers} {_placed(report, detail)}".strip()
+    return [f"## {heading(report, report.title, detail)}", happened, last]
+
+
+def _placed(report: EvaluationReport, detail: Detail) -> str:
+    """Place the rates of the suites among those of the base branch's last runs; empty without a history."""
+    lines = []
+    for suite in report.worst_first[: detail.suite_lines]:
+        history = suite.history
+        words = placed(history.own, history.earlier, plain(history.branch, limit=60)) if history else ""
+        if words:
+            name = f"{code_span(suite.slug, limit=detail.name)}: " if len(report.suites) > 1 else ""
+            lines.append(f"{name}{words}.")
+    return f"Scored trials that passed: {' '.join(lines)}" if lines else ""
 
 
 def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[str]:
@@ -206,6 +222,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         suite_section.case_set(comparison, failing, detail),
         left_out(suite.decision, detail),
         counting_again(suite.decision, detail),
+        run_again(suite.decision, suite.confirmation, detail),
         *case_lists.less_often(suite, detail),
         *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
         *case_lists.failing(suite, detail),

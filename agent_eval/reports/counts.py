@@ -77,7 +77,9 @@ _FIELDS_SHOWN = 5
 
 
 def judging_words(summary: RunSummary) -> list[str]:
-    """Say what judges that are models took and what kept replies saved, in one sentence; none without them.
+    """Say what judges that are models took and what kept replies saved; nothing without them.
+
+    A further sentence warns where judge and agent are models of one family.
 
     Example:
         >>> from agent_eval.contracts.run import JudgingUse, Tally
@@ -93,7 +95,17 @@ def judging_words(summary: RunSummary) -> list[str]:
     saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
     replies = count(used.reused, "kept reply", "kept replies")
     reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
-    return [f"LLM judges: {count(used.calls, 'call')}{cost}{reused}."]
+    words = [f"LLM judges: {count(used.calls, 'call')}{cost}{reused}."]
+    if used.scripted:
+        verdicts = count(used.scripted, "verdict")
+        words.append(f"{verdicts} {verb(used.scripted, 'is', 'are')} `scripted`: from a file, by no model.")
+    if used.same_family:
+        verdicts = count(used.same_family, "verdict")
+        words.append(
+            f"⚠️ In {verdicts} the judge's model is of the agent's own family, which such models judge more "
+            "kindly: name another with --provider or --llm-model."
+        )
+    return words
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
 from agent_eval.gate.explanation import trial_numbers, trials_needed
 from agent_eval.reports.blocks import bullets, names, table
+from agent_eval.reports.chance import cases_beyond_chance, where_beyond_chance
+from agent_eval.reports.confirmation import is_confirmed
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, prose
 from agent_eval.text.numbers import beside, count, differing, margin, percent
@@ -13,6 +15,7 @@ NBSP = "\u00a0"
 _CASES = "cases"
 _METHODS = {
     "mcnemar-tango": "McNemar, Tango",
+    "pooled-prediction": "prediction, pooled runs",
     "sign-flip-clustered": "sign flips by case",
     "relabel-clustered": "permuted in cases",
 }
@@ -26,9 +29,16 @@ def sureness(decision: GateDecision | None) -> str:
     if evidence is None or not evidence.regressed:
         return "How sure is this?"
     worse, better = _directions(evidence)
-    chance = f"{_probability(evidence.p_value)}: {evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"
-    beyond = any(judge.judge_id == _CASES and judge.significant for judge in evidence.judges)
-    return f"{'More than chance explains' if beyond else 'Could be chance'} ({chance})"
+    probability = _probability(evidence.p_value)
+    counts = f"{evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"
+    if decision is not None and is_confirmed(decision):
+        # Fresh trials decided, so whether the first run alone could be chance is no question any more.
+        return f"First run alone: {probability} ({counts})"
+    if cases_beyond_chance(evidence):
+        return f"More than chance explains ({probability}: {counts})"
+    if where := where_beyond_chance(evidence):
+        return f"More than chance explains {where}; all cases: {probability} ({counts})"
+    return f"Could be chance ({probability}: {counts})"
 
 
 def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
@@ -37,7 +47,7 @@ def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
         return []
     evidence = decision.evidence
     figures = table(("How sure?", ""), (":--", ":--"), figures_of(decision, evidence))
-    return [figures, _judges(evidence, detail)]
+    return [figures, _judges(evidence, detail), _topics(evidence, detail)]
 
 
 def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
@@ -53,6 +63,7 @@ def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str
         ("Cases", f"{evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"),
         ("By chance", _probability(evidence.p_value)),
         ("Method", _METHODS[evidence.method]),
+        *([] if evidence.topic_clusters is None else [("Clusters", f"{evidence.topic_clusters:,} by topic")]),
         ("Power", f"{_power(evidence.power_for_ten_points)} (10-pt drop)"),
         ("Flaky", "unknown (1 trial)" if evidence.flaky is None else f"{evidence.flaky:,}"),
         ("Left out", f"{evidence.waived:,} waived, {evidence.quarantined:,} quarantined"),
@@ -88,6 +99,20 @@ def _judges(evidence: GateEvidence, detail: Detail) -> str:
     ]
     if lines and len(judges) > len(lines):
         lines.append(f"and {count(len(judges) - len(lines), 'more judge')}")
+    return bullets(lines)
+
+
+def _topics(evidence: GateEvidence, detail: Detail) -> str:
+    topics = sorted(evidence.topics, key=lambda topic: (not topic.significant, topic.p_value, topic.topic))
+    worse, better = _directions(evidence)
+    lines = [
+        f"topic {code_span(topic.topic, limit=detail.name)}: {topic.regressed:,} {worse}, "
+        f"{topic.fixed:,} {better} of {topic.compared:,}, {_probability(topic.p_value)}"
+        f"{', **more than chance**' if topic.significant else ''}"
+        for topic in topics[: detail.judges]
+    ]
+    if lines and len(topics) > len(lines):
+        lines.append(f"and {count(len(topics) - len(lines), 'more topic')}")
     return bullets(lines)
 
 

@@ -12,10 +12,11 @@ from functools import cached_property
 from agent_eval.config.rules import find_rule
 from agent_eval.contracts import GateDecision, GateStatus, GateStep, Outcome, RuleResult
 from agent_eval.gate.explanation import trials_needed
-from agent_eval.gate.paired import CASES
 from agent_eval.gate.rules import exact
-from agent_eval.reports.advice import NAMED, PUT_BACK, settled_by, them
+from agent_eval.reports.advice import NAMED, PUT_BACK, first_of, settled_by, them
 from agent_eval.reports.causes import Cause, in_words
+from agent_eval.reports.chance import BEYOND, beyond_chance, cases_beyond_chance
+from agent_eval.reports.confirmation import confirmed_clause, excuse_of, unsettled_advice, whose_by_trials
 from agent_eval.reports.counts import fallen, passing
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.sentences import capital, rule_sentence
@@ -103,11 +104,7 @@ class Headline:
 
     def _named(self, case_ids: Sequence[str]) -> str:
         """Name the first cases: `a`, `b` and 4 more."""
-        names = [self.voice.code(case_id) for case_id in case_ids[:NAMED]]
-        more = len(case_ids) - len(names)
-        if more:
-            return f"{', '.join(names)} and {more:,} more"
-        return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        return first_of([self.voice.code(case_id) for case_id in case_ids])
 
     # Failed.
 
@@ -126,20 +123,31 @@ class Headline:
     def _regressed_clause(self) -> str:
         number, total = len(self.suite.worse), self._compared
         if not number:
-            fewer = len(self._less_often)
-            beyond = "regression" in self._steps("failed")
-            return (
-                f"{fewer:,} of {count(total, 'case')} pass less often, {_BEYOND}" if fewer and beyond else ""
-            )
+            return self._less_often_clause()
         how = "ended in an error" if len(self._errors) == number else "regressed"
         clause = f"{number:,} of {count(total, 'case')} {how}"
+        beyond = cases_beyond_chance(self._decision.evidence)
         if rule := self._broken("max_regressed_cases"):
             clause += f", {_limit(rule)}"
-        elif self._only_chance_decides() and how == "regressed":
-            clause += f", {_BEYOND}"
+        elif beyond and self._only_chance_decides() and how == "regressed":
+            clause += f", {BEYOND}"
+        if self._is_confirmed:
+            return f"{clause}, {confirmed_clause(self._decision, number, self.voice.code)}"
         if number <= NAMED:
             clause += f": {self._named([row.case_id for row in self.suite.worse])}"
         return clause
+
+    def _less_often_clause(self) -> str:
+        fewer = len(self._less_often)
+        if not fewer or "regression" not in self._steps("failed"):
+            return ""
+        beyond = f", {BEYOND}" if cases_beyond_chance(self._decision.evidence) else ""
+        return f"{fewer:,} of {count(self._compared, 'case')} pass less often{beyond}"
+
+    @property
+    def _is_confirmed(self) -> bool:
+        """Whether fresh trials fail the gate: what regressed is said with their counts."""
+        return "confirmation" in self._steps("failed") and bool(self.suite.worse)
 
     @property
     def _errors(self) -> list[str]:
@@ -176,6 +184,8 @@ class Headline:
         failed = self._steps("failed")
         if "regression" in failed:
             covered.add(failed["regression"].message)
+        if self._is_confirmed:
+            covered.add(failed["confirmation"].message)
         if "integrity" in failed and self._errors and len(self._errors) == len(self.suite.worse):
             covered.add(failed["integrity"].message)
         sentences = [
@@ -184,20 +194,13 @@ class Headline:
             if failure not in covered
         ]
         # Of a text without a visible character nothing is left.
-        return [*filter(None, sentences), *self._judges_beyond_chance()]
+        return [*filter(None, sentences), *self._beyond_chance()]
 
-    def _judges_beyond_chance(self) -> list[str]:
+    def _beyond_chance(self) -> list[str]:
         evidence = self._decision.evidence
         if evidence is None or "regression" not in self._steps("failed"):
             return []
-        significant = [judge for judge in evidence.judges if judge.significant]
-        if any(judge.judge_id == CASES for judge in significant):
-            return []
-        return [
-            f"{self.voice.code(judge.judge_id)} objects to {count(judge.regressed, 'case')} that it passed "
-            f"before, {_BEYOND}."
-            for judge in significant[:NAMED]
-        ]
+        return beyond_chance(evidence, self.voice.code)
 
     def _to_do_when_failed(self) -> str:
         failed = self._steps("failed")
@@ -234,6 +237,8 @@ class Headline:
         comparison = self.suite.comparison
         if comparison is not None and comparison.behaviour.model_changed:
             return f"{it} passed before, but the model changed too: look at the model first."
+        if by_trials := whose_by_trials(self._decision, len(self.suite.worse)):
+            return by_trials
         if not all(row.baseline_passed for row in self.suite.worse):
             return ""
         if self.suite.status is GateStatus.INCONCLUSIVE and not self._trials:
@@ -269,6 +274,8 @@ class Headline:
             little = "too little is compared to decide" if "coverage" in undecided else "that is not enough"
             first = f"{self._cases_so_far()}, but {little}; {blocks}."
             return " ".join([first, *filter(None, map(self.voice.prose, messages))])
+        if "confirmation" in undecided:
+            return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
         if "non-inferiority" not in undecided:
             failures = list(filter(None, map(self.voice.prose, self._decision.failures)))
             if self._decision.steps and failures:
@@ -295,9 +302,8 @@ class Headline:
         """Name what excuses each case: `: a by a waiver, b by its quarantine`; empty where there are many."""
         if len(self.suite.regressed) > NAMED:
             return ""
-        waived = self._decision.waived_case_ids
         named = [
-            f"{self.voice.code(row.case_id)} by {'a waiver' if row.case_id in waived else 'its quarantine'}"
+            f"{self.voice.code(row.case_id)} by {excuse_of(self._decision, row.case_id)}"
             for row in self.suite.regressed
         ]
         return f" ({', '.join(named)})"
@@ -334,7 +340,11 @@ class Headline:
             return "Merge the change of the rules first, by itself; then this change is judged by them."
         if "coverage" in undecided:
             return PUT_BACK
-        if "integrity" in undecided or "non-inferiority" not in undecided or evidence is None:
+        if "integrity" in undecided:
+            return ""
+        if "confirmation" in undecided:
+            return unsettled_advice(self._decision, self.suite.confirmation, self.voice.prose)
+        if "non-inferiority" not in undecided or evidence is None:
             return ""
         number = len(self._less_often if self._trials else self.suite.worse)
         first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
@@ -398,8 +408,6 @@ class Headline:
             return "the rules allow that"
         return f"a drop of {margin(evidence.margin)} points is ruled out"
 
-
-_BEYOND = "more than chance explains"
 
 _HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
     GateStatus.FAILED: Headline._failed,

@@ -11,6 +11,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
+from agent_eval.reports.counts import judging_words
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
@@ -62,6 +63,7 @@ def render_markdown(
                 *case_lists.regressed(suite, None, detail),
                 suite_section.notices(comparison, detail),
                 *_replay(replay, detail),
+                *judging_words(comparison.candidate.summary),
                 *suite_section.behind_a_click(suite, detail),
             ]
         )

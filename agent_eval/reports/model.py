@@ -18,7 +18,12 @@ from agent_eval.contracts import (
     RunReference,
     Thresholds,
 )
+from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.history.board import DeclaredTiers
+from agent_eval.history.record import RunRecord
 from agent_eval.reports.causes import Cause, causes_of
+from agent_eval.reports.chance import cases_of_topics
+from agent_eval.reports.confirmation import excused_by_trials
 from agent_eval.reports.counts import case_counts
 from agent_eval.text.escape import shell_word
 
@@ -59,6 +64,26 @@ class BaselineInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SuiteHistory:
+    """The runs of the base branch before a run, and what the run itself counted.
+
+    Example:
+        `report.suites[0].history.earlier[0].pass_rate` is the rate of the branch's newest run.
+
+    Args:
+        own: What the run counted.
+        earlier: Runs of the base branch, the newest first.
+        branch: The name of the base branch.
+        declared: What the policy says of cases.
+    """
+
+    own: RunRecord
+    earlier: Sequence[RunRecord]
+    branch: str = "the base branch"
+    declared: DeclaredTiers = field(default_factory=DeclaredTiers)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SuiteReport:
     """The outcome of one suite.
 
@@ -77,6 +102,8 @@ class SuiteReport:
             where there is no comparison, and to tell failing new and changed cases from passing ones.
         execution: How the run was made, and how much was redacted in it; None where that is not known.
         replay: The report of a replay of the run, as JSON; None without one.
+        history: The runs of the base branch before this one; None without any.
+        confirmation: The record of fresh trials; None without one.
     """
 
     slug: str
@@ -89,6 +116,8 @@ class SuiteReport:
     failing: Sequence[CaseResultRow] = ()
     execution: ExecutionConfig | None = None
     replay: Mapping[str, Any] | None = None
+    history: SuiteHistory | None = None
+    confirmation: Confirmation | None = None
 
     @property
     def status(self) -> GateStatus:
@@ -107,8 +136,9 @@ class SuiteReport:
 
     @cached_property
     def excused(self) -> frozenset[str]:
-        """Ids of the cases that a waiver or a quarantine excuses."""
-        return frozenset((*self.decision.waived_case_ids, *self.decision.quarantined_case_ids))
+        """Ids of the cases that a waiver, a quarantine or fresh trials excuse."""
+        excused = (*self.decision.waived_case_ids, *self.decision.quarantined_case_ids)
+        return frozenset((*excused, *excused_by_trials(self.decision)))
 
     @cached_property
     def worse(self) -> list[CaseRegression]:
@@ -117,9 +147,13 @@ class SuiteReport:
 
     @cached_property
     def regressed(self) -> list[CaseRegression]:
-        """The regressed cases, those that count before those that are excused."""
+        """The regressed cases, excused ones last; those of a topic that fell beyond chance come first."""
         rows = self.comparison.case_regressions if self.comparison is not None else []
-        return sorted((row for row in rows if row.regressed), key=lambda row: row.case_id in self.excused)
+        first = cases_of_topics(self.decision, self.comparison)
+        return sorted(
+            (row for row in rows if row.regressed),
+            key=lambda row: (row.case_id in self.excused, row.case_id not in first),
+        )
 
     @property
     def case_counts(self) -> dict[Outcome, int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent_eval.reports.blocks import pair
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, WIDTH, joined, painted, shown_name, wrapped
+from agent_eval.reports.turns import conversation_lines
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -73,6 +74,7 @@ def case_set(comparison: Comparison) -> list[str]:
 def regressed(comparison: Comparison, most: int) -> list[str]:
     """List the cases that regressed, each with the first judge that objects."""
     rows = [row for row in comparison.case_regressions if row.regressed]
+    conversations = {change.case_id: change for change in comparison.conversations}
     lines = []
     for row in rows[:most]:
         reason = f"{row.baseline_outcome.value} → {row.candidate_outcome.value}"
@@ -80,9 +82,21 @@ def regressed(comparison: Comparison, most: int) -> list[str]:
             reason = f"{shown_name(row.judges[0].judge_id, 40)}: {clean(row.judges[0].reason, limit=200)}"
         lines.append(f"  {shown_name(row.case_id, 70)}")
         lines += wrapped([reason], first="    ", rest="    ", width=WIDTH - 2)
+        conversation = conversations.pop(row.case_id, None)
+        # One conversation is enough for a screen; all of them are in the comparison.
+        if conversation is not None:
+            lines += conversation_lines(conversation)
+            conversations.clear()
     if len(rows) > most:
         lines.append(f"  and {len(rows) - most:,} more")
     return ["Regressed:", *lines] if lines else []
+
+
+def first_conversation(comparison: Comparison) -> list[str]:
+    """Show the first conversation that regressed: its criteria, and the first turn that differs."""
+    worse = set(comparison.regressed_case_ids)
+    change = next((each for each in comparison.conversations if each.case_id in worse), None)
+    return [] if change is None else [f"  {shown_name(change.case_id, 70)}", *conversation_lines(change)]
 
 
 def less_often(comparison: Comparison, most: int) -> list[str]:

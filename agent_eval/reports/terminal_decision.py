@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.gate.explanation import expired
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -17,7 +17,13 @@ from agent_eval.reports.sentences import (
     rule_sentence,
 )
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
-from agent_eval.reports.terminal_comparison import case_set, less_often, moved_rates, regressed
+from agent_eval.reports.terminal_comparison import (
+    case_set,
+    first_conversation,
+    less_often,
+    moved_rates,
+    regressed,
+)
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -30,15 +36,25 @@ _COLOURS = {
 }
 
 
-def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str:
-    """Render the result of `gate` in at most ten lines: the decision, each rule with its figure, the file.
+def gate_text(
+    decision: GateDecision, path: str, *, comparison: Comparison | None = None, colour: bool = False
+) -> str:
+    """Render the result of `gate`: at most ten lines, and those of a regressed conversation.
 
-    A decision by policy explains itself; its lines may be longer than the screen is wide.
+    The lines are the decision, each rule with its figure, and the file. A decision by policy explains itself;
+    its lines may be longer than the screen is wide.
+
+    Args:
+        decision: The decision.
+        path: The file that it was written to.
+        comparison: The comparison that it was made on; None for a run alone.
+        colour: Whether the terminal shows colours.
     """
+    conversation = [] if decision.passed or comparison is None else first_conversation(comparison)
     if decision.explanation:
         first, *rest = (clean(line, limit=600) for line in decision.explanation)
         first = painted(first, _COLOURS[decision.gate_status], colour)
-        return joined([first, *rest, f"Decision: {shown_name(path, 1000)}"])
+        return joined([first, *rest, *conversation, f"Decision: {shown_name(path, 1000)}"])
     lines = [painted(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
     broken = broken_rules(decision)
     for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
@@ -51,7 +67,7 @@ def gate_text(decision: GateDecision, path: str, *, colour: bool = False) -> str
     lines += wrapped(_waived(decision), first="  -- ", rest="     ")
     if len(lines) > _LINES_OF_A_GATE - 1:
         lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
-    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
+    return joined([*lines, *conversation, f"Decision: {shown_name(path, 1000)}"])
 
 
 def _waived(decision: GateDecision) -> list[str]:

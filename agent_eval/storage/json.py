@@ -78,9 +78,7 @@ def parse_and_encode(
     data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_line: int = 1
 ) -> tuple[Any, bytes]:
     """Parse as `parse` does; also return the bytes that `dumps` would write, which costs nothing extra."""
-    value, encoded = _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
-    padding = _padding(data, limits)
-    return value, encoded[padding : len(encoded) - padding]
+    return _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
 
 
 def read_json(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -90,11 +88,12 @@ def read_json(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 # Long runs of digits: every digit becomes 0, a minus stays, everything else becomes a blank.
 _DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x2D if byte == 0x2D else 0x20 for byte in range(256))
-_LONG_RUN = b"0" * 20
+_NINETEEN_DIGITS = b"0" * 19
+"""Integers with fewer digits fit in 64 bits."""
+_LONG_RUNS = (b"0" + _NINETEEN_DIGITS, b"-" + _NINETEEN_DIGITS)
 _BEFORE_A_NUMBER = b"[,: \t\r\n-"
-_SHORT = 4096
-"""Size up to which counting brackets is cheaper than wrapping the value."""
-_LONG_NEGATIVE_RUN = b"-" + b"0" * 19
+_NOT_COUNTED = bytes(byte for byte in range(256) if byte not in b":[{")
+"""What to delete from a text to count its colons and brackets: one pass, cheaper than counting each."""
 
 
 def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: int) -> tuple[Any, bytes]:
@@ -109,14 +108,18 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
             return _parse_wide(data)
         # The slow check found no problem, so it disagrees with orjson; orjson decides.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
-    encoded = _encode_wrapped(value, _padding(data, limits), option)
-    if encoded is None or _suspicious(data, encoded):
+    counted = data.translate(None, _NOT_COUNTED)
+    colons = counted.count(b":")
+    # A text with fewer opening brackets than levels cannot be too deep.
+    padding = 0 if len(counted) - colons <= limits.max_depth else _ORJSON_DEPTH - limits.max_depth
+    encoded = _encode_wrapped(value, padding, option)
+    if encoded is None or colons != encoded.count(b":") or _suspicious(data):
         _refuse(data, source, limits, first_line, malformed=False)
         if encoded is None:  # pragma: no cover - the slow check refuses every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
         if limits.wide_integers:
             return _parse_wide(data)
-    return value, encoded
+    return value, encoded[padding : len(encoded) - padding] if padding else encoded
 
 
 def _parse_wide(data: bytes) -> tuple[Any, bytes]:
@@ -124,20 +127,12 @@ def _parse_wide(data: bytes) -> tuple[Any, bytes]:
     return json.loads(data), data
 
 
-def _padding(data: bytes, limits: Limits) -> int:
-    """Return how many lists to wrap a value in, so that orjson refuses a value that is too deep."""
-    if len(data) < _SHORT and data.count(b"[") + data.count(b"{") <= limits.max_depth:
-        return 0
-    return _ORJSON_DEPTH - limits.max_depth
-
-
-def _suspicious(data: bytes, encoded: bytes) -> bool:
-    if data.count(b":") != encoded.count(b":"):
-        return True
-    if b"\\" in data and (b"\\u003a" in data or b"\\u003A" in data):
+def _suspicious(data: bytes) -> bool:
+    """Whether an escaped colon may hide a duplicate key, or an integer may be beyond 64 bits."""
+    if b"\\u003" in data and (b"\\u003a" in data or b"\\u003A" in data):
         return True
     digits = data.translate(_DIGITS)
-    return any(_begins_a_number(run, digits, data) for run in (_LONG_RUN, _LONG_NEGATIVE_RUN))
+    return _NINETEEN_DIGITS in digits and any(_begins_a_number(run, digits, data) for run in _LONG_RUNS)
 
 
 def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -32,6 +33,23 @@ def lock_partial(partial: Path, descriptor: int) -> bool:
         except BlockingIOError:
             return False
     return _is_at(partial, descriptor)
+
+
+@contextmanager
+def without_new_directories(path: Path) -> Iterator[None]:
+    """If the block fails, remove the directories above `path` that it made, as far as they are empty.
+
+    Args:
+        path: A file or directory that the block may write.
+    """
+    missing = [parent for parent in path.absolute().parents if not parent.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the first that is in use, or was never made, ends it
+            for parent in missing:
+                parent.rmdir()
+        raise
 
 
 def sweep(directory: Path, prefix: str) -> None:

@@ -13,6 +13,9 @@ TAGS = "tags"
 """Member of a case's metadata with its tags."""
 
 
+_NAMES_SHOWN = 3
+
+
 def wanted_ids(
     source: SuiteSource, cases: Collection[str], texts: Sequence[str], tags: Sequence[str]
 ) -> Collection[str]:
@@ -62,6 +65,8 @@ def _nothing(
     near = [*get_close_matches(texts[0], names, n=1)] if texts else get_close_matches(tags[0], all_tags, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     there = f"Its tags are {', '.join(all_tags[:20])}." if all_tags else "Its cases have no tags."
+    if texts and not tags:
+        there = f"Its names include {', '.join(map(repr, names[:_NAMES_SHOWN]))}."
     return NothingMeasured(
         f"{source.path} has no case with {wanted}", remedy=f"{hint}{there}", file=str(source.path)
     )

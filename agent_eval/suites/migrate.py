@@ -16,6 +16,9 @@ CASE_NAMES = {"expected": "expected_output", "regex": "regex_patterns"}
 TOOL_CONTRACT_NAMES = {"required": "required_args", "forbidden": "forbidden_args"}
 """The same for a tool contract."""
 
+VERSIONS_OF_OLD_NAMES = ("0.1.0", "1.0.0")
+"""Versions in which these names were the only ones. A suite of such a version may still have either."""
+
 
 def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return a suite in the current schema version, without changing the argument.

@@ -7,12 +7,12 @@ from typing import Any
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SCHEMA_VERSION
 from agent_eval.errors import InvalidInput
-from agent_eval.suites.migrate import CASE_NAMES, TOOL_CONTRACT_NAMES, migrate
+from agent_eval.suites.migrate import CASE_NAMES, TOOL_CONTRACT_NAMES, VERSIONS_OF_OLD_NAMES, migrate
 from agent_eval.suites.problems import short_json
 
 _CASE_FIELDS = {
     "1.1.0": ("trials",),
-    "1.2.0": ("turns", "conversation", "final_output_tool", "setup", "teardown"),
+    "1.2.0": ("turns", "conversation", "final_output_tool", "topic", "setup", "teardown"),
 }
 """Fields of a case by the version that introduced them."""
 
@@ -29,9 +29,6 @@ _EVENT_TYPES = {
     "1.2.0": ("reasoning", "model_call", "handoff", "guardrail", "state", "error"),
 }
 """Types of events by the version since which they are no message."""
-
-_OLD_NAMES = ("0.1.0", "1.0.0")
-"""Versions in which some fields have other names."""
 
 _SHOWN = 5
 
@@ -69,7 +66,7 @@ def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
             field=lost[0],
             lost=len(lost),
         )
-    for case in current["cases"] if version in _OLD_NAMES else ():
+    for case in current["cases"] if version in VERSIONS_OF_OLD_NAMES else ():
         _rename_back(case)
     current["metadata"]["schema_version"] = version
     if "schema_version" in current:

@@ -20,7 +20,7 @@ from agent_eval.suites.document import (
     raw_case_id,
     states_current_version,
 )
-from agent_eval.suites.migrate import old_names
+from agent_eval.suites.migrate import VERSIONS_OF_OLD_NAMES, old_names
 from agent_eval.suites.problems import Problem, short_json
 from agent_eval.suites.reader import open_document
 
@@ -178,6 +178,7 @@ def _check_version(
 def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
     places: dict[str, Place] = {}
     is_current = states_current_version(report.schema_version)
+    has_old_names = report.schema_version in VERSIONS_OF_OLD_NAMES
     for raw_case in document.read_all():
         report.case_count += 1
         # Unknown keys are those of a valid case, so its misspelt keys are only a part of them.
@@ -191,7 +192,7 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
             if first is not raw_case.place:
                 report.add_error(duplicate_problem(case_id, first, raw_case.place))
         if case is not None:
-            for problem in _old_name_problems(raw_case):
+            for problem in () if has_old_names else _old_name_problems(raw_case):
                 report.add_warning(problem)
             if strict:
                 known = {problem.field for problem in misspelt}

@@ -31,6 +31,10 @@ def attest_workflow() -> str:
     return f"```yaml\n{(ROOT / 'ci-templates' / 'github-attest.yml').read_text(encoding='utf-8')}```\n"
 
 
+def fork_workflow() -> str:
+    return f"```yaml\n{(ROOT / 'ci-templates' / 'github-fork.yml').read_text(encoding='utf-8')}```\n"
+
+
 def inputs() -> str:
     rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in ACTION_INPUTS]
     return "\n".join(["| Input | Default | |", "| :-- | :-- | :-- |", *rows]) + "\n"
@@ -52,6 +56,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "outputs": ("github-action.md", outputs),
     "agent workflow": ("agents-in-ci.md", agent_workflow),
     "attest workflow": ("audit.md", attest_workflow),
+    "fork workflow": ("github-forks.md", fork_workflow),
 }
 """By the comment that stands before it: the guide, and what it shows."""
 

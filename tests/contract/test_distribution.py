@@ -21,7 +21,11 @@ SOURCES = ("pyproject.toml", "README.md", "LICENSE", "agent_eval")
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with the source distribution and the wheel built from it."""
-    place = tmp_path_factory.mktemp("distribution")
+    return build_distributions(tmp_path_factory.mktemp("distribution"))
+
+
+def build_distributions(place: Path) -> Path:
+    """Build the source distribution, and the wheel from it, in an empty directory; return where they are."""
     source = place / "source"
     source.mkdir()
     for name in SOURCES:

@@ -21,6 +21,15 @@ BARE = re.compile(
 )
 """A line that would install the project of that name on the package index."""
 
+COMMAND_OF = re.compile(r"(--(?:spec|from) \S+) agent-eval\b")
+"""`uvx --from PACKAGE agent-eval` names the package, then its command."""
+
+
+def installs_the_other_project(text: str) -> list[str]:
+    """Lines that install the project of that name."""
+    found: list[str] = BARE.findall(COMMAND_OF.sub(r"\1", text))
+    return found
+
 
 def test_the_distribution_has_its_own_name_and_command_and_import_keep_theirs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -30,7 +39,7 @@ def test_the_distribution_has_its_own_name_and_command_and_import_keep_theirs() 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_page_installs_the_other_project(page: str) -> None:
-    assert BARE.findall((ROOT / page).read_text(encoding="utf-8")) == []
+    assert installs_the_other_project((ROOT / page).read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
@@ -39,17 +48,25 @@ def test_no_page_installs_the_other_project(page: str) -> None:
         "pip install agent-eval",
         "python -m pip install -U agent_eval==1.0",
         'uv pip install "agent-eval[dask]"',
+        "pipx run --spec agent-eval==1.0 agent-eval --help",
+        "pipx run agent-eval --help",
     ],
 )
 def test_such_a_line_would_be_found(line: str) -> None:
-    assert BARE.search(line)
+    assert installs_the_other_project(line)
 
 
 @pytest.mark.parametrize(
-    "line", ["pip install .", "pip install agent-eval-gate", ".agent-eval/bin/pip install x"]
+    "line",
+    [
+        "pip install .",
+        "pip install agent-eval-gate",
+        ".agent-eval/bin/pip install x",
+        "pipx run --spec ./agent_eval_gate-1.0.0-py3-none-any.whl agent-eval --help",
+    ],
 )
 def test_other_lines_are_allowed(line: str) -> None:
-    assert not BARE.search(line)
+    assert not installs_the_other_project(line)
 
 
 def test_the_readme_is_short() -> None:

@@ -26,6 +26,7 @@ REQUIRED = {
     "runtime.lock": PROJECT["project"]["dependencies"],
     "dev.lock": PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"],
     "build.lock": PROJECT["build-system"]["requires"],
+    "sbom.lock": ["cyclonedx-bom"],
     "oracles.lock": PROJECT["project"]["optional-dependencies"]["oracles"],
     "mutation.lock": PROJECT["project"]["optional-dependencies"]["mutation"],
 }
@@ -49,7 +50,7 @@ def test_the_image_and_the_developer_have_the_same_versions(lock):
     assert {name: developer.get(name) for name in pins(lock)} == pins(lock)
 
 
-@pytest.mark.parametrize("lock", ["oracles.lock", "mutation.lock"])
+@pytest.mark.parametrize("lock", ["oracles.lock", "mutation.lock", "sbom.lock"])
 def test_what_is_optional_changes_nothing_that_is_installed(lock):
     developer, optional = pins("dev.lock"), pins(lock)
     assert {

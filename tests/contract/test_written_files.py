@@ -32,6 +32,7 @@ SCHEMA_OF = {
     "cases/verdicts-*.jsonl": "case_result",
     "compare/baseline_delta.json": "comparison",
     "compare/gate_decision.json": "gate_decision",
+    "compare/confirmation.json": "confirmation",
 }
 SUITES = [
     *(ROOT / "examples").glob("*.json"),

@@ -17,7 +17,7 @@ from tests.fakes import github as fake
 from tests.fakes.github import TOKEN, FakeGitHub, sha
 
 PULL = 7
-BASE_BRANCH_RUN, OWN_RUN = 400, 500
+BASE_BRANCH_RUN, OWN_RUN, REPORTING_RUN = 400, 500, 600
 BASE_SHA, HEAD_SHA = sha("merge base"), sha("head")
 STRICT = {"max_regressed_cases": "0", "max_new_hard_fail_cases": "0"}
 """Inputs unless a test gives its own: four cases are too few for anything but thresholds."""
@@ -91,13 +91,22 @@ class Runner:
         """What `actions/upload-artifact` does with a step's archive."""
         self.github.add_artifact(run_id, zipped({"evidence.zip": step.archive}), **artifact)
 
-    def push(self, *, run_id: int = BASE_BRANCH_RUN, branch: str = "main", **inputs: str) -> Step:
+    def push(
+        self,
+        *,
+        run_id: int = BASE_BRANCH_RUN,
+        branch: str = "main",
+        event: str = "push",
+        environ: dict[str, str] | None = None,
+        **inputs: str,
+    ) -> Step:
         """A push to a branch, main by default."""
         if run_id not in self.github.runs:
-            self.github.add_run(run_id, status="in_progress", head_sha=BASE_SHA, head_branch=branch)
-        step = self.start(
-            "push", {"repository": self._repository()}, run_id, BASE_SHA, f"heads/{branch}", inputs
-        )
+            self.github.add_run(
+                run_id, status="in_progress", event=event, head_sha=BASE_SHA, head_branch=branch
+            )
+        payload = {"repository": self._repository()}
+        step = self.start(event, payload, run_id, BASE_SHA, f"heads/{branch}", inputs, environ=environ)
         self.github.runs[run_id]["status"] = "completed"
         return step
 
@@ -109,6 +118,7 @@ class Runner:
         head: str = HEAD_SHA,
         fork: bool = False,
         event: str = "pull_request",
+        base: str = sha("tip"),
         environ: dict[str, str] | None = None,
         **inputs: str,
     ) -> Step:
@@ -126,7 +136,7 @@ class Runner:
                     "ref": "topic",
                     "repo": {"id": fake.FORK_ID if fork else fake.REPOSITORY_ID},
                 },
-                "base": {"sha": sha("tip"), "ref": "main", "repo": {"id": fake.REPOSITORY_ID}},
+                "base": {"sha": base, "ref": "main", "repo": {"id": fake.REPOSITORY_ID}},
             },
         }
         return self.start(
@@ -139,6 +149,25 @@ class Runner:
             attempt=attempt,
             environ=environ,
         )
+
+    def report(
+        self,
+        *,
+        run_id: int = REPORTING_RUN,
+        reported: int = OWN_RUN,
+        event: str = "workflow_run",
+        environ: dict[str, str] | None = None,
+        **inputs: str,
+    ) -> Step:
+        """The second job, which reports on a run of a fork's change. Nothing is checked out."""
+        if run_id not in self.github.runs:
+            self.github.add_run(run_id, status="in_progress", event=event, head_sha=BASE_SHA)
+        payload = {
+            "repository": self._repository(),
+            "workflow_run": {"id": reported, "head_sha": HEAD_SHA, "head_repository": {"id": fake.FORK_ID}},
+        }
+        given = {"suite": "", "report_run_id": str(reported), "baseline_workflow": "nightly.yml", **inputs}
+        return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, environ=environ)
 
     def merge_group(self, *, run_id: int = OWN_RUN, **inputs: str) -> Step:
         """A change in the merge queue for main."""

@@ -301,8 +301,13 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
     assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["passed"] == "false"
     commands = [line for line in obeyed(step.log) if "::" in line or "##[" in line]
-    assert len(commands) == 1
-    assert commands[0].startswith("::error title=agent-eval::")
+    # The job's own verdict, and one at the line of each case.
+    assert len(commands) == 1 + len(names)
+    for command in commands:
+        properties, _, message = command.removeprefix("::error title=agent-eval").partition("::")
+        assert properties in ("", ",file=suite.json,line=1")
+        assert "::" not in message
+        assert "##[" not in message
     comment = github.bodies(PULL)[0]
     for markdown in (comment, step.summary):
         bare = without_code(markdown)

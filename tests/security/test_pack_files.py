@@ -72,6 +72,7 @@ def test_a_writer_killed_before_its_first_file_has_not_damaged_the_pack(tmp_path
     root = pack_of(tmp_path, layout)
     (root / "compare").mkdir()
     (root / "attestations").mkdir()
+    (root / "history").mkdir()
     assert open_pack(root).case_ids() == IDS
     (root / "compare" / "deeper").mkdir()
     refused(root, "compare/deeper", "is an empty directory")

@@ -53,6 +53,40 @@ GATE: tuple[Option, ...] = (
         loosens="compared",
     ),
     Option(
+        "confirm-pairs",
+        "count",
+        "Where an agent runs on a change: how often a case that passed before and does not now is run again, "
+        "in turn by the agent of the merge base and by the change's. Only these trials say whether it got "
+        "worse by the change. At least 3, better 6; 0 for none.",
+        goes_to="confirm_pairs",
+        commands=("ci",),
+        loosens="other",
+        default="6",
+        bounds=(0, 50),
+        unit="pairs",
+    ),
+    Option(
+        "max-confirm-cases",
+        "count",
+        "How many cases of a suite may be run again so; what is beyond is inconclusive.",
+        goes_to="max_confirm_cases",
+        commands=("ci",),
+        loosens="lower",
+        default="8",
+        bounds=(0, 100),
+        unit="cases",
+    ),
+    Option(
+        "base-agent",
+        "text",
+        "The agent of the merge base, written as for `agent`, to run cases again. Needed where the agent "
+        "is behind an address or a hosted model; a program is built from the merge base.",
+        goes_to="base_agent",
+        commands=("ci",),
+        loosens="other",
+        in_file=False,
+    ),
+    Option(
         "registry-path",
         "path",
         "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "

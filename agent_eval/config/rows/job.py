@@ -43,6 +43,56 @@ JOB: tuple[Option, ...] = (
         loosens="other",
     ),
     Option(
+        "evidence",
+        "path",
+        "Judge nothing: decide on the evidence of the suites that earlier jobs of this run made, such as the "
+        "merged shards of one: a pack, or a directory or archive of packs.",
+        goes_to="evidence",
+        commands=("ci",),
+        loosens="other",
+        in_file=False,
+    ),
+    Option(
+        "report-run-id",
+        "integer",
+        "Run nothing: report on the sealed evidence that this finished run of a change left, by the rules of "
+        "the base branch. For the second job, which comments on changes from forks.",
+        goes_to="report_run_id",
+        commands=("ci",),
+        loosens="other",
+        in_file=False,
+    ),
+    Option(
+        "history",
+        "text",
+        "Where the counts of earlier runs of the base branch are kept: `auto` in the evidence of those runs, "
+        "`none` nowhere, anything else is the path of a directory. Only runs on the base branch write.",
+        goes_to="history",
+        commands=("ci",),
+        loosens="other",
+        default="auto",
+    ),
+    Option(
+        "history-branch",
+        "text",
+        "Keep the history on this branch of the repository instead, one file a run, pushed by runs on the "
+        "base branch alone; the job needs permission to push it.",
+        goes_to="history_branch",
+        commands=("ci",),
+        loosens="other",
+    ),
+    Option(
+        "baseline-runs",
+        "count",
+        "Hold the suite against so many of the base branch's last runs in its history, red ones included, "
+        "and not against one alone; until each case has 20 trials, at least 4 runs. 0: against one run.",
+        goes_to="baseline_runs",
+        commands=("ci",),
+        loosens="other",
+        default="0",
+        bounds=(0, 100),
+    ),
+    Option(
         "allow-fork-with-secrets",
         "switch",
         "Evaluate the code of a fork even in a job that has this repository's secrets and token. Only for "

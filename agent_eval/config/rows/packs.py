@@ -188,6 +188,15 @@ PACKS: tuple[Option, ...] = (
         default="false",
     ),
     Option(
+        "confirmation",
+        "path",
+        "Record of fresh trials of the cases that newly fail, as the CI job writes it into the evidence: "
+        "compare/confirmation.json. The packs of the trials must be in the archive beside it.",
+        goes_to="confirmation",
+        commands=("gate",),
+        metavar="FILE",
+    ),
+    Option(
         "gate",
         "path",
         "The decision made on the comparison, or on the run.",
@@ -307,29 +316,6 @@ PACKS: tuple[Option, ...] = (
         choices=("auto", "files", "compact"),
     ),
     Option(
-        "agent",
-        "text",
-        "The agent that CI runs: a command line, an address, `openai:MODEL` or `anthropic:MODEL`. Without "
-        "one, the recorded traces of the suite are judged.",
-        goes_to="agent",
-        commands=("init",),
-    ),
-    Option(
-        "ci",
-        "lines",
-        "CI platform to write a file for; repeatable. Default: all of them, or github with --action.",
-        goes_to="platforms",
-        commands=("init",),
-        choices=("github", "gitlab", "buildkite", "circleci", "jenkins"),
-    ),
-    Option(
-        "action",
-        "text",
-        "Where the action lives, pinned by a commit that you have reviewed: owner/repository@commit.",
-        goes_to="action",
-        commands=("init",),
-    ),
-    Option(
         "force",
         "switch",
         "Overwrite files that are already there.",
@@ -352,7 +338,6 @@ PACKS: tuple[Option, ...] = (
         goes_to="suite",
         commands=("schema validate",),
         metavar="FILE",
-        required=True,
     ),
     Option(
         "input",

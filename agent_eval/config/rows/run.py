@@ -65,12 +65,12 @@ RUN: tuple[Option, ...] = (
     Option(
         "judge",
         "list",
-        "Judge to apply: a built-in or plug-in name, or `module:Class`. Repeat for several.",
+        "Judge to apply: a built-in or plug-in name, or `module:Class`. Repeat for several. Required unless "
+        "the pack is of a suite of conversations, which `strict` and `llm` judge.",
         goes_to="judging.judges",
         commands=("rejudge",),
         metavar="NAME",
         aliases=("judges",),
-        required=True,
     ),
     Option(
         "judge",

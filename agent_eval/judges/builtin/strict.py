@@ -7,11 +7,11 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
+from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, EvaluationsConfig, clipped, listed, quoted
 from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.strict import Hit, StrictEvaluation, StrictResult, check
-from agent_eval.judges.matching.turn_facts import facts_by_turn
 from agent_eval.judges.reading import read_model
 from agent_eval.text.numbers import count
 

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agent_eval.contracts.aui import is_missing
 from agent_eval.contracts.conversation import FORWARDING
+from agent_eval.contracts.turn_facts import Recorded, TurnFacts
 from agent_eval.judges.base import VisibleText, listed, quoted
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.turn_facts import Recorded, TurnFacts
 
 Kind = Literal[
     "escalated",

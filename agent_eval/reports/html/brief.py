@@ -11,7 +11,7 @@ from agent_eval.config.rules import find_rule
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunReference
 from agent_eval.reports.blocks import AMOUNTS, amount, pair
 from agent_eval.reports.causes import Cause
-from agent_eval.reports.counts import not_judged, passing
+from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.decision import figures_of
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import BaselineInfo, SuiteReport
@@ -186,7 +186,7 @@ def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
 
 def cause_words(cause: Cause) -> Sentence:
     """Write a cause in words, with a capital unless it begins with a name."""
-    return _divided(capital(cause.reason.words(_code)))
+    return _divided(capital(cause.words(_code)))
 
 
 def _undecided(suite: SuiteReport) -> str:
@@ -216,6 +216,7 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
         yield suite.baseline_note
     yield from _excuses(decision)
     yield from not_judged(suite.candidate.summary)
+    yield from judging_words(suite.candidate.summary)
 
 
 _SAID_BY_NAME = ("case_id_set_match", "case_definition_match")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_eval.comparison.conversations import criterion_changes
 from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
+from agent_eval.contracts.conversation_change import CriterionChange
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, VerdictRow
@@ -22,6 +24,7 @@ from agent_eval.reports.html.steps import (
     StepTurn,
     TraceSide,
     aligned_steps,
+    differing_first,
     single_steps,
 )
 from agent_eval.text.escape import many_lines, one_line
@@ -82,12 +85,36 @@ class JudgeLine:
 
 
 @dataclass(frozen=True, slots=True)
+class CriterionLine:
+    """A criterion of a conversation that does not pass, or whose outcome changed.
+
+    Attributes:
+        text: The criterion.
+        kind: Its judge, the kind of a strict evaluation, whether it is advisory.
+        now: Its outcome.
+        before: Its outcome in the baseline; empty where it was not judged.
+        reason: The judge's, in the candidate.
+
+    Example:
+        >>> CriterionLine("It is polite.", "llm", "failed", "passed", "It insults the user.").before
+        'passed'
+    """
+
+    text: str
+    kind: str
+    now: str
+    before: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaseView:
     """Everything that a report shows of a case.
 
     Attributes:
         line: Its row of the table.
         judges: What the judges say, those that object first.
+        criteria: Criteria of a conversation that do not pass, or whose outcome changed.
         turns: The steps; one turn without a number where the case has only one.
         sides: Names of the columns of the steps: one or two.
         input: What the agent was asked, where no step says it.
@@ -106,6 +133,7 @@ class CaseView:
 
     line: CaseLine
     judges: Sequence[JudgeLine] = ()
+    criteria: Sequence[CriterionLine] = ()
     turns: Sequence[StepTurn] = ()
     sides: tuple[str, ...] = ("Candidate",)
     input: str = ""
@@ -151,6 +179,7 @@ def case_view(
     return CaseView(
         line=line,
         judges=judges,
+        criteria=[_criterion(change) for change in criterion_changes(before, now)] if now else [],
         turns=turns,
         sides=sides,
         input=_input(stated, limits),
@@ -197,7 +226,7 @@ def _steps(
     ]
     first, second = sides
     if first is not None and second is not None:
-        return aligned_steps(first, second, limit=limits.value, most=limits.rows)
+        return differing_first(aligned_steps(first, second, limit=limits.value, most=limits.rows))
     only = first or second
     assert only is not None
     return single_steps(only, limit=limits.value, most=limits.rows)
@@ -238,6 +267,17 @@ def _judge_line(verdict: VerdictRow, before: str) -> JudgeLine:
         _reason(verdict["reason"]),
         verdict["evidence_refs"][:REFERENCES_SHOWN] if verdict["outcome"] not in _QUIET else (),
         verdict["hard"],
+    )
+
+
+def _criterion(change: CriterionChange) -> CriterionLine:
+    kinds = [change.judge_id, change.strict, "advisory" if change.advisory else None]
+    return CriterionLine(
+        one_line(change.criterion, limit=EXPECTED_LIMIT) or "∅",
+        _name(", ".join(filter(None, kinds))),
+        change.candidate.value if change.candidate else "",
+        change.baseline.value if change.baseline else "",
+        _reason(change.reason),
     )
 
 

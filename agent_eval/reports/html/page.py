@@ -20,6 +20,7 @@ from agent_eval.contracts import BehaviourChange
 from agent_eval.reports.html.brief import Sentence, SuiteBrief, brief, cause_words, sentence
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -94,6 +95,7 @@ class SuitePart:
         show: Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack.
         opened: Anchors of the cases in full.
         some_need_attention: Whether a case does not pass, or changed.
+        history: The runs of the base branch before; None without any.
 
     Example:
         `SuitePart(1, brief, [], []).left_out` is 0.
@@ -109,6 +111,7 @@ class SuitePart:
     show: str = ""
     opened: frozenset[str] = frozenset()
     some_need_attention: bool = False
+    history: HistoryView | None = None
 
 
 @dataclass
@@ -237,6 +240,7 @@ def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -
         show=f"agent-eval show {shell_word(place)} CASE" if place and "\0" not in place else "",
         opened=frozenset(suite.opened),
         some_need_attention=any(line.needs_attention for line in suite.lines),
+        history=history_view(suite.report.history) if suite.report.history is not None else None,
     )
 
 

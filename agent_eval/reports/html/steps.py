@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_eval.comparison.alignment import Call, align
@@ -94,6 +94,8 @@ class StepRow:
 class StepTurn:
     """The rows of one turn of a conversation; `number` is None where a case has only one.
 
+    `note` says how it compares with the baseline's turn; empty for nothing to say.
+
     Example:
         >>> StepTurn(2, [StepRow("gap", hidden=3)]).number
         2
@@ -101,6 +103,12 @@ class StepTurn:
 
     number: int | None
     rows: Sequence[StepRow]
+    note: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether a step of it is not the same in both runs."""
+        return any(row.kind not in ("same", "single", "gap") for row in self.rows)
 
 
 Notes = Mapping[int, Sequence[StepNote]]
@@ -153,6 +161,16 @@ def aligned_steps(before: TraceSide, now: TraceSide, *, limit: int, most: int) -
         for number in sorted({*earlier, *later})
     ]
     return _numbered(_shortened(turns, most))
+
+
+def differing_first(turns: Sequence[StepTurn]) -> list[StepTurn]:
+    """Move the turns before the first that differs to the end, and say so where there are any."""
+    first = next((place for place, turn in enumerate(turns) if turn.differs and turn.number), 0)
+    if not first:
+        return list(turns)
+    marked = replace(turns[first], note="the first that differs")
+    earlier = [replace(turn, note="earlier, the same in both runs") for turn in turns[:first]]
+    return [marked, *turns[first + 1 :], *earlier]
 
 
 def _turns(trace: Trace) -> dict[int, list[Event]]:

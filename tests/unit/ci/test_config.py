@@ -44,6 +44,7 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
     who_and_what_it_sees = {
         "agent",
         "agent-url",
+        "base-agent",
         "base-url",
         "agent-header",
         "agent-env",
@@ -61,6 +62,8 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
         *of_signatures,
         *what_judges,
         "allow-fork-with-secrets",
+        "evidence",
+        "report-run-id",
     }
     assert {row.name for row in PLATFORM_INPUTS if row.kind in ("secret", "url")} <= kept_out
     assert "baseline-store" in kept_out

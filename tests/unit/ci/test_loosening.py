@@ -43,7 +43,7 @@ def pair(row: Option) -> tuple[str, str]:
     if row.loosens in ("earlier", "later"):
         first, last = row.choices[0], row.choices[-1]
         return (last, first) if row.loosens == "earlier" else (first, last)
-    return ("1", "2") if row.kind == "integer" else ("one", "two")
+    return ("1", "2") if row.kind in ("integer", "count") else ("one", "two")
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in IN_FILE])
@@ -54,6 +54,15 @@ def test_an_option_is_loosened_in_its_direction_only(row: Option) -> None:
     assert said.startswith(f"`{row.name}` was `")
     assert loosened_options(before, before) == []
     assert len(loosened_options(after, before)) == (row.loosens == "other")
+
+
+def test_fewer_cases_that_may_be_run_again_loosen_as_confirming_none_does() -> None:
+    base, head = (
+        values_by_input(gather({"agent": "recorded", "max-confirm-cases": most}, {}, None))
+        for most in ("8", "0")
+    )
+    assert loosened_options(base, head) == ["`max-confirm-cases` was `8` and is now `0`."]
+    assert loosened_options(head, base) == []
 
 
 LOOSER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

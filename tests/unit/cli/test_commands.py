@@ -153,6 +153,25 @@ def test_schema__prose_names_place_and_remedy(here: Path, capsys: pytest.Capture
     assert "  warning: " in shown
 
 
+def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = {"case_id": "a", "input": "?"}
+    for name, cases in {"one.json": [case], "twice.json": [case, case]}.items():
+        (here / name).write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    report = parsed(capsys, "schema", "validate", "one.json", "twice.json", code=1)
+    found = {suite["input"]: suite["passed"] for suite in report["suites"]}
+    assert (report["passed"], found) == (False, {"one.json": True, "twice.json": False})
+    shown = printed(
+        capsys, "schema", "validate", "--input", "one.json", "twice.json", "--format", "text", code=1
+    )
+    assert "one.json is valid" in shown
+    assert "twice.json is not valid" in shown
+    assert parsed(capsys, "schema", "validate", "one.json")["input"] == "one.json"
+    assert main(["schema", "validate"]) == 2
+    assert "Name a suite" in capsys.readouterr().err
+
+
 def test_schema__prose_counts_what_it_does_not_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [{"case_id": str(number), "input": 1, "trace": 7} for number in range(205)]
     (here / "s.jsonl").write_text("\n".join(json.dumps(line) for line in ({"dataset_id": "d"}, *cases)))

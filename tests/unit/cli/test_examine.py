@@ -94,6 +94,8 @@ def test_equal_packs_do_not_differ_and_a_new_case_does(capsys: pytest.CaptureFix
     (change,) = printed(capsys, "diff", "before", "after", code=1)["changes"]
     assert (change["baseline"], change["candidate"]) == (None, "passed")
     assert printed(capsys, "diff", "before", "after", "a")["changed_cases"] == 0
+    (removed,) = printed(capsys, "diff", "after", "before", "b", code=1)["changes"]
+    assert (removed["baseline"], removed["candidate"]) == ("passed", None)
     assert main(["diff", "before", "after", "zzz"]) == 2
 
 
@@ -102,7 +104,7 @@ def test_prose_marks_what_was_removed_and_added(capsys: pytest.CaptureFixture[st
     make_pack(Path("after"), cases=[make_case("a", output="No.\x1b[31m")])
     assert main(["diff", "before", "after", "--format", "text"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["1 of 1 case differ.", "", "a: passed → passed"]
+    assert lines[:3] == ["1 of 1 cases differs.", "", "a: passed → passed"]
     assert lines[-2:] == ["- agent        Yes.", "+ agent        No.[31m"]
 
 

@@ -59,6 +59,29 @@ def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.Mon
     )
 
 
+def test_the_last_line_lists_what_is_still_to_be_filled_in(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--format", "text", "--ci", "all", "--ci", "github", "--out", "a"]) == 0
+    action, image = capsys.readouterr().out.splitlines()[-1].split("; ")
+    assert action == f"Still to fill in: the action, your-organisation/agent-eval@000… (a/{WORKFLOW})"
+    assert image == (
+        "the image, ghcr.io/your-organisation/agent-eval:v1 "
+        "(a/.gitlab-ci.yml, a/.buildkite/pipeline.yml, a/.circleci/config.yml, a/Jenkinsfile)."
+    )
+    pip = [word for name in PLATFORMS if name.endswith("-pip") for word in ("--ci", name)]
+    assert main(["init", "--format", "json", *pip, "--out", "b"]) == 0
+    (package,) = json.loads(capsys.readouterr().out)["to_fill_in"]
+    assert package.startswith("what pip installs, AGENT_EVAL_PACKAGE (b/.gitlab-ci.yml, ")
+    assert package.endswith(", b/Jenkinsfile)")
+
+
+def test_nothing_is_left_to_fill_in_where_action_and_image_are_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    where = ["--action", f"acme/agent-eval@{COMMIT}", "--image", "ghcr.io/acme/agent-eval:v1", "--ci", "all"]
+    assert main(["init", "--format", "json", *where]) == 0
+    assert json.loads(capsys.readouterr().out)["to_fill_in"] == []
+
+
 def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, "", "gitlab")
     assert main(["init"]) == 0
@@ -97,6 +120,24 @@ def test_the_workflow_names_the_agent_by_the_input_of_its_kind(agent: str, input
     assert main(["init", "--agent", agent, "--ci", "github"]) == 0
     given = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1]["with"]
     assert {name: value for name, value in given.items() if name.startswith("agent")} == inputs
+
+
+def test_the_merge_base_is_in_the_checkout_of_every_job_that_runs_a_program() -> None:
+    assert main(["init", "--agent", "python agent.py", "--out", "."]) == 0
+    checkout = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][0]
+    assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
+    gitlab = yaml.safe_load(Path(".gitlab-ci.yml").read_text())["agent-eval"]
+    assert gitlab["variables"]["GIT_DEPTH"] == "0"
+    circleci = yaml.safe_load(Path(".circleci/config.yml").read_text())["jobs"]["agent-eval"]
+    assert circleci["steps"][0] == {"checkout": {"method": "full"}}
+    assert "git fetch" in yaml.safe_load(Path(".buildkite/pipeline.yml").read_text())["steps"][0]["command"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--agent", "https://agent.example/ask")])
+def test_a_workflow_that_runs_no_program_fetches_one_commit(flags: tuple[str, ...]) -> None:
+    assert main(["init", *flags, "--ci", "github", "--out", "."]) == 0
+    checkout = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][0]
+    assert checkout["with"] == {"persist-credentials": False}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixt
     [
         ([], "needs a command"),
         (["pack"], "needs a command"),
+        (["history"], "Missing argument 'WHERE'"),
         (["runn"], "Did you mean 'run'?"),
         (["zzz"], "No such command 'zzz'."),
         (["--wrong"], "--wrong"),
@@ -416,6 +418,18 @@ def test_what_the_system_refuses_is_no_bug(
     assert "bug" not in printed["details"]["remedy"]
 
 
+def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+    with pytest.raises(FileNotFoundError) as raised:
+        tempfile.gettempdir()
+    failing_with(raised.value, monkeypatch)
+    assert main(["fail"]) == 4
+    assert "TMPDIR" in json.loads(capsys.readouterr().err)["error"]["details"]["remedy"]
+
+
 @pytest.mark.parametrize(
     ("command", "flag", "word", "usage"),
     [
@@ -437,3 +451,16 @@ def test_an_argument_that_is_written_as_a_flag_is_named(
 def test_a_flag_that_is_misspelt_is_named_as_before(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--strikt", "x"]) == 2
     assert "Did you mean '--strict'?" in json.loads(capsys.readouterr().err)["error"]["message"]
+
+
+def test_it_answers_by_the_name_that_it_was_called_by(tmp_path: Path) -> None:
+    code = "import sys; from agent_eval.cli.main import entry; sys.argv[0] = sys.argv.pop(1); entry()"
+    for name, own in (
+        ("/usr/bin/aui-evals", "aui-evals"),
+        ("agent-eval", "agent-eval"),
+        ("x.py", "agent-eval"),
+    ):
+        for arguments, begin in ((["--help"], "Usage: "), (["run", "--help"], "Usage: "), (["-V"], "")):
+            command = [sys.executable, "-c", code, name, *arguments]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+            assert shown.startswith(f"{begin}{own} "), (name, arguments)

@@ -95,7 +95,9 @@ def test_another_process_opens_the_pack_itself(here: Path, capsys: pytest.Captur
 
 def test_judges_of_the_pack_are_not_obeyed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judged(capsys, CASES)
-    assert "--judge" in call(capsys, "rejudge", "--run", "old", "--out", "new", code=2)["error"]["message"]
+    refused = call(capsys, "rejudge", "--run", "old", "--out", "new", code=2)["error"]
+    assert refused["message"] == "no judge is named"
+    assert "--judge" in refused["details"]["remedy"]
     request = RejudgeRequest(pack=Path("old"), output=Output(pack=Path("new")), judging=Judging(judges=()))
     with pytest.raises(Exception, match="no judge is named"):
         rejudge(request, environ={})

@@ -117,6 +117,13 @@ def test_a_command_of_one_suite_explains_a_glob_that_was_not_quoted(
     assert "Quote a glob, such as 'suites/*.json'" in capsys.readouterr().err
 
 
+def test_a_word_too_many_that_is_no_file_is_no_glob(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "now"]) == 2
+    said = capsys.readouterr().err
+    assert "unexpected extra argument (now)" in said
+    assert "glob" not in said
+
+
 AGENT = """
 import json, pathlib, sys
 task = json.load(sys.stdin)

@@ -135,3 +135,19 @@ def test_texts_of_a_value_are_read_as_that_value(kind: Kind) -> None:
     chosen = option(kind)
     _, value = sample(chosen)
     assert parse(chosen, "\n".join(texts_of(chosen, value))) == value
+
+
+@pytest.mark.parametrize(
+    ("fields", "example"),
+    [
+        ({}, "0.95"),
+        ({"default": "0.05"}, "0.05"),
+        ({"default": "0"}, "0.05"),
+        ({"loosens": "higher"}, "0.05"),
+        ({"loosens": "lower"}, "0.95"),
+    ],
+)
+def test_the_example_of_a_share_suits_the_option(fields: dict[str, Any], example: str) -> None:
+    with pytest.raises(WrongValue) as caught:
+        parse(option("share", **fields), "5")
+    assert caught.value.wanted == f"a number from 0 to 1, such as {example}"

@@ -13,7 +13,7 @@ import yaml
 
 from agent_eval.contracts import Thresholds, definition_digest
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.demo.scaffold import PLATFORMS, SCAFFOLD, StarterAgent, scaffold
+from agent_eval.demo.scaffold import ALL, PLATFORMS, SCAFFOLD, StarterAgent, scaffold
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
@@ -71,7 +71,7 @@ def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
 
 
 def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
-    scaffold(tmp_path, platforms=list(PLATFORMS))
+    scaffold(tmp_path, platforms=ALL)
     for place in (".gitlab-ci.yml", ".buildkite/pipeline.yml", ".circleci/config.yml"):
         assert "AGENT_EVAL_SUITE: suites/starter_suite.json" in (tmp_path / place).read_text()
     assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
@@ -103,10 +103,11 @@ def test_scaffold__the_examples_in_its_policy_load_when_they_are_uncommented(tmp
     text = re.sub(
         r"^#  ", "  ", path.read_text().replace("thresholds: {}", "thresholds:"), flags=re.MULTILINE
     )
-    path.write_text(text.replace("quarantine: []", "quarantine:"))
+    path.write_text(re.sub(r"^(quarantine|expected_fail): \[\]$", r"\1:", text, flags=re.MULTILINE))
     policy = read_policy(path)
     assert all(getattr(policy.thresholds, name) is not None for name in Thresholds.model_fields)
     assert [held.case_id for held in policy.quarantine] == ["refund-7"]
+    assert policy.expected_fail == ["refund-in-instalments"]
 
 
 def test_scaffold__refuses_what_is_there_and_writes_nothing(tmp_path: Path) -> None:
@@ -160,12 +161,42 @@ def test_scaffold__ci_runs_the_agent_that_was_named(
         assert step["with"][agent.option] == agent.value
         assert list(step.get("env", ())) == [agent.key] * bool(agent.key)
         assert "Put here" not in text
-    elif platform == "jenkins":
+    elif platform.startswith("jenkins"):
         value = agent.value.replace("'", "\\'")
         assert f"{agent.variable} = '{value}'" in text
     else:
         (line,) = (line for line in text.splitlines() if f"{agent.variable}:" in line)
         assert yaml.safe_load(line) == {agent.variable: agent.value}
+
+
+DIGEST = "sha256:" + "4f" * 32
+
+
+@pytest.mark.parametrize("platform", ["gitlab", "buildkite", "circleci", "jenkins"])
+@pytest.mark.parametrize("image", [f"registry.example:5000/tools/agent-eval@{DIGEST}", "agent-eval:v1"])
+def test_scaffold__names_the_image_in_place_of_the_placeholder(
+    platform: str, image: str, tmp_path: Path
+) -> None:
+    *_, written = scaffold(tmp_path, platforms=[platform], image=image)
+    text = written.read_text()
+    assert text.count(image) == 1
+    assert "your-organisation" not in text
+    assert "Put in place" not in text
+
+
+@pytest.mark.parametrize(
+    "image", ["agent-eval", f"agent-eval@{DIGEST[:-1]}", "agent-eval:v1 --privileged", ""]
+)
+def test_scaffold__an_image_has_a_tag_or_a_digest(image: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="which image"):
+        scaffold(tmp_path, platforms=["gitlab"], image=image)
+    assert not list(tmp_path.iterdir())
+
+
+def test_scaffold__refuses_two_variants_for_one_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"gitlab and gitlab-pip are the same file, \.gitlab-ci\.yml"):
+        scaffold(tmp_path, platforms=["gitlab", "gitlab-pip"], force=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_scaffold__an_agents_suite_is_valid_and_has_no_recording(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.cli.main import main
 from agent_eval.contracts import Case, Trace
 from agent_eval.contracts.conversation import EndReason, conversation_end
+from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respond
@@ -27,7 +28,6 @@ from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
 from agent_eval.judges.matching.strict import Kind, StrictEvaluation, check
-from agent_eval.judges.matching.turn_facts import facts_by_turn
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
 from tests.extent import crossed

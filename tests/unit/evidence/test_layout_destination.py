@@ -18,7 +18,7 @@ ENTRY = {"size": 0, "sha256": "0" * 64}
 def pack(tmp_path: Path) -> Path:
     root = tmp_path / "pack"
     manifest = Manifest(layout="files", run_id="r", dataset_id="d", case_count=0, files=[])
-    for name in ("run", "cases", "judges", "compare", "attestations"):
+    for name in ("run", "cases", "judges", "compare", "attestations", "history"):
         (root / name).mkdir(parents=True)
     (root / "manifest.json").write_bytes(dumps(manifest.to_json()))
     return root

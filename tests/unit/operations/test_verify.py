@@ -51,7 +51,7 @@ def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, capsys: pytest.Captur
     shown = lines(capsys, "verify", "p")
     assert len(shown) <= 10
     assert shown[0] == "Verified p: run run-1 of shop"
-    assert shown[3].startswith("Written by agent-eval 0.")
+    assert shown[3].startswith("Written by agent-eval ")
     assert f"schema {SCHEMA_VERSION}" in shown[3]
     assert shown[4] == "Agent 7, model m-1, commit not recorded"
     assert shown[5] == "Result: 1 of 2 cases passed; gate: passed"

@@ -32,6 +32,12 @@ from agent_eval.contracts import (
     Thresholds,
     Triage,
 )
+from agent_eval.contracts.conversation_change import (
+    ConversationChange,
+    CriterionChange,
+    SpokenTurn,
+    TurnPair,
+)
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
@@ -493,6 +499,25 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         behaviour=RunBehaviour(notices=[evil]),
         clusters=[cluster],
         judges=[metric(evil, 1.0, 0.9)],
+    )
+    compared.conversations.append(
+        ConversationChange(
+            case_id=evil,
+            baseline_turns=2,
+            candidate_turns=1,
+            baseline_end=evil,
+            candidate_end=evil,
+            turns=[
+                TurnPair(
+                    number=1,
+                    baseline=SpokenTurn(user=evil, agent=f"no {evil}", actions=[evil]),
+                    candidate=SpokenTurn(user=evil, agent=evil, actions=[f"no {evil}"]),
+                    differs=True,
+                ),
+                TurnPair(number=2, baseline=SpokenTurn(user=evil, agent=evil, actions=[evil]), differs=True),
+            ],
+            criteria=[CriterionChange(judge_id=evil, criterion=evil, candidate=Outcome.FAILED, reason=evil)],
+        )
     )
     excused = AppliedWaiver(waiver_id=evil, approved_by=evil, reason=evil, expires_at=evil, case_ids=[evil])
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]

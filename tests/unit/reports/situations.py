@@ -16,14 +16,18 @@ from agent_eval.contracts import (
     Case,
     CaseResult,
     Comparison,
+    Outcome,
     Thresholds,
     Trace,
+    Verdict,
     case_policy,
+    case_result,
     summarize,
     trials_result,
 )
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.engine.shard import judge
+from agent_eval.errors import FailureKind
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
 from agent_eval.judges.catalog import load_judges
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -261,6 +265,66 @@ def trials() -> EvaluationReport:
     return report(decided(cases, cases, results=results))
 
 
+LATE = "A refund after the deadline is refused"
+EXPLAINS = "The agent explains the deadline"
+
+
+def conversation(case_id: str, *turns: tuple[str, str, str], end: str = "goal") -> Raw:
+    """A conversation: what the user says, the tool that the agent uses (if any), and its answer."""
+    events: list[Raw] = []
+    for number, (asks, tool, answers) in enumerate(turns, 1):
+        spoken = [{"actor": "user", "type": "message", "input": asks}]
+        if tool:
+            spoken.append({"actor": "agent", "type": "tool_call", "tool": tool, "input": {}})
+            spoken.append({"actor": "tool", "type": "tool_result", "tool": tool, "output": "ok"})
+        spoken.append({"actor": "agent", "type": "message", "output": answers})
+        events += [{"idx": len(events) + place, "turn": number, **each} for place, each in enumerate(spoken)]
+    closing = {"idx": len(events), "actor": "environment", "type": "conversation_end", "turn": len(turns)}
+    events.append({**closing, "output": {"reason": end, "turn": len(turns)}})
+    strict = [{"strict": "tool_not_used", "toolName": "refund", "criterion": "Nothing is paid back"}]
+    return {"case_id": case_id, "input": turns[0][0], "trace": events, "metadata": {"strict": strict}}
+
+
+def _judged(case: Raw, finding: str = "") -> CaseResult:
+    """Judge a conversation by strict evaluations; a model judged its words, and objects with `finding`."""
+    read = Case.model_validate(case)
+    [strict] = load_judges(["strict"])
+    criterion = {"criterion": EXPLAINS, "outcome": "failed" if finding else "passed", "reason": finding}
+    by_model = Verdict(
+        case_id=read.case_id,
+        judge_id="llm",
+        outcome=Outcome(criterion["outcome"]),
+        passed=not finding,
+        score=0.0 if finding else 1.0,
+        reason=finding or "1 criterion passed",
+        failure=FailureKind.CONTRACT_VIOLATION if finding else None,
+        evidence={"criteria": [criterion]},
+    )
+    return case_result(read.case_id, [strict.evaluate(read, Trace(read.trace)), by_model])
+
+
+def conversations() -> EvaluationReport:
+    """A conversation of three took another course in its second turn, and two criteria are no longer met."""
+    asks = ("Hello, I want to return my headphones.", "lookup_order", "I found order 1174 of 2 March.")
+    refused = (
+        "Can I have my money back?",
+        "",
+        "I am sorry: the 30 days ended on 1 April, so I cannot refund it. I can offer a repair.",
+    )
+    paid = ("Can I have my money back?", "refund", "Sure! I have refunded 89.00 to your card.")
+    thanks = ("Then a repair, please.", "book_repair", "It is booked. You get the label by e-mail.")
+    others = [conversation(name, asks, thanks) for name in ("A repair is booked", "An order is found")]
+    before = [conversation(LATE, asks, refused, thanks), *others]
+    now = [conversation(LATE, asks, paid), *others]
+    finding = "The agent refunds in turn 2 without naming the deadline."
+    results = {
+        "baseline": {case["case_id"]: _judged(case) for case in before},
+        "candidate": {case["case_id"]: _judged(case, finding * (case["case_id"] == LATE)) for case in now},
+    }
+    limits = _with_limits(max_regressed_cases=0)
+    return report(decided(before, now, results=results, policy=limits))
+
+
 def suites() -> EvaluationReport:
     """Three suites: one regressed, one improved, one as before."""
     before = [order(number) for number in range(40)]
@@ -324,6 +388,7 @@ SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
     "unchanged": unchanged,
     "improved": improved,
     "trials": trials,
+    "conversations": conversations,
     "suites": suites,
     "nothing-to-compare": nothing_to_compare,
     "excused": excused,

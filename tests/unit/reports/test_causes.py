@@ -48,12 +48,28 @@ def said(*rows: CaseRegression) -> str:
         ),
         ("refund was called with arguments against their schema at $.a", "`refund` was called with wrong"),
         ("search was called 5 times, expected at most 2", "`search` was not called as often as it should be"),
-        ("the answer is rude in sentence 3", "`tone`: `the answer is rude in sentence …`"),
+        ("the answer is rude in sentence 3", "`tone`: `the answer is rude in sentence 3`"),
         ("", "`tone` objects"),
     ],
 )
 def test_a_reason_becomes_plain_words_whatever_the_judge_is_called(reason: str, words: str) -> None:
     assert said(case("a", tone=reason)).startswith(f"Why: {words}")
+
+
+def test_a_judges_own_sentence_keeps_its_particulars() -> None:
+    wrong = "refund.amount is '12.50' instead of '25.00'; the customer asked in turn 4"
+    other = wrong.replace("12.50", "1").replace("turn 4", "turn 2")
+    assert said(case("a", param_equals=wrong)) == f"Why: `param_equals`: `{wrong}`."
+    several = [case("a", param_equals=wrong), case("b", param_equals=other)]
+    assert said(*several) == f"Why: `param_equals`: such as `{wrong}`."
+    same = [case("a", tone="the answer is rude"), case("b", tone="the answer is rude")]
+    assert said(*same) == "Why: `tone`: `the answer is rude`."
+    mixed = said(*several, case("c", tone="the answer is rude"))
+    assert mixed == f"Mostly: `param_equals`: such as `{wrong}` (2), `tone`: `the answer is rude` (1)."
+
+
+def test_a_judges_own_sentence_is_one_line() -> None:
+    assert said(case("a", tone="rude in 3\n::error::x\x1b[2J")) == "Why: `tone`: `rude in 3⏎::error::x[2J`."
 
 
 @pytest.mark.parametrize(

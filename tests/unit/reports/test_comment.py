@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.behaviour import ABSENT, behaviour_change
 from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
+from agent_eval.contracts.run import JudgingUse
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
 from agent_eval.reports.terminal_decision import gate_text
@@ -644,3 +645,42 @@ def test_the_html_report_is_named_beside_the_evidence():
     expected = f"[`agent-eval-evidence`]({place}) · HTML report: [`agent-eval-support.html`]({place})"
     assert expected in comment_on(report)
     assert "HTML report" not in comment_on(scenarios.regressed())
+
+
+def test_a_regressed_conversation_begins_with_the_first_turn_that_differs() -> None:
+    text = comment_on(situations.conversations())
+    parts = [
+        "❌ Criterion `The agent explains the deadline`",
+        "**Turn 2**, the first of 2 that differ:",
+        "| Agent | `I am sorry: the 30 days ended",
+        "<summary>2 more turns</summary>",
+        "**Turn 3**:",
+        "**Turn 1**, the same in both runs:",
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Output before" not in text
+
+
+def test_texts_of_a_turn_that_differ_late_are_shown_where_they_differ() -> None:
+    long = "All of this is the same. " * 40
+    report = situations.conversations()
+    [change] = report.suites[0].comparison.conversations  # type: ignore[union-attr]
+    pair = change.first_differing
+    pair.baseline.agent, pair.candidate.agent = f"{long}It is refused.", f"{long}It is paid."  # type: ignore[union-attr]
+    row = next(line for line in comment_on(report).splitlines() if line.startswith("| Agent"))
+    assert "It is refused.`" in row
+    assert "It is paid.`" in row
+
+
+def test_a_judge_of_the_agents_own_family_is_named_in_the_comment() -> None:
+    report = situations.conversations()
+    [suite] = report.suites
+    for number, words in ((0, ""), (1, "In 1 verdict"), (1_200, "In 1,200 verdicts")):
+        judging = JudgingUse(calls=3, same_family=number, scripted=2 * (number == 1))
+        summary = suite.candidate.summary.model_copy(update={"judging": judging})
+        candidate = suite.candidate.model_copy(update={"summary": summary})
+        text = comment_on(replace(report, suites=[replace(suite, candidate=candidate)]))
+        assert "LLM judges: 3 calls." in text
+        assert ("2 verdicts are `scripted`: from a file, by no model." in text) is (number == 1)
+        assert (f"{words} the judge's model is of the agent's own family" in text) is bool(words)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.storage.atomic import new_directory, write_file
-from agent_eval.storage.leftovers import lock_partial, sweep
+from agent_eval.storage.leftovers import lock_partial, sweep, without_new_directories
 
 _WRITER = """
 import sys
@@ -150,3 +150,24 @@ def test_what_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: (lock(descriptor, how), partial.unlink())[0])
     sweep(tmp_path, ".out.partial-")
     assert not partial.exists()
+
+
+def test_directories_that_a_failure_leaves_empty_are_removed_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for written, left in ((None, []), ("results/note", ["results", "results/note"])):
+        place = tmp_path / "kept/results/suite/now/pack"
+
+        def fail(place: Path = place, written: str | None = written) -> None:
+            with without_new_directories(place):
+                place.parent.mkdir(parents=True)
+                if written is not None:
+                    (tmp_path / "kept" / written).write_text("mine")
+                raise ValueError("refused")
+
+        with pytest.raises(ValueError, match="refused"):
+            fail()
+        found = sorted(path.relative_to(tmp_path / "kept").as_posix() for path in tmp_path.rglob("kept/**/*"))
+        assert found == left
+    with without_new_directories(tmp_path / "new/pack"):
+        (tmp_path / "new").mkdir()
+    assert (tmp_path / "new").is_dir()

@@ -169,6 +169,14 @@ def test_old_names_are_warned_of(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["0.1.0", "1.0.0"])
+def test_names_of_an_old_version_are_no_old_names_in_it(tmp_path: Path, version: str) -> None:
+    cases = [{"case_id": "a", "expected": 1, "tool_contracts": {"t": {"required": ["x"]}}}]
+    payload = suite(cases=cases, metadata={"schema_version": version})
+    report = validate_suite(write(tmp_path / "s.json", payload), strict=True)
+    assert (report.passed, report.warnings) == (True, [])
+
+
 def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
     cases = [{"case_id": f"c{n}", "x": 1, "regex": []} for n in range(LISTED_PROBLEMS + 5)]
     report = validate_suite(write(tmp_path / "s.json", suite(cases=cases)), strict=True)

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent_eval.contracts import case_result
 from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport
-from tests.factories import make_case, make_config, make_pack
+from tests.factories import make_case, make_config, make_pack, make_verdict
 from tests.unit.comparison.views import tried
 from tests.unit.reports import scenarios
 from tests.unit.reports.html.pages import pack_of, packed_cases, page_of, parsed
+from tests.unit.reports.situations import conversation
 
 
 def test_without_packs_the_page_shows_what_the_comparison_keeps() -> None:
@@ -54,3 +56,25 @@ def test_a_removed_case_is_shown_as_the_baseline_had_it(tmp_path: Path) -> None:
     case = parsed(packed_cases(page)["case=gone"])
     assert [head.words for head in case.all("table", class_="steps")[0].all("th")] == ["Baseline"]
     assert "So long." in case.words
+
+
+def test_a_conversation_begins_with_the_turn_that_differs_and_names_the_criteria(tmp_path: Path) -> None:
+    hello, more = ("Hello", "", "Hi!"), ("Refund me.", "", "I cannot.")
+    runs = [conversation("talk", hello, more), conversation("talk", hello, ("Refund me.", "refund", "Done."))]
+    packs = []
+    for name, case, outcome in zip(("before", "now"), runs, ("passed", "failed"), strict=True):
+        criterion = {"criterion": "Nothing is <b>paid</b>", "outcome": outcome, "reason": "It is refunded."}
+        verdict = make_verdict("talk", "llm", outcome, evidence={"criteria": [criterion]})
+        make_pack(
+            tmp_path / name,
+            [case_result("talk", [make_verdict("talk", "replay_contract"), verdict])],
+            cases=[case],
+            config=make_config(judges=["llm"], run_id=name),
+            layout="compact",
+        )
+        packs.append(open_pack(tmp_path / name))
+    case = parsed(page_of(packs[0], packs[1])).all("details", id="case=talk")[0]
+    turns = [row.words for row in case.all("tr", class_="turn")]
+    assert turns == ["Turn 2 the first that differs", "Turn 1 earlier, the same in both runs"]
+    [row] = case.all("table", class_="criteria")[0].all("tr")[1:]
+    assert row.words == "Nothing is <b>paid</b> llm ✗ failed ✓ passed It is refunded."

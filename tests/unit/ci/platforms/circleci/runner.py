@@ -17,11 +17,11 @@ class CircleCIRunner(BuildRunner):
         super().__init__(root, CircleCI, (TOKEN,))
         self.circleci = circleci
 
-    def push(self, number: int) -> Step:
+    def push(self, number: int, **inputs: str) -> Step:
         """The pipeline of a push to main; its artifacts are stored."""
         if number not in self.circleci.pipelines:
             self.circleci.add_pipeline(number, source={"revision": self.base})
-        step = self._job(number, {"CIRCLE_BRANCH": "main", "CIRCLE_SHA1": self.base}, {})
+        step = self._job(number, {"CIRCLE_BRANCH": "main", "CIRCLE_SHA1": self.base}, inputs)
         self.circleci.add_job(number, {EVIDENCE: self.evidence()})
         return step
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.circleci import FORK, FakeCircleCI, identity
 from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
@@ -146,3 +147,12 @@ def test_change__that_names_itself_as_the_base_branch_does_not_pass(
     step = runner.branch()
     assert "passed" not in step.log.splitlines()[0]
     assert "baseline-branch" in step.report
+
+
+def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: CircleCIRunner) -> None:
+    runner.write_suite(*orders())
+    runner.push(400)
+    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
+    assert history.exists()
+    runner.branch()
+    assert not history.exists()

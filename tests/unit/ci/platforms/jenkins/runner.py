@@ -17,9 +17,9 @@ class JenkinsRunner(BuildRunner):
         super().__init__(root, Jenkins, (TOKEN, LOGIN))
         self.jenkins = jenkins
 
-    def push(self, number: int, *, commit: str = "") -> Step:
+    def push(self, number: int, *, commit: str = "", **inputs: str) -> Step:
         """A build of main; its evidence is archived."""
-        step = self._build("main", number, {"BRANCH_NAME": "main", "GIT_COMMIT": self.base}, {})
+        step = self._build("main", number, {"BRANCH_NAME": "main", "GIT_COMMIT": self.base}, inputs)
         self.jenkins.add_build(f"{FOLDER}/job/main", number, commit or self.base, self.evidence())
         return step
 

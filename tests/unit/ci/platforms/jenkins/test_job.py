@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.jenkins import FOLDER, FakeJenkins
 from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
@@ -116,3 +117,12 @@ def test_address__that_is_no_jobs_is_an_error(runner: JenkinsRunner) -> None:
     step = runner.pull_request(environ={"JOB_URL": "https://ci.example/"})
     assert step.code == 2
     assert "JOB_URL" in step.log
+
+
+def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: JenkinsRunner) -> None:
+    runner.write_suite(*orders())
+    runner.push(400)
+    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
+    assert history.exists()
+    runner.pull_request()
+    assert not history.exists()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -318,3 +321,60 @@ def test_a_detached_checkout_is_compared_and_is_no_baseline(shop: Shop) -> None:
     shop.evaluate(bad=(2,))
     shop.evaluate(bad=(2,))
     assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "1"]
+
+
+AGENT = """\
+import json, sys
+task = json.load(sys.stdin)
+calls = [{"tool": name, "arguments": {}} for name in ["lookup_order"]]
+json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
+"""
+
+
+def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch, *, bad: bool) -> None:
+    """Judge an agent on main, and on a branch that is cloned with its last commit alone."""
+    task = {
+        "case_id": "order-1",
+        "input": "Where is order 1?",
+        "policy": {"required_tools": ["lookup_order"]},
+        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
+    }
+    (shop.repository.top / "suite.json").write_text(json.dumps(make_suite(task, dataset_id="shop")))
+    (shop.repository.top / "agent.py").write_text(AGENT)
+    given = {
+        "suite": "suite.json",
+        "agent-command": f"{sys.executable} -S -E agent.py",
+        "baseline-store": str(shop.store),
+    }
+    shop.repository.commit()
+    run_job(given, {**shop.repository.environ, **CLOCK}, io.StringIO())
+    shop.repository.git("checkout", "--quiet", "-b", "topic")
+    (shop.repository.top / "agent.py").write_text(
+        AGENT.replace('["lookup_order"]', "[]") if bad else f"{AGENT}# same"
+    )
+    shop.repository.commit()
+    shop.repository.git("checkout", "--quiet", "main")
+    source, clone = f"file://{shop.repository.top}", root / "clone"
+    shop.repository.git("clone", "--quiet", "--depth", "1", "--branch", "topic", source, str(clone))
+    monkeypatch.chdir(clone)
+    log = io.StringIO()
+    run_job(given, {**shop.repository.environ, **CLOCK}, log)
+    shop.log = log.getvalue()
+
+
+def test_a_shallow_clone_says_why_nothing_is_run_again_and_what_to_fetch(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_shallow(shop, tmp_path, monkeypatch, bad=True)
+    assert "1 case not run again: The commit where the branch left main is not in the checkout." in shop.log
+    (fetch,) = re.findall(r"`git (fetch [^`]*)`", shop.log)
+    shop.repository.top = tmp_path / "clone"
+    shop.repository.git(*shlex.split(fetch))
+    assert LocalDirectory(settings_of().for_platform, {}, io.StringIO()).run.base_sha is not None
+
+
+def test_a_shallow_clone_where_nothing_newly_fails_says_nothing_of_it(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_shallow(shop, tmp_path, monkeypatch, bad=False)
+    assert "not run again" not in shop.log
