@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.text.escape import one_line
@@ -17,13 +18,12 @@ from agent_eval.text.escape import one_line
 _SECONDS = 600.0
 _OUTPUT_BYTES = 64 << 20
 _COMMIT_LENGTHS = (40, 64)
-_OF_CI = re.compile(
-    r"(.*/)?(\.github|\.gitlab|\.circleci|\.buildkite|\.forgejo|\.gitea|\.woodpecker|\.azure-pipelines)/.*"
-    r"|(.*/)?([^/]*gitlab-ci[^/]*|[^/]*Jenkinsfile[^/]*|azure-pipelines[^/]*|bitbucket-pipelines[^/]*)"
-    r"|(.*/)?(\.travis\.yml|\.drone\.[^/]*|\.woodpecker\.[^/]*|action\.ya?ml|appveyor\.yml)",
-    re.IGNORECASE | re.DOTALL,
+_OF_OTHER_SERVICES = (
+    r"(.*/)?\.(forgejo|gitea|woodpecker|azure-pipelines)/.*"
+    r"|(.*/)?(azure|bitbucket)-pipelines[^/]*"
+    r"|(.*/)?(\.travis\.yml|\.drone\.[^/]*|\.woodpecker\.[^/]*|appveyor\.yml)"
 )
-"""Files that say how CI runs the agent, on whichever commit."""
+"""The files that say what other services run, for which there is no `PlatformSpec`."""
 
 
 class NoMergeBase(NotEvaluable):
@@ -49,10 +49,16 @@ def doubt_of_base(start: Path, onto: str, *, skip: Path, environ: Mapping[str, s
         changed = git.changed_files(git.merge_base(onto), skip)
     except NoMergeBase as error:
         return f"It is not known whether the change alters how CI runs the agent. {error.message}"
-    ci_file = next((name for name in changed if _OF_CI.fullmatch(name)), None)
+    ci_file = next((name for name in changed if _says_what_ci_runs(name)), None)
     if ci_file is None:
         return ""
     return f"The change alters `{one_line(ci_file, limit=100)}`, which says how CI runs both sides."
+
+
+def _says_what_ci_runs(name: str) -> bool:
+    """Tell whether a file, by its path in the repository, tells any CI service what to run."""
+    patterns = (*(spec.job_files for spec in platform_specs()), _OF_OTHER_SERVICES)
+    return any(re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
 class MergeBase:

@@ -301,7 +301,7 @@ def _verdict(
         return "cleared", "The failure did not repeat beyond chance: the case is flaky."
     if tally.base_passed:
         return "inconclusive", "It never passed again, and the merge base passes too seldom to tell."
-    if not tally.base_trials:
+    if not (tally.candidate_trials and tally.base_trials):
         return "inconclusive", "So few trials can tell nothing (`confirm-pairs`)."
     if trials.changed:
         return (

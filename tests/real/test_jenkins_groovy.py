@@ -56,8 +56,9 @@ class Agent:
         self.root, self.programs = root, root / "programs"
         self.programs.mkdir()
         self.write("agent-eval", f'exec {sys.executable} -m agent_eval "$@"')
-        venv = f'mkdir -p "$3/bin"; ln -sf {self.programs}/agent-eval {shutil.which("true")} "$3/bin/"'
-        self.write("python", f'{venv}; ln -sf {shutil.which("true")} "$3/bin/pip"')
+        into = 'for into; do :; done; mkdir -p "$into/bin"'
+        venv = f'{into}; ln -sf {self.programs}/agent-eval {shutil.which("true")} "$into/bin/"'
+        self.write("python", f'{venv}; ln -sf {shutil.which("true")} "$into/bin/pip"')
         self.built = Built("", {}, "")
 
     def write(self, name: str, line: str) -> None:
@@ -113,8 +114,10 @@ def test_jenkinsfile__gates_a_change(
         jenkins.builds[f"{FOLDER}/job/main"] = []
         runner = JenkinsRunner(tmp_path, jenkins)
         runner.write_suite(*orders())
-        # The file names its own suite.
+        # The file names the suite and the judges that `init` writes.
         text = file.read_text().replace("suites/starter_suite.json", "suite.json")
+        text = text.replace("config/judges.json", "judges.json")
+        (runner.repository.top / "judges.json").write_text("{}")
         (tmp_path / "Jenkinsfile.groovy").write_text(text.replace("_PACKAGE = ''", "_PACKAGE = 'x.whl'"))
 
         def execute(environ: dict[str, str]) -> tuple[int, str]:

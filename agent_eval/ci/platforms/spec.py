@@ -88,6 +88,8 @@ class PlatformSpec:
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
+        job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
+            letters of either case. Empty where the repository holds none.
         remedies: Its remedies.
         comments_elsewhere: Opens the comments of a change that it hosts for a job on another platform, as
             `module:function`; called with a `HostedChange`. Empty where it hosts no code.
@@ -109,6 +111,7 @@ class PlatformSpec:
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
+    job_files: str = ""
     remedies: Remedies = Remedies()
     comments_elsewhere: str = ""
     shows_tests: bool = False

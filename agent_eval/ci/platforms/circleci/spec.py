@@ -52,6 +52,7 @@ CIRCLECI = PlatformSpec(
     detect=lambda environ: environ.get("CIRCLECI") == "true",
     comment_limit=65_536,
     summary_limit=1 << 20,
+    job_files=r"(.*/)?\.circleci/.*",
     shows_tests=True,
     words=Words(change="pull request", full_report="job's artifacts"),
     inputs=INPUTS,

@@ -76,6 +76,7 @@ GITHUB = PlatformSpec(
         {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
     ),
     secret_prefixes=("INPUT_", "ACTIONS_"),
+    job_files=r"(.*/)?\.github/.*|(.*/)?action\.ya?ml",
     command_files=("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",

@@ -32,6 +32,7 @@ JENKINS = PlatformSpec(
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
     comment_limit=65_536,
     summary_limit=1 << 20,
+    job_files=r".*Jenkinsfile[^/]*",
     shows_tests=True,
     words=Words(change="change", full_report="build's artifacts"),
     inputs=INPUTS,
