@@ -14,7 +14,7 @@ RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/agent-eval
 # A folder wheels/ beside this file, when there is one, is all that pip reads: the build then needs no network.
 COPY requirements/build.lock requirements/runtime.lock requirements/sbom.lock wheels* packages/
 RUN if ls packages/*.whl >/dev/null 2>&1; then export PIP_NO_INDEX=1 PIP_FIND_LINKS=packages; fi \
-    && export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_REQUIRE_HASHES=1 PIP_ONLY_BINARY=:all: \
+    && export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_REQUIRE_HASHES=1 PIP_NO_DEPS=1 PIP_ONLY_BINARY=:all: \
     && /opt/build/bin/pip install --requirement packages/build.lock --requirement packages/sbom.lock \
     && /opt/build/bin/pip --python /opt/agent-eval/bin/python3 install --no-compile \
         --requirement packages/runtime.lock

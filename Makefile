@@ -126,7 +126,7 @@ oracles: $(VENV)/.oracles $(SIGSTORE)/node_modules/.installed $(GITLAB_CI_LOCAL)
 	$(AXE)/node_modules/.installed $(GROOVY)/node_modules/.installed
 
 $(VENV)/.oracles: requirements/oracles.lock | venv
-	$(PIP) install --quiet --require-hashes -r requirements/oracles.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements/oracles.lock
 	touch $@
 
 # The documentation as a site in site/: links are checked, and nothing in it loads from outside.
@@ -134,7 +134,7 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --quiet
 
 $(VENV)/.docs: requirements/docs.lock | venv
-	$(PIP) install --quiet --require-hashes -r requirements/docs.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements/docs.lock
 	touch $@
 
 # Changes the source of a room in small ways and counts what no test notices; takes minutes to hours.
@@ -143,7 +143,7 @@ mutation: $(VENV)/.mutation
 	$(BIN)/python -m tests.run_mutation $(ROOM) $(MUTATION)
 
 $(VENV)/.mutation: requirements/mutation.lock | venv
-	$(PIP) install --quiet --require-hashes -r requirements/mutation.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements/mutation.lock
 	touch $@
 
 venv: $(VENV)/.installed
@@ -151,7 +151,7 @@ venv: $(VENV)/.installed
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "agent-eval needs Python 3.11 or newer: make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements/dev.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 

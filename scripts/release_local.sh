@@ -47,7 +47,7 @@ say "Installed as a user installs it"
 # With the locked dependencies, and nothing of the checkout.
 "$python" -m venv "$scratch/venv"
 pip="$scratch/venv/bin/python -m pip --disable-pip-version-check --quiet"
-$pip install --require-hashes --only-binary :all: --requirement requirements/runtime.lock
+$pip install --require-hashes --no-deps --only-binary :all: --requirement requirements/runtime.lock
 $pip install --no-deps --no-index "$scratch/packages/$wheel"
 $pip check
 installed=$scratch/venv/bin/agent-eval
@@ -67,7 +67,7 @@ echo "runs, compares and decides"
 
 say "Bill of materials"
 "$python" -m venv "$scratch/sbom"
-"$scratch/sbom/bin/python" -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: \
+"$scratch/sbom/bin/python" -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --only-binary :all: \
 	--requirement requirements/sbom.lock
 # pip came with the environment, and is no dependency.
 $pip uninstall --yes pip setuptools 2>/dev/null

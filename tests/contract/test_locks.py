@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -74,3 +76,36 @@ def test_every_pin_has_a_hash(path):
     assert blocks
     for block in blocks:
         assert "--hash=sha256:" in block, f"{path.name}: {block.splitlines()[0]} has no hash"
+
+
+INSTALLS = [
+    "Makefile",
+    "scripts/release_local.sh",
+    "composite/action.yml",
+    "tests/real/fetch_json_schema_suite.py",
+]
+
+
+@pytest.mark.parametrize("path", INSTALLS)
+def test_an_installation_from_a_lock_resolves_nothing(path):
+    """A lock is complete.
+
+    An older pip that resolves it anew (pip 23.2 does, for `coverage[toml]`) refuses it from the day on which
+    a package that is asked for with an extra has a newer release.
+    """
+    text = (ROOT / path).read_text(encoding="utf-8")
+    installs = re.findall(r"[^\n]*--require-hashes[^\n]*", text)
+    assert installs
+    assert [line for line in installs if "--no-deps" not in line] == []
+
+
+def test_the_image_resolves_nothing():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "PIP_REQUIRE_HASHES=1 PIP_NO_DEPS=1" in text
+
+
+def test_what_the_developer_installed_is_complete():
+    check = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
+    )
+    assert check.returncode == 0, check.stdout

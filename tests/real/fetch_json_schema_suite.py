@@ -41,7 +41,7 @@ def download(folder: Path) -> Path:
     """Let pip fetch the source distribution into a folder, its hash checked."""
     venv.create(folder / "tools", with_pip=True)
     pip = [str(folder / "tools" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "install", "--require-hashes", "-r", str(BUILD_TOOLS)], check=True)
+    subprocess.run([*pip, "install", "--require-hashes", "--no-deps", "-r", str(BUILD_TOOLS)], check=True)
     (folder / "pin.txt").write_text(pin(), "utf-8")
     fetch = ["download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
     subprocess.run([*pip, *fetch, "-r", str(folder / "pin.txt"), "-d", str(folder / "source")], check=True)
