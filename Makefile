@@ -190,8 +190,9 @@ lock: venv
 	$(PIP_COMPILE) $(UPGRADE) --extra oracles --constraint requirements/dev.lock \
 		--output-file requirements/oracles.lock pyproject.toml
 	$(PIP_COMPILE) $(UPGRADE) --extra docs --constraint requirements/dev.lock \
-		--output-file requirements/docs.lock pyproject.toml
+		--constraint requirements/oracles.lock --output-file requirements/docs.lock pyproject.toml
 	$(PIP_COMPILE) $(UPGRADE) --extra mutation --constraint requirements/dev.lock \
+		--constraint requirements/oracles.lock --constraint requirements/docs.lock \
 		--output-file requirements/mutation.lock pyproject.toml
 
 # JSON Schemas, action.yml, the reference of the command line and tables of the guides, from the code.

@@ -30,6 +30,7 @@ REQUIRED = {
     "build.lock": PROJECT["build-system"]["requires"],
     "sbom.lock": ["cyclonedx-bom"],
     "oracles.lock": PROJECT["project"]["optional-dependencies"]["oracles"],
+    "docs.lock": PROJECT["project"]["optional-dependencies"]["docs"],
     "mutation.lock": PROJECT["project"]["optional-dependencies"]["mutation"],
 }
 
@@ -52,12 +53,21 @@ def test_the_image_and_the_developer_have_the_same_versions(lock):
     assert {name: developer.get(name) for name in pins(lock)} == pins(lock)
 
 
-@pytest.mark.parametrize("lock", ["oracles.lock", "mutation.lock", "sbom.lock"])
+@pytest.mark.parametrize("lock", ["oracles.lock", "docs.lock", "mutation.lock", "sbom.lock"])
 def test_what_is_optional_changes_nothing_that_is_installed(lock):
     developer, optional = pins("dev.lock"), pins(lock)
     assert {
         name: version for name, version in optional.items() if developer.get(name, version) != version
     } == {}
+
+
+def test_what_shares_the_developers_environment_agrees():
+    """They are installed one after another without resolving, so that the last one would win."""
+    versions: dict[str, set[str]] = {}
+    for lock in ("dev.lock", "oracles.lock", "docs.lock", "mutation.lock"):
+        for name, version in pins(lock).items():
+            versions.setdefault(name, set()).add(version)
+    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
