@@ -166,8 +166,15 @@ class LocalDirectory(PlainLog):
     def _earlier(self, store: Store, notes: list[str]) -> Iterator[Candidate]:
         branch, base = self._base_branch, self.run.base_sha
         unreadable: list[str] = []
-        runs = [run for run in store.runs(unreadable) if run.branch == branch]
+        stored = list(store.runs(unreadable))
+        runs = [run for run in stored if run.branch == branch]
         notes += unreadable
+        if stored and not runs and branch is not None:
+            name = one_line(branch, limit=_NAME_LIMIT).replace("`", "'")
+            notes.append(
+                f"Every stored run is of another branch than `{name}`, which is taken for the base branch: "
+                "name yours in `baseline-branch`."
+            )
         at_base = [run for run in runs if base is not None and run.commit == base]
         if base is not None and not at_base:
             notes.append(f"There is no stored run for the merge base `{base[:7]}`.")

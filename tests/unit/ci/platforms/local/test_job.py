@@ -156,6 +156,9 @@ def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
     shop.evaluate(bad=(2,))
     assert shop.evaluate(bad=(2,)) is ExitCode.OK
     assert shop.outputs(2)["baseline-run-id"] == ""
+    [comment] = shop.comments().values()
+    assert "Every stored run is of another branch than `main`" in comment
+    assert "name yours in `baseline-branch`" in comment
 
 
 def test_the_branch_to_compare_with_can_be_named(shop: Shop) -> None:
