@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, StrictInt, StrictStr, ValidationInfo, field_validator
 
 from agent_eval.contracts.base import Contract
 from agent_eval.contracts.gate import Thresholds
@@ -70,8 +70,21 @@ class GatePolicy(Contract):
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)
+    tracked: list[StrictStr] = Field(default_factory=list)
+    """Ids of cases that are flaky, or measure what the agent may learn: they run and are shown, never block by
+    themselves, and count in the tests over the suite. A zero-tolerance judge blocks in them as in any case."""
     expected_fail: list[StrictStr] = Field(default_factory=list)
-    """Ids of cases that the agent is known not to pass yet. They excuse nothing."""
+    """Ids of cases that the agent is known not to pass yet. Like those in `tracked`, they never block by
+    themselves; after three passes in a row on the base branch a report asks to promote them."""
+
+    @field_validator("expected_fail")
+    @classmethod
+    def _in_one_list(cls, case_ids: list[str], info: ValidationInfo) -> list[str]:
+        tracked = set(info.data.get("tracked", ()))
+        for case_id in case_ids:
+            if case_id in tracked:
+                raise ValueError(f"case {case_id[:80]!r} is in `tracked` as well; keep it in one of them")
+        return case_ids
 
     def overridden(
         self, *, preset: Preset | None = None, max_baseline_error_rate: float | None = None
@@ -79,6 +92,11 @@ class GatePolicy(Contract):
         """Copy the policy with what flags state in place of its own; None states nothing."""
         stated = {"preset": preset, "max_baseline_error_rate": max_baseline_error_rate}
         return self.model_copy(update={name: value for name, value in stated.items() if value is not None})
+
+    @property
+    def never_blocking(self) -> frozenset[str]:
+        """Ids of the cases that do not block by themselves: those tracked, and those expected to fail."""
+        return frozenset((*self.tracked, *self.expected_fail))
 
     @property
     def effective_margin(self) -> float:

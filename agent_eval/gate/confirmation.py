@@ -20,7 +20,8 @@ from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput
 from agent_eval.gate.statistics import holm_discrete
 from agent_eval.gate.steps import NAMED, cut_name, new_failures_of
-from agent_eval.gate.waivers import Excuses, excuse
+from agent_eval.gate.tiers import excuses_by
+from agent_eval.gate.waivers import Excuses
 from agent_eval.text.numbers import count, verb
 
 FEWEST_PAIRS = 3
@@ -98,8 +99,8 @@ def tally_of(trials: FreshTrials) -> Tally:
 def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> list[str]:
     """List the cases that passed and now do not, by id: those to run again.
 
-    Waived and quarantined cases do not count anyway, and what a zero-tolerance judge newly fails blocks at
-    once.
+    Waived and quarantined cases do not count anyway, those that the policy tracks or expects to fail do not
+    block by themselves, and what a zero-tolerance judge newly fails blocks at once.
     """
     blocked = new_failures_of(comparison, excuses, policy)
     return sorted(
@@ -108,7 +109,7 @@ def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> li
         if row.regressed
         and row.baseline_passed
         and not row.candidate_passed
-        and row.case_id not in excuses.cases
+        and row.case_id not in excuses.uncounted
         and row.case_id not in blocked
     )
 
@@ -120,11 +121,11 @@ def suspects_of(
 
     Args:
         comparison: The candidate's first run, compared with the baseline.
-        policy: Its quarantine and zero-tolerance judges count.
+        policy: Its quarantine, tiers and zero-tolerance judges count.
         waivers: Waivers of the baseline.
         generated_at: The time of the decision: ISO 8601 with its offset.
     """
-    excuses = excuse(comparison, waivers, policy.quarantine, now=instant(generated_at))
+    excuses = excuses_by(comparison, policy, waivers, now=instant(generated_at))
     return suspects(comparison, excuses, policy)
 
 
