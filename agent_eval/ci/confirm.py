@@ -78,6 +78,7 @@ class Question:
         pack: The candidate's first run.
         comparison: That run compared with the baseline.
         suspects: Case ids, in the order in which they are run.
+        history: Of the suspects: newest trials on the base branch that passed, and that were scored.
 
     Example:
         `Question(suite=path, source=None, pack=pack, comparison=comparison, suspects=["refund"])`
@@ -88,6 +89,17 @@ class Question:
     pack: Pack
     comparison: Comparison
     suspects: Sequence[str]
+    history: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def rows(self, most: int) -> list[FreshTrials]:
+        """Build the records of the first suspects, without trials."""
+        rows = []
+        for case_id in self.suspects[:most]:
+            passed, scored = self.history.get(case_id, (0, 0))
+            is_other = is_changed(case_id, self.comparison)
+            row = FreshTrials(case_id=case_id, changed=is_other, history_passed=passed, history_scored=scored)
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +166,7 @@ class Confirmer:
             base: The merge base's.
             evidence: The archive to write; none is written where no trial was run.
         """
-        rows = [
-            FreshTrials(case_id=case_id, changed=is_changed(case_id, self._question.comparison))
-            for case_id in self._question.suspects[: self._bounds.max_cases]
-        ]
+        rows = self._question.rows(self._bounds.max_cases)
         expected = self.expected(len(rows))
         cases = count(len(rows), "case")
         self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {cases} again on both sides.")

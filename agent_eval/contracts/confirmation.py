@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.history import Tier
 
 FreshResult = Literal["passed", "failed", "lost"]
 """Result of a fresh trial. `lost`: it was not run or judged, for a reason that says nothing of the agent."""
@@ -24,6 +25,8 @@ class FreshTrials(Contract):
 
     `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
     was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
+    Of its newest trials in runs of the base branch with this setup, `history_passed` of `history_scored`
+    passed: where that admits every case as blocking, results are not corrected for their number.
 
     Example:
         >>> FreshTrials(case_id="refund", candidate=["failed"] * 6, base=["passed"] * 6).changed
@@ -36,6 +39,8 @@ class FreshTrials(Contract):
     candidate_failing: list[list[StrictStr]] = Field(default_factory=list)
     base_failing: list[list[StrictStr]] = Field(default_factory=list)
     changed: StrictBool = False
+    history_passed: StrictInt = Field(default=0, ge=0)
+    history_scored: StrictInt = Field(default=0, ge=0)
     why_lost: StrictStr = ""
 
 
@@ -87,9 +92,15 @@ class Confirmation(Contract):
 
 
 class SuspectResult(Contract):
-    """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials."""
+    """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials.
+
+    `tier` is what the history of the base branch recommends: `history_passed` of `history_scored` trials.
+    """
 
     case_id: StrictStr
+    tier: Tier = "collecting"
+    history_passed: StrictInt = 0
+    history_scored: StrictInt = 0
     verdict: SuspectVerdict
     candidate_passed: StrictInt = 0
     candidate_trials: StrictInt = 0

@@ -71,8 +71,8 @@ class GatePolicy(Contract):
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)
     tracked: list[StrictStr] = Field(default_factory=list)
-    """Ids of cases that are flaky, or measure what the agent may learn: they run and are shown, never block by
-    themselves, and count in the tests over the suite. A zero-tolerance judge blocks in them as in any case."""
+    """Ids of cases that are flaky, or measure what the agent may learn: they run, are shown, and never block
+    by themselves, and the tests over the suite count them. A zero-tolerance judge blocks in any case."""
     expected_fail: list[StrictStr] = Field(default_factory=list)
     """Ids of cases that the agent is known not to pass yet. Like those in `tracked`, they never block by
     themselves; after three passes in a row on the base branch a report asks to promote them."""

@@ -32,7 +32,8 @@ from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Qua
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
-from agent_eval.gate.confirmation import Confirmed, confirmation_step, fresh_failures, suspect_results
+from agent_eval.gate.confirmation import Confirmed, fresh_failures, suspect_results
+from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
 from agent_eval.gate.pooled import pooled_evidence

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from agent_eval.contracts import GateDecision
 from agent_eval.contracts.confirmation import Confirmation, Spending, SuspectResult, SuspectVerdict
-from agent_eval.gate.confirmation import counts_in_words
+from agent_eval.gate.confirmation_step import counts_in_words
 from agent_eval.reports.advice import first_of
 from agent_eval.reports.blocks import table
 from agent_eval.reports.detail import Detail

@@ -34,7 +34,7 @@ def test_a_case_that_the_policy_lists_does_not_block_by_itself_and_any_other_doe
     assert listed.gate_status is GateStatus.PASSED
     assert listed.regressed_cases_considered == 0
     named = {"tracked": listed.tracked_case_ids, "expected_fail": listed.expected_fail_case_ids}
-    assert named == {**dict.fromkeys(WAYS, []), way: ["c01"]}
+    assert named == {**{key: [] for key in WAYS}, way: ["c01"]}
     assert decided(worse("c02"), policy).gate_status is GateStatus.FAILED
     assert decided(worse("c01", "c02"), policy).regressed_cases_considered == 1
 
