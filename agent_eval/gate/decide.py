@@ -293,8 +293,8 @@ def decide(
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
-    Absolute rules, such as `min_pass_rate`, are held against the candidate's whole run, the others against
-    the compared cases. With no case compared none of the others can hold.
+    Absolute rules, such as `min_pass_rate`, are held against the candidate's run without its new cases, the
+    others against the compared cases. With no case compared none of the others can hold.
 
     Args:
         comparison: Result of `compare`, also one that was read from a file.
