@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.agents.base import AgentOptions
+from agent_eval.ci.new_cases import NewCaseTrials
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import CaseResultRow, Comparison
 from agent_eval.contracts.confirmation import Confirmation, FreshTrials, Spending
@@ -24,6 +25,7 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import is_settled
 from agent_eval.operations.confirmation import (
     LARGEST_EVIDENCE,
+    NEW,
     failing_judges,
     fresh_result,
     is_changed,
@@ -78,6 +80,7 @@ class Question:
         pack: The candidate's first run.
         comparison: That run compared with the baseline.
         suspects: Case ids, in the order in which they are run.
+        new_cases: Ids of the cases that the merge base's agent is run on once.
         history: Of the suspects: newest trials on the base branch that passed, and that were scored.
 
     Example:
@@ -89,6 +92,7 @@ class Question:
     pack: Pack
     comparison: Comparison
     suspects: Sequence[str]
+    new_cases: Sequence[str] = ()
     history: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def rows(self, most: int) -> list[FreshTrials]:
@@ -167,14 +171,17 @@ class Confirmer:
             evidence: The archive to write; none is written where no trial was run.
         """
         rows = self._question.rows(self._bounds.max_cases)
-        expected = self.expected(len(rows))
-        cases = count(len(rows), "case")
-        self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {cases} again on both sides.")
+        new = NewCaseTrials(self._question.pack, self._question.new_cases, self._bounds.max_cases)
+        expected = self.expected(len(rows), new=len(new.rows))
+        again = f"{count(len(rows), 'case')} again on both sides" if rows else ""
+        to_run = " and ".join(filter(None, [again, new.in_words]))
+        self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {to_run}.")
         home = Path(tempfile.mkdtemp(prefix="agent-eval-confirmation-"))
         problem = stopped = ""
         sha256 = None
         try:
             stopped = self._rounds(rows, candidate, base, home)
+            self._try_once(new, base, home)
             sha256 = self._write_evidence(evidence)
         except Doubt as doubt:
             problem = doubt.message
@@ -188,14 +195,16 @@ class Confirmer:
             problem=problem,
             stopped=stopped,
             cases=rows,
+            new_cases=new.tried(),
+            new_problem=new.problem or (problem if new.rows else ""),
             expected=expected,
             spent=spent,
             evidence_sha256=sha256,
         )
 
-    def expected(self, cases: int) -> Spending:
+    def expected(self, cases: int, *, new: int = 0) -> Spending:
         """Estimate the most that so many cases take, from the first run's mean time and cost of a trial."""
-        trials = 2 * self._bounds.pairs * cases
+        trials = 2 * self._bounds.pairs * cases + new
         index = [row for row in self._question.pack.index_by_id().values() if row["latency_ms"] is not None]
         times = [row["latency_ms"] or 0.0 for row in index]
         costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
@@ -217,6 +226,18 @@ class Confirmer:
                     return reason
                 self._try(side, unsettled, home / f"{side.name}-{number + 1}")
         return ""
+
+    def _try_once(self, new: NewCaseTrials, base: Side, home: Path) -> None:
+        """Run the merge base's agent on new cases; what goes wrong there decides nothing about suspects."""
+        if not new.rows:
+            return
+        if reason := self._out_of_means():
+            new.problem = reason
+            return
+        try:
+            self._try(base, new.rows, home / NEW)
+        except Doubt as doubt:
+            new.problem = doubt.message
 
     def _out_of_means(self) -> str:
         seconds, cost = self._bounds.seconds, self._bounds.cost_usd

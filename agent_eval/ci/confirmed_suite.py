@@ -48,6 +48,7 @@ def question_of(
         pack=pack,
         comparison=comparison,
         suspects=suspects,
+        new_cases=comparison.cases.new,
         history=history,
     )
 

@@ -44,6 +44,29 @@ class FreshTrials(Contract):
     why_lost: StrictStr = ""
 
 
+class NewCaseTrial(Contract):
+    """A new case, and how the merge base's agent did on it in one trial.
+
+    `candidate_passed` is from the candidate's first run. `base_failing` has the judges that failed in the
+    trial, `why_lost` why it was lost, as a clause. A case that both pass tells the two agents not apart.
+
+    Example:
+        >>> NewCaseTrial(case_id="refund", candidate_passed=True, base="passed").tells_nothing_apart
+        True
+    """
+
+    case_id: StrictStr
+    candidate_passed: StrictBool
+    base: FreshResult
+    base_failing: list[StrictStr] = Field(default_factory=list)
+    why_lost: StrictStr = ""
+
+    @property
+    def tells_nothing_apart(self) -> bool:
+        """Whether both agents pass it."""
+        return self.candidate_passed and self.base == "passed"
+
+
 class ConfirmedSide(Contract):
     """One of the two agents: its commit, and the digest of what was run."""
 
@@ -67,7 +90,8 @@ class Confirmation(Contract):
     says, as a sentence, why no fresh trial counts; empty where they do. `stopped` says why the trials ended
     early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the candidate's;
     empty where they may. The digests name the two packs whose comparison raised the question, and
-    `evidence_sha256` the archive with the packs of the fresh trials.
+    `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are the suite's that the merge
+    base's agent was run on once, and `new_problem` says why it was not run on all of them.
 
     Example:
         >>> Confirmation(pairs=6, max_cases=8, problem="The merge base does not build.").cases
@@ -82,6 +106,8 @@ class Confirmation(Contract):
     stopped: StrictStr = ""
     doubt_of_base: StrictStr = ""
     cases: list[FreshTrials] = Field(default_factory=list)
+    new_cases: list[NewCaseTrial] = Field(default_factory=list)
+    new_problem: StrictStr = ""
     candidate: ConfirmedSide = Field(default_factory=ConfirmedSide)
     base: ConfirmedSide = Field(default_factory=ConfirmedSide)
     expected: Spending = Field(default_factory=Spending)
