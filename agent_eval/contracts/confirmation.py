@@ -90,7 +90,7 @@ class Confirmation(Contract):
     says, as a sentence, why no fresh trial counts; empty where they do. `stopped` says why the trials ended
     early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the candidate's;
     empty where they may. The digests name the two packs whose comparison raised the question, and
-    `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are the suite's that the merge
+    `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are those that the merge
     base's agent was run on once, and `new_problem` says why it was not run on all of them.
 
     Example:

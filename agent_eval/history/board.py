@@ -153,6 +153,27 @@ def window_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryR
     return chosen
 
 
+def to_promote(records: Sequence[RunRecord], declared: DeclaredTiers) -> list[str]:
+    """List the cases that are expected to fail and passed in the last runs, by id.
+
+    Args:
+        records: The newest first; those of another setup than the newest do not count.
+        declared: What the policy says of cases.
+    """
+    same = [record for record in records if record.run.key == records[0].run.key]
+    return [
+        case_id
+        for case_id in sorted(declared.expected_fail)
+        if declared.of(case_id) == "expected-fail" and _passed_lately(window_of(case_id, same))
+    ]
+
+
+def _passed_lately(window: Sequence[tuple[HistoryRun, CaseRecord]]) -> bool:
+    """Tell whether every trial of the last `PROMOTED_AFTER` runs passed, each of which scored one."""
+    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
+    return len(passes) == PROMOTED_AFTER
+
+
 def counted_before(case_id: str, own: RunRecord, earlier: Sequence[RunRecord]) -> tuple[int, int]:
     """Count the newest trials of a case that passed and that were scored, in runs that are like a run.
 
@@ -193,7 +214,6 @@ def _case(
     for _, case in window:
         missed.update(case.missed)
         lost.update(case.lost)
-    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
     return CaseBoard(
         case_id=case_id,
         tier=tier_of(passed, scored, declared),
@@ -204,7 +224,7 @@ def _case(
         lost=dict(lost.most_common()),
         since=_since(window),
         cells=tuple(record.cases.get(case_id) for record in shown),
-        promote=declared == "expected-fail" and len(passes) == PROMOTED_AFTER,
+        promote=declared == "expected-fail" and _passed_lately(window),
     )
 
 
