@@ -238,7 +238,8 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
 
 def _new_cases(suite: SuiteReport, detail: Detail) -> str:
     """Say whether the merge base's agent passes the new cases as well."""
-    return new_case_words(suite, first_named(partial(code_span, limit=detail.name)))
+    voice = _voice(detail)
+    return new_case_words(suite, first_named(voice.code), voice.prose)
 
 
 def _apart(suite: SuiteReport, detail: Detail) -> str:

@@ -108,7 +108,7 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     sentences = [headline.what_happened, headline.why, headline.what_to_do]
     named = first_named(headline.voice.code)
     branch = shown_name(suite.history.branch, 60) if suite.history is not None else ""
-    sentences += [new_case_words(suite, named), *cases_apart(suite).sentences(named, branch)]
+    sentences += [new_case_words(suite, named, clean), *cases_apart(suite).sentences(named, branch)]
     lines += wrapped(filter(None, sentences), first="  ", rest="  ")
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")

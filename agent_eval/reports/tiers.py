@@ -104,8 +104,13 @@ def cases_apart(suite: SuiteReport) -> CasesApart:
     )
 
 
-def new_case_words(suite: SuiteReport, named: Named) -> str:
+def new_case_words(suite: SuiteReport, named: Named, prose: Callable[[str], str]) -> str:
     """Say whether the merge base's agent passes the new cases as well; empty where that was not asked.
+
+    Args:
+        suite: The suite.
+        named: Lists case ids, escaped.
+        prose: Escapes a sentence that may quote anything.
 
     Example:
         "2 new cases: the base agent passes 1 of them too (`refund`), so it tells nothing apart."
@@ -117,7 +122,7 @@ def new_case_words(suite: SuiteReport, named: Named) -> str:
     if record.agent_unchanged:
         return f"{new}: the agent is unchanged, so the base agent does the same."
     clauses = _new_clauses(record, named)
-    why_not = f" {record.new_problem}" if record.new_problem else ""
+    why_not = f" {prose(record.new_problem)}" if record.new_problem else ""
     if not clauses:
         return (
             f"{new}: the base agent was not run on {_them(comparison.cases.new)}.{why_not}" if why_not else ""

@@ -215,7 +215,7 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
         yield from _case_set(comparison)
     if suite.baseline_note:
         yield suite.baseline_note
-    if words := new_case_words(suite, _ids):
+    if words := new_case_words(suite, _ids, str):
         yield words
     yield from _excuses(decision)
     branch = suite.history.branch if suite.history is not None else ""
