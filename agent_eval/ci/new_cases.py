@@ -28,9 +28,9 @@ class NewCaseTrials:
     def __init__(self, pack: Pack, case_ids: Sequence[str], most: int) -> None:
         self._pack = pack
         self.rows = [FreshTrials(case_id=case_id) for case_id in case_ids[:most]]
-        left = len(case_ids) - len(self.rows)
-        cap = f"At most {count(most, 'new case')} may be run (`max-confirm-cases`): {left:,} were not."
-        self.problem = cap if left else ""
+        not_run = len(case_ids) - len(self.rows)
+        cap = f"At most {count(most, 'new case')} may be run (`max-confirm-cases`): {not_run:,} were not."
+        self.problem = cap if not_run else ""
 
     @property
     def in_words(self) -> str:

@@ -66,8 +66,12 @@ def history_show(
         from agent_eval.history.recommendation import recommendation
         from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
 
-        found = recommendation(table, declared)
-        emit(output_format, recommendation_json(found), lambda _colour: recommendation_lines(found, table))
+        recommended = recommendation(table, declared)
+        emit(
+            output_format,
+            recommendation_json(recommended),
+            lambda _colour: recommendation_lines(recommended, table),
+        )
         return
     name = records[0].run.dataset_id
     emit(output_format, history_json(table), lambda colour: history_text(table, name, colour=colour))

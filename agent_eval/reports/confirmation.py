@@ -144,8 +144,8 @@ def _table(rows: Sequence[SuspectResult], detail: Detail) -> str:
     ordered = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
     lines = [_row(row, detail) for row in ordered[: max(detail.cases + detail.listed, 1)]]
     hidden = len(rows) - len(lines)
-    shown = table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines)
-    return f"{shown}\n\nand {hidden:,} more, {detail.elsewhere}." if hidden else shown
+    rendered = table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines)
+    return f"{rendered}\n\nand {hidden:,} more, {detail.elsewhere}." if hidden else rendered
 
 
 def _row(row: SuspectResult, detail: Detail) -> tuple[str, str, str, str]:

@@ -60,27 +60,27 @@ class CasesApart:
             named: Lists case ids.
             branch: The base branch, escaped.
         """
-        said = []
+        sentences = []
         if self.tracked:
-            said.append(
+            sentences.append(
                 f"Tracked, and {_do(self.tracked)} not pass: {named(self.tracked)}. "
                 f"The tests over the suite count {_them(self.tracked)}."
             )
         if self.expected_fail:
-            said.append(
+            sentences.append(
                 f"Expected to fail, and {_do(self.expected_fail)} not pass: {named(self.expected_fail)}."
             )
         if self.not_graded:
             causes = ", ".join(sorted({cause.replace("_", " ") for _, cause in self.not_graded}))
             graded = named([case_id for case_id, _ in self.not_graded])
-            said.append(f"Not graded ({causes}), which says nothing about the agent: {graded}.")
+            sentences.append(f"Not graded ({causes}), which says nothing about the agent: {graded}.")
         if self.promote:
-            said.append(
+            sentences.append(
                 f"Promote me: {named(self.promote)} {verb(len(self.promote), 'is', 'are')} expected to fail "
                 f"and passed in the last {PROMOTED_AFTER} runs of {branch}. "
                 f"Take {_them(self.promote)} out of `expected_fail`."
             )
-        return said
+        return sentences
 
 
 def cases_apart(suite: SuiteReport) -> CasesApart:
@@ -140,8 +140,7 @@ def _new_clauses(record: Confirmation, named: Named) -> list[str]:
     lost = [trial for trial in tried if trial.base == "lost"]
     clauses = []
     if alike:
-        one = len(tried) == 1
-        which = "it too" if one else f"{len(alike):,} of them too ({ids(alike)})"
+        which = "it too" if len(tried) == 1 else f"{len(alike):,} of them too ({ids(alike)})"
         clauses.append(
             f"the base agent passes {which}, so {verb(len(alike), 'it tells', 'they tell')} nothing apart"
         )
