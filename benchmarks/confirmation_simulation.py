@@ -16,7 +16,8 @@ from math import comb
 from pathlib import Path
 
 from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
-from agent_eval.gate.confirmation import fisher, is_settled, judge_suspects
+from agent_eval.gate.confirmation import is_settled, judge_suspects
+from agent_eval.gate.statistics import fisher
 
 RESULTS = Path(__file__).parent / "results" / "confirmation_simulation.md"
 SEED = 20_260_101

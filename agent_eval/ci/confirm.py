@@ -78,6 +78,8 @@ class Question:
         pack: The candidate's first run.
         comparison: That run compared with the baseline.
         suspects: Case ids, in the order in which they are run.
+        every_pair: Those that run all pairs, because only complete trials clear what they are suspected of.
+        are_moot: Whether something blocks that no fresh trial can change.
 
     Example:
         `Question(suite=path, source=None, pack=pack, comparison=comparison, suspects=["refund"])`
@@ -88,6 +90,8 @@ class Question:
     pack: Pack
     comparison: Comparison
     suspects: Sequence[str]
+    every_pair: frozenset[str] = frozenset()
+    are_moot: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +203,7 @@ class Confirmer:
     def _rounds(self, rows: Sequence[FreshTrials], candidate: Side, base: Side, home: Path) -> str:
         """Run pairs of trials until every case is settled; return why that ended early, as a sentence."""
         for number in range(self._bounds.pairs):
-            unsettled = [row for row in rows if not is_settled(row, self._bounds.pairs, self._bounds.alpha)]
+            unsettled = [row for row in rows if not self._is_settled(row)]
             if not unsettled:
                 return ""
             order = (base, candidate) if number % 2 == 0 else (candidate, base)
@@ -208,6 +212,12 @@ class Confirmer:
                     return reason
                 self._try(side, unsettled, home / f"{side.name}-{number + 1}")
         return ""
+
+    def _is_settled(self, row: FreshTrials) -> bool:
+        pairs = self._bounds.pairs
+        if row.case_id in self._question.every_pair and "lost" not in (*row.candidate, *row.base):
+            return min(len(row.candidate), len(row.base)) >= pairs
+        return is_settled(row, pairs, self._bounds.alpha)
 
     def _out_of_means(self) -> str:
         seconds, cost = self._bounds.seconds, self._bounds.cost_usd

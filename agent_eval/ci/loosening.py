@@ -63,7 +63,11 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
-    return sentences + _unreviewed_quarantine(base.quarantine, head.quarantine, now=now)
+    return [
+        *sentences,
+        *_softened_judges(base, head),
+        *_unreviewed_quarantine(base.quarantine, head.quarantine, now=now),
+    ]
 
 
 def unreviewed_waivers(base: Iterable[Waiver], head: Iterable[Waiver], *, now: datetime) -> list[str]:
@@ -135,6 +139,23 @@ def _in_effect(policy: GatePolicy, key: str) -> Any:
 def _limit(rule: Rule, policy: GatePolicy) -> float | None:
     stated: float | None = getattr(policy.thresholds, rule.field)
     return rule.default if stated is None else stated
+
+
+def _softened_judges(base: GatePolicy, head: GatePolicy) -> list[str]:
+    """List the judges that block at once on the base branch, or by other terms, and do not now."""
+    # A judge that has no tolerance there at all only gets stricter.
+    strict = set(base.zero_tolerance)
+    sentences = [
+        f"`zero_tolerance_repeat` of {code(judge_id)} {_UNREVIEWED}"
+        for judge_id in sorted(head.repeated - base.repeated)
+        if judge_id in strict
+    ]
+    for judge_id, ceiling in sorted(head.ceilings.items()):
+        before = base.ceilings.get(judge_id)
+        if judge_id in strict and (before is None or ceiling > before):
+            name = f"`zero_tolerance_ceiling` of {code(judge_id)}"
+            sentences.append(f"{name} was {_value(before)} and is now {_value(ceiling)}.")
+    return sentences
 
 
 def _unreviewed_quarantine(

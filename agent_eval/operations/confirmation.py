@@ -77,9 +77,11 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
 
 
 def is_changed(case_id: str, comparison: Comparison) -> bool:
-    """Tell whether a case, or what judges it, is defined otherwise than in the baseline."""
+    """Tell whether a case is not in the baseline, or defined or judged otherwise there."""
     failed = {check.name for check in comparison.compatibility.checks if not check.passed}
-    return case_id in comparison.cases.judged_twice or not failed.isdisjoint(_DEFINITIONS)
+    sets = comparison.cases
+    is_other = case_id in (*sets.new, *sets.changed, *sets.judged_twice)
+    return is_other or not failed.isdisjoint(_DEFINITIONS)
 
 
 def is_judged_alike(first: Pack, trial: Pack) -> bool:

@@ -17,12 +17,12 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.confirmation import (
     Confirmed,
     Tally,
-    fisher,
     is_out_of_reach,
     is_settled,
     judge_suspects,
 )
 from agent_eval.gate.decide import decide_by_policy
+from agent_eval.gate.statistics import fisher
 from benchmarks import confirmation_simulation
 from tests.extent import FULL
 from tests.unit.gate.test_decide import NOW, comparison, statuses, waiver
