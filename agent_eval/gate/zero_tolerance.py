@@ -109,11 +109,21 @@ def new_failures(
             at_once[judge_id] = case_ids
         else:
             judged = _judged_by(comparison, judge_id)
-            # A share of a whole number may be a hair below a whole number, as 0.29 * 100 is.
-            allowed[judge_id] = int(ceiling * judged + 1e-9), judged
+            allowed[judge_id] = most_allowed(ceiling, judged), judged
             failing = set(case_ids).union((fresh or {}).get(judge_id, ()))
             (at_once if len(failing) > allowed[judge_id][0] else tolerated)[judge_id] = sorted(failing)
     return NewFailures(at_once, to_repeat, tolerated, allowed)
+
+
+def most_allowed(ceiling: float, judged: int) -> int:
+    """Compute how many cases a judge with a ceiling may newly fail, of so many that it judged.
+
+    Example:
+        >>> most_allowed(0.29, 100), most_allowed(0.05, 19)
+        (29, 0)
+    """
+    # In floats 0.29 * 100 is a hair below 29.
+    return int(ceiling * judged + 1e-9)
 
 
 def _judged_by(comparison: Comparison, judge_id: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -348,3 +349,9 @@ def test_a_short_simulation_has_the_size_and_power_that_were_computed() -> None:
         expected = line.expected or 0.0
         assert abs(line.found - expected) <= 0.02 + 3 * (max(expected, 0.01) / SIMULATED) ** 0.5, line
     assert confirmation_simulation.table(lines, SIMULATED).count("\n|") == len(lines) + 2
+
+
+def test_the_guide_has_the_figures_of_the_simulation() -> None:
+    found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "gate.md").read_text()
+    assert confirmation_simulation.guide_table(found) in guide
