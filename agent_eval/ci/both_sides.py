@@ -9,15 +9,17 @@ from pathlib import Path
 
 from agent_eval.agents.catalog import AGENTS, kind_of
 from agent_eval.ci.agent import set_up
+from agent_eval.ci.base_cache import BaseCache
 from agent_eval.ci.config import Settings
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.merge_base import MergeBase, NoMergeBase, doubt_of_base
 from agent_eval.ci.shared_build import NAMES_THE_CHANGE, leads_into, why_shared
 from agent_eval.ci.tree_digest import Snapshot, TreeDigest
+from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.confirmation import Confirmation, ConfirmedSide
-from agent_eval.errors import AgentEvalError
+from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.operations.run_agent import agent_options
 from agent_eval.processes.child import allowed_environment
 from agent_eval.text.escape import one_line
@@ -91,6 +93,7 @@ class BothSides:
         settings, agent, onto = job.settings, job.settings.agent, job.platform.run.base_sha
         if agent is None or onto is None or not settings.confirm_pairs:
             return None
+        _refuse_cache_in_checkout(job)
         if agent.command is None:
             return cls(job, None, "" if settings.base_agent else BEHIND_AN_ADDRESS)
         try:
@@ -164,7 +167,30 @@ class BothSides:
             cost_usd=_less(limits.cost_usd, sum(costs)),
         )
         job = self._job
-        return Confirmer(question, bounds, environ=job.environ, redactor=job.redactor, say=job.platform.say)
+        return Confirmer(
+            question,
+            bounds,
+            environ=job.environ,
+            redactor=job.redactor,
+            say=job.platform.say,
+            cache=self._cache(question),
+        )
+
+    def _cache(self, question: Question) -> BaseCache | None:
+        """Open the earlier trials of the merge base's program; None where there may be none."""
+        settings, base, built = self._job.settings, self._base, self._built
+        if not settings.base_cache or base is None or built is None or self.doubt_of_base:
+            return None
+        # The worktree is in another place each time.
+        agent = repr(_of_the_agent(built.settings)).replace(str(base.tree), "")
+        return BaseCache(
+            Path(settings.base_cache),
+            question.pack,
+            commit=base.commit,
+            agent=agent,
+            pairs=settings.confirm_pairs,
+            now=self._job.clock(),
+        )
 
     def _tree_of_change(self) -> TreeDigest | None:
         """Build the digest of the change's checkout, without what the job writes into it."""
@@ -261,6 +287,21 @@ class BothSides:
         if why := why_shared(command, directory, base.top, seen, began):
             raise Doubt(why)
         return _Built(settings, directory, environ, tree, tree.take())
+
+
+def _refuse_cache_in_checkout(job: JobContext) -> None:
+    """Refuse to keep trials where a change could commit them.
+
+    Raises:
+        UsageError: The directory is in the checkout.
+    """
+    named = job.settings.base_cache
+    if named and is_in_checkout([Path(named)], job.platform.workspace):
+        raise UsageError(
+            f"`base-cache` is in the checkout: {one_line(named, limit=_LONGEST_PATH)}",
+            remedy="Name a directory outside of it, such as one in the runner's temporary directory.",
+            field="base-cache",
+        )
 
 
 class _Seal:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.agents.base import AgentOptions
+from agent_eval.ci.base_cache import FRESH_FIRST, BaseCache
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import CaseResultRow, Comparison
-from agent_eval.contracts.confirmation import Confirmation, FreshTrials, Spending
+from agent_eval.contracts.confirmation import CachedTrials, Confirmation, FreshTrials, Spending
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.archive import write_bundle
@@ -115,6 +116,7 @@ class _Round:
     """What both sides have spent so far, and the packs of their trials."""
 
     packs: dict[str, Path] = field(default_factory=dict)
+    earlier: dict[str, bytes] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     trials: int = 0
     cost_usd: float = 0.0
@@ -134,6 +136,7 @@ class Confirmer:
         environ: The environment variables of the job.
         redactor: Replaces secrets in the evidence of the trials.
         say: Prints into the job's log.
+        cache: Earlier trials of the merge base; None to run all of them.
     """
 
     def __init__(
@@ -144,10 +147,11 @@ class Confirmer:
         environ: Mapping[str, str],
         redactor: Redactor,
         say: Callable[[str], None] = lambda _: None,
+        cache: BaseCache | None = None,
     ) -> None:
         self._question, self._bounds = question, bounds
         self._environ, self._redactor, self._say = environ, redactor, say
-        self._spent = _Round()
+        self._cache, self._spent = cache, _Round()
         self._began = time.monotonic()
 
     def run(self, candidate: Side, base: Side, evidence: Path) -> Confirmation:
@@ -171,6 +175,7 @@ class Confirmer:
         try:
             stopped = self._rounds(rows, candidate, base, home)
             sha256 = self._write_evidence(evidence)
+            self._keep(rows, home)
         except Doubt as doubt:
             problem = doubt.message
         finally:
@@ -210,8 +215,51 @@ class Confirmer:
             for side in order:
                 if reason := self._out_of_means():
                     return reason
-                self._try(side, unsettled, home / f"{side.name}-{number + 1}")
+                self._side(side, unsettled, home, number)
         return ""
+
+    def _side(self, side: Side, rows: Sequence[FreshTrials], home: Path, number: int) -> None:
+        """Run one round of a side. With a cache each case of the merge base gets a pack of its own."""
+        if self._cache is None or side.name == "candidate":
+            self._try(side, rows, home / f"{side.name}-{number + 1}")
+            return
+        if number == FRESH_FIRST:
+            self._take_earlier(rows)
+        for row in rows:
+            if row.cached is None:
+                self._try(side, [row], home / self._pack_of(row, number))
+
+    def _pack_of(self, row: FreshTrials, number: int) -> str:
+        return f"base-{number + 1}-{self._question.suspects.index(row.case_id) + 1}"
+
+    def _take_earlier(self, rows: Sequence[FreshTrials]) -> None:
+        """Take the rest of the merge base's trials from an earlier run, where all passed then and now."""
+        for row in rows:
+            passes = row.base == ["passed"] * FRESH_FIRST and not any(row.base_failing)
+            arm = self._cache.find(row.case_id) if self._cache is not None and passes else None
+            if arm is None:
+                continue
+            packs = arm.packs[FRESH_FIRST:]
+            place = self._question.suspects.index(row.case_id) + 1
+            names = [f"base-cached-{place}-{number}" for number in range(1, len(packs) + 1)]
+            for name, files in zip(names, packs, strict=True):
+                self._spent.earlier.update({f"{name}/{path}": data for path, data in files.items()})
+            row.base += ["passed"] * len(packs)
+            row.base_failing += [[] for _ in packs]
+            row.cached = CachedTrials(packs=names, started_at=arm.started_at)
+
+    def _keep(self, rows: Sequence[FreshTrials], home: Path) -> None:
+        """Keep the merge base's trials for a later run. That this fails costs that run time, and no more."""
+        if self._cache is None:
+            return
+        for row in rows:
+            names = [self._pack_of(row, number) for number in range(self._bounds.pairs)]
+            packs = [home / name for name in names if name in self._spent.packs]
+            try:
+                self._cache.keep(row, packs)
+            except AgentEvalError as error:
+                self._say(f"The merge base's trials were not kept: {error.message}")
+                return
 
     def _is_settled(self, row: FreshTrials) -> bool:
         pairs = self._bounds.pairs
@@ -291,7 +339,7 @@ class Confirmer:
         for name, path in self._spent.packs.items():
             if open_pack(path).manifest_sha256 != self._spent.digests[name]:
                 raise Doubt("The evidence of a fresh trial was altered while the job ran.")
-        write_bundle(self._spent.packs, evidence)
+        write_bundle(self._spent.packs, evidence, self._spent.earlier)
         return sha256_bytes(read_bytes(evidence, max_bytes=LARGEST_EVIDENCE))
 
     def _spending(self) -> Spending:

@@ -19,9 +19,24 @@ SuspectVerdict = Literal["confirmed", "cleared", "not-yours", "inconclusive"]
 """
 
 
+class CachedTrials(Contract):
+    """Trials of the merge base that an earlier run made at the same commit, all of them passed.
+
+    `packs` names them in the archive of the trials; `started_at` is when the oldest began.
+
+    Example:
+        >>> CachedTrials(packs=["base-cached-0-3"], started_at="2026-06-01T00:00:00+00:00").packs
+        ['base-cached-0-3']
+    """
+
+    packs: list[StrictStr]
+    started_at: StrictStr
+
+
 class FreshTrials(Contract):
     """The fresh trials of one case, by side, in the order in which they were run.
 
+    `cached` says which of the merge base's, the last ones, an earlier run made; null where none.
     `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
     was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
 
@@ -37,6 +52,7 @@ class FreshTrials(Contract):
     base_failing: list[list[StrictStr]] = Field(default_factory=list)
     changed: StrictBool = False
     why_lost: StrictStr = ""
+    cached: CachedTrials | None = None
 
 
 class ConfirmedSide(Contract):
@@ -87,7 +103,10 @@ class Confirmation(Contract):
 
 
 class SuspectResult(Contract):
-    """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials."""
+    """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials.
+
+    `base_cached` of the merge base's trials were made by an earlier run.
+    """
 
     case_id: StrictStr
     verdict: SuspectVerdict
@@ -95,5 +114,6 @@ class SuspectResult(Contract):
     candidate_trials: StrictInt = 0
     base_passed: StrictInt = 0
     base_trials: StrictInt = 0
+    base_cached: StrictInt = 0
     p_value: float | None = Field(default=None, ge=0, le=1)
     reason: StrictStr

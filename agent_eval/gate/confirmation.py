@@ -191,6 +191,7 @@ def _by_repeats(case_id: str, repeats: Sequence[Repeat], record: Confirmation) -
         candidate_trials=tally.candidate_trials,
         base_passed=tally.base_passed,
         base_trials=tally.base_trials,
+        base_cached=len(trials.cached.packs) if trials.cached is not None else 0,
         reason=decides.reason,
     )
 
@@ -296,6 +297,7 @@ def _judged(
         candidate_trials=tally.candidate_trials,
         base_passed=tally.base_passed,
         base_trials=tally.base_trials,
+        base_cached=len(trials.cached.packs) if trials.cached is not None else 0,
         p_value=tally.p_value if tally.candidate_trials and tally.base_trials else None,
         reason=reason,
     )

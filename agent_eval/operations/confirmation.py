@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from agent_eval.contracts import CaseResultRow, Comparison, Outcome, VerdictRow
-from agent_eval.contracts.confirmation import Confirmation, FreshResult
+from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.archive import open_bundle
@@ -67,6 +67,10 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
         packs = open_bundle(content, source=str(archive))
     if _in_packs(packs) != _in_record(record):
         raise _not_following(path, "its trials are not those of the packs")
+    if not all(_has_cached(row, packs) for row in record.cases):
+        raise _not_following(
+            path, "its trials of an earlier run are not among the packs, or did not all pass"
+        )
     if not all(is_judged_alike(candidate, pack) for pack in packs.values()):
         raise _not_following(path, "its trials are of other cases or judges than the candidate")
     for row in record.cases:
@@ -96,6 +100,13 @@ def is_judged_alike(first: Pack, trial: Pack) -> bool:
             for case_id, row in trial.index_by_id().items()
         )
     )
+
+
+def _has_cached(row: FreshTrials, packs: Mapping[str, Pack]) -> bool:
+    """Tell whether the trials of an earlier run are in the packs, and may make a verdict only stricter."""
+    if row.cached is None:
+        return True
+    return set(row.base) == {"passed"} and not any(row.base_failing) and packs.keys() >= set(row.cached.packs)
 
 
 def _in_packs(packs: Mapping[str, Pack]) -> _Counts:
