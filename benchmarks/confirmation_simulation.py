@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import comb
 from pathlib import Path
 
+from agent_eval.ci.base_cache import FRESH_FIRST
 from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.confirmation import is_settled, judge_suspects
@@ -128,6 +130,12 @@ def measure(experiments: int) -> list[Line]:
         Line("largest chance that six pairs confirm an unchanged case, any pass rate", max_size(0), 0.019),
         Line("the same, pass rates from 0.8", max_size(80), 0.0051),
     ]
+    for of, said in (
+        (size_with_a_cache, "the same with `base-cache`"),
+        (size_with_earlier_trials, "the same where it has all trials of the case, which passed"),
+    ):
+        lines.append(Line(f"{said}, any pass rate", max_size(0, of)))
+        lines += [Line(f"{said}, pass rates from 0.{lowest}", max_size(lowest, of)) for lowest in (80, 95)]
     for admission, name in ((True, "18 of 20 before"), (False, "Holm")):
         for rate, expected in ((0.98, 0.00), (0.95, 0.00), (0.90, 0.00), (0.80, 0.01)):
             runs = [unchanged(source, rate, rate, admission=admission) for _ in range(experiments)]
@@ -230,9 +238,42 @@ def is_above(source: random.Random, wrong: float, cases: int) -> bool:
     return confirm(source, [(rate, rate)] * len(new[0] | new[1]), corrected=True).confirmed > 0
 
 
-def max_size(lowest: int) -> float:
+def max_size(lowest: int, of: Callable[[float], float] = size) -> float:
     """Find the largest size over pass rates from `lowest` percent."""
-    return max(size(rate / 100) for rate in range(lowest, 101))
+    return max(of(rate / 100) for rate in range(lowest, 101))
+
+
+def size_with_earlier_trials(rate: float) -> float:
+    """Compute the exact chance that an unchanged case is confirmed whose merge base passed all trials before.
+
+    The first trials of the merge base are run again; where both pass, the earlier ones count as the others.
+    """
+    both = rate**FRESH_FIRST
+    earlier = both * _confirmed_at(rate, PAIRS)
+    rest = PAIRS - FRESH_FIRST
+    fresh = sum(
+        _share(FRESH_FIRST, first, rate) * _share(rest, more, rate) * _confirmed_at(rate, first + more)
+        for first in range(FRESH_FIRST)
+        for more in range(rest + 1)
+    )
+    return earlier + fresh
+
+
+def size_with_a_cache(rate: float) -> float:
+    """Compute the same with the chance that there are such trials of the merge base."""
+    passed_all = rate**PAIRS
+    return passed_all * size_with_earlier_trials(rate) + (1 - passed_all) * size(rate)
+
+
+def _confirmed_at(rate: float, before: int) -> float:
+    """Compute the chance of a confirmed case where the merge base passes `before` trials."""
+    return sum(
+        _share(PAIRS, now, rate) for now in range(PAIRS + 1) if fisher(now, PAIRS, before, PAIRS) <= ALPHA
+    )
+
+
+def _share(trials: int, hits: int, rate: float) -> float:
+    return comb(trials, hits) * rate**hits * (1 - rate) ** (trials - hits)
 
 
 def table(lines: list[Line], experiments: int) -> str:

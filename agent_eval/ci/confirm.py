@@ -194,15 +194,18 @@ class Confirmer:
         )
 
     def expected(self, cases: int) -> Spending:
-        """Estimate the most that so many cases take, from the first run's mean time and cost of a trial."""
+        """Estimate the most that so many cases take, from the first run's mean time and cost of a trial.
+
+        Where the cost of any of its trials is unknown, so is what these will cost.
+        """
         trials = 2 * self._bounds.pairs * cases
-        index = [row for row in self._question.pack.index_by_id().values() if row["latency_ms"] is not None]
-        times = [row["latency_ms"] or 0.0 for row in index]
+        index = list(self._question.pack.index_by_id().values())
+        times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
         costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
         return Spending(
             trials=trials,
             minutes=trials * sum(times) / len(times) / 60_000 if times else None,
-            cost_usd=trials * sum(costs) / len(costs) if costs else None,
+            cost_usd=trials * sum(costs) / len(costs) if costs and len(costs) == len(index) else None,
         )
 
     def _rounds(self, rows: Sequence[FreshTrials], candidate: Side, base: Side, home: Path) -> str:
@@ -305,6 +308,7 @@ class Confirmer:
                 options=side.options,
             )
         except AgentEvalError as error:
+            self._spent.cost_is_known = False
             why = one_line(error.message, limit=_REASON_LIMIT).rstrip(".")
         else:
             why = done.stopped

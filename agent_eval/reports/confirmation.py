@@ -150,15 +150,16 @@ def _counts(passed: int, trials: int) -> str:
 
 
 def spending_text(spending: Spending, *, most: bool = False) -> str:
-    """Write trials, minutes and money on one line.
+    """Write trials, minutes and money on one line; a cost that is not known is no cost of zero.
 
     Example:
         >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
         'at most 12 trials, 3 min, $0.25'
+        >>> spending_text(Spending(trials=1, minutes=0.2))
+        '1 trial, under a minute, cost unknown'
     """
     parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
     if spending.minutes is not None:
         parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
-    if spending.cost_usd is not None:
-        parts.append(f"${spending.cost_usd:.2f}")
+    parts.append("cost unknown" if spending.cost_usd is None else f"${spending.cost_usd:.2f}")
     return ", ".join(parts)

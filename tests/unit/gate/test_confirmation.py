@@ -133,6 +133,28 @@ def test_fresh_trials_alone_decide(candidate: str, base: str, verdict: str) -> N
     assert judged(fresh(candidate, base)).verdict == verdict
 
 
+complete = st.lists(st.sampled_from(["passed", "failed"]), min_size=6, max_size=6)
+GREEN = ("cleared", "not-yours")
+
+
+@given(st.lists(st.tuples(complete, complete), min_size=1, max_size=4), st.booleans())
+def test_a_merge_base_that_passes_always_never_clears_what_another_result_of_it_does_not(
+    sides: list[tuple[list[str], list[str]]], changed: bool
+) -> None:
+    """So earlier trials that all passed excuse nothing, also not the other suspects."""
+    letters = [["".join(result[0] for result in side) for side in pair] for pair in sides]
+    rows = [fresh(now, before, f"c{n}", changed=changed) for n, (now, before) in enumerate(letters)]
+    cached = [fresh(letters[0][0], "p" * 6, "c0", changed=changed), *rows[1:]]
+    ids = [row.case_id for row in rows]
+    before, after = (
+        {result.case_id: result.verdict for result in judge_suspects(ids, record(*run), 0.05)}
+        for run in (rows, cached)
+    )
+    for case_id in ids:
+        assert not (after[case_id] in GREEN and before[case_id] not in GREEN)
+        assert not (before[case_id] == "confirmed" and after[case_id] != "confirmed")
+
+
 def test_a_change_of_the_case_is_not_excused_by_a_merge_base_that_fails_it_as_well() -> None:
     assert judged(fresh("fff", "fff", changed=True)).verdict == "inconclusive"
 
@@ -355,3 +377,18 @@ def test_the_guide_has_the_figures_of_the_simulation() -> None:
     found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
     guide = (Path(__file__).parents[3] / "docs" / "guides" / "gate.md").read_text()
     assert confirmation_simulation.guide_table(found) in guide
+
+
+def test_the_decision_on_the_cache_has_the_figures_of_the_simulation() -> None:
+    found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
+    page = (Path(__file__).parents[3] / "docs" / "decisions" / "base-cache.md").read_text()
+    names = (
+        "largest chance that six pairs confirm an unchanged case",
+        "the same with `base-cache`",
+        "the same where it has all trials of the case, which passed",
+    )
+    # The first line with pass rates from 80 % has its own words.
+    found[f"{names[0]}, pass rates from 0.80"] = found["the same, pass rates from 0.8"]
+    for rates, row in (("any pass rate", "at any pass rate"), ("pass rates from 0.80", "from 80%")):
+        cells = " | ".join(f"{found[f'{name}, {rates}']:.1%}" for name in names)
+        assert f"| {row} | {cells} |" in page
