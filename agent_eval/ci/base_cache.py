@@ -1,9 +1,9 @@
 """Trials of the merge base's agent from an earlier run, which can only make a verdict stricter.
 
 A change that is pushed again has the same merge base. Of a case whose trials the merge base's agent passed
-all, later runs within a day need only the first two again. Whoever writes into the directory, such as the
-change's own agent in an earlier run, gains nothing: any other trials are not taken from it, and against a
-merge base that passes always the change is held most strictly.
+all, later runs within a day need only the first two again. The change's own agent, in an earlier run, can
+write into the directory and gains nothing: no other trials are taken from it, and against a merge base that
+passes always the change is held most strictly.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ def most_allowed(ceiling: float, judged: int) -> int:
 def _judged_by(comparison: Comparison, judge_id: str) -> int:
     """Count the cases that a judge judged, in the run with fewer: a change gains nothing by adding cases."""
     runs = (comparison.baseline.summary, comparison.candidate.summary)
-    counts = (run.judge_counts.get(judge_id) for run in runs)
-    return min(found.judged if found is not None else 0 for found in counts)
+    by_run = [run.judge_counts.get(judge_id) for run in runs]
+    return min(counts.judged if counts is not None else 0 for counts in by_run)
 
 
 def zero_tolerance(
@@ -160,10 +160,12 @@ def zero_tolerance(
     ]
     cleared: list[str] = []
     for judge_id, case_ids in sorted(failures.to_repeat.items()):
-        left = [case_id for case_id in case_ids if repeat_of(case_id, judge_id, record, policy.alpha).blocks]
-        if left:
-            clauses.append(f"{judge_id} newly fails {case_list(left)}, which no fresh trials clear")
-        cleared += [case_id for case_id in case_ids if case_id not in left]
+        blocking = [
+            case_id for case_id in case_ids if repeat_of(case_id, judge_id, record, policy.alpha).blocks
+        ]
+        if blocking:
+            clauses.append(f"{judge_id} newly fails {case_list(blocking)}, which no fresh trials clear")
+        cleared += [case_id for case_id in case_ids if case_id not in blocking]
     if clauses:
         return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(clauses)}.")
     message = f"No new failure of {', '.join(judges)}"
