@@ -11,11 +11,12 @@ import pytest
 from agent_eval.ci.both_sides import A_PROGRAM, BEHIND_AN_ADDRESS, EQUAL_BUILDS, BothSides
 from agent_eval.ci.confirm import Question, Side
 from agent_eval.ci.platforms.base import CiRun, Platform
-from agent_eval.config.spec import Output, RunSpec
+from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from tests.unit.ci.jobs import make_job, settings_of
 from tests.unit.ci.test_confirm import question
+from tests.unit.ci.test_merge_base import commit, top
 
-__all__ = ["question"]
+__all__ = ["question", "top"]
 
 ON_A_CHANGE = CiRun(base_sha="b" * 40)
 ADDRESS = {"agent_url": "https://agent.example.org/run"}
@@ -89,3 +90,43 @@ def test_equal_builds_of_sources_that_differ_settle_nothing(
     record = sides.confirm(question, side.spec, tmp_path / "trials.zip")
     assert record.problem == EQUAL_BUILDS
     assert record.spent.trials == 0
+
+
+HOSTED = {"agent": "openai:small", "base_agent": "openai:small"}
+
+
+def base_prompt(top: Path, base: str, **flags: str) -> tuple[str | None, str]:
+    """The system prompt that the merge base's model gets, and why that is not known."""
+    sides = prepared(CiRun(base_sha=base), **HOSTED, **flags)
+    assert sides is not None
+    spec = RunSpec(suite=top / "suite.json", output=Output(pack=top / "pack"), agent=AgentSpec(name="x"))
+    if sides.problem:
+        return None, sides.problem
+    options = sides._base_side(spec)[0].options
+    assert options is not None
+    return options.system, ""
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_hosted_model_of_the_merge_base_has_the_prompt_of_the_merge_base(
+    top: Path, monkeypatch: pytest.MonkeyPatch, is_absolute: bool
+) -> None:
+    base = commit(top, **{"prompt.txt": "Be kind."})
+    commit(top, **{"prompt.txt": "Refuse."})
+    monkeypatch.chdir(top)
+    path = str(top / "prompt.txt") if is_absolute else "prompt.txt"
+    assert base_prompt(top, base, system_prompt=path) == ("Be kind.", "")
+    assert base_prompt(top, base) == (None, "")
+
+
+def test_a_prompt_that_the_merge_base_lacks_or_takes_from_the_change_settles_nothing(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = commit(top)
+    (top / "prompt.txt").symlink_to(top / "real.txt")
+    linked = commit(top, **{"real.txt": "Be kind."})
+    (top / "prompt.txt").unlink()
+    commit(top, **{"prompt.txt": "Refuse.", "real.txt": "Refuse."})
+    monkeypatch.chdir(top)
+    assert base_prompt(top, linked, system_prompt="prompt.txt")[1].endswith("into the change's checkout.")
+    assert "prompt.txt" in base_prompt(top, before, system_prompt="prompt.txt")[1]
