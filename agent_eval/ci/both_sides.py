@@ -155,9 +155,10 @@ class BothSides:
         settings = self._job.settings
         candidate_side = base_side = ConfirmedSide()
         record = Confirmation(pairs=settings.confirm_pairs, max_cases=settings.max_confirm_cases)
-        if question.suspects and self.is_unchanged:
+        to_run = bool(question.suspects or question.new_cases)
+        if to_run and self.is_unchanged:
             record.agent_unchanged = True
-        elif question.suspects:
+        elif to_run:
             try:
                 # The change is sealed before the merge base's setup runs, which may not alter it.
                 candidate, build = self._candidate_side(spec, self._tree_of_change())
@@ -169,13 +170,15 @@ class BothSides:
                 record = self._confirmer(question, spec).run(candidate, base, evidence)
             except Doubt as doubt:
                 record.problem = doubt.message
+                record.new_problem = doubt.message if question.new_cases else ""
         return _about(question, record.model_copy(update={"candidate": candidate_side, "base": base_side}))
 
     def not_run(self, question: Question, reason: str) -> Confirmation:
         """Build the record where nothing is to be run, with the reason as a sentence."""
         settings = self._job.settings
         pairs, most = settings.confirm_pairs, settings.max_confirm_cases
-        return _about(question, Confirmation(pairs=pairs, max_cases=most, problem=reason))
+        new = reason if question.new_cases else ""
+        return _about(question, Confirmation(pairs=pairs, max_cases=most, problem=reason, new_problem=new))
 
     def _confirmer(self, question: Question, spec: RunSpec) -> Confirmer:
         limits = spec.limits.run

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.ci.base_cache import FRESH_FIRST, BaseCache
+from agent_eval.ci.new_cases import NewCaseTrials
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import CaseResultRow, Comparison
 from agent_eval.contracts.confirmation import CachedTrials, Confirmation, FreshTrials, Spending
@@ -25,6 +26,7 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import is_settled
 from agent_eval.operations.confirmation import (
     LARGEST_EVIDENCE,
+    NEW,
     failing_judges,
     fresh_result,
     is_changed,
@@ -81,6 +83,8 @@ class Question:
         suspects: Case ids, in the order in which they are run.
         every_pair: Those that run all pairs, because only complete trials clear what they are suspected of.
         are_moot: Whether something blocks that no fresh trial can change.
+        new_cases: Ids of the cases that the merge base's agent is run on once.
+        history: Of the suspects: newest trials on the base branch that passed, and that were scored.
 
     Example:
         `Question(suite=path, source=None, pack=pack, comparison=comparison, suspects=["refund"])`
@@ -93,6 +97,18 @@ class Question:
     suspects: Sequence[str]
     every_pair: frozenset[str] = frozenset()
     are_moot: bool = False
+    new_cases: Sequence[str] = ()
+    history: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def rows(self, most: int) -> list[FreshTrials]:
+        """Build the records of the first suspects, without trials."""
+        rows = []
+        for case_id in self.suspects[:most]:
+            passed, scored = self.history.get(case_id, (0, 0))
+            is_other = is_changed(case_id, self.comparison)
+            row = FreshTrials(case_id=case_id, changed=is_other, history_passed=passed, history_scored=scored)
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,18 +178,18 @@ class Confirmer:
             base: The merge base's.
             evidence: The archive to write; none is written where no trial was run.
         """
-        rows = [
-            FreshTrials(case_id=case_id, changed=is_changed(case_id, self._question.comparison))
-            for case_id in self._question.suspects[: self._bounds.max_cases]
-        ]
-        expected = self.expected(len(rows))
-        cases = count(len(rows), "case")
-        self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {cases} again on both sides.")
+        rows = self._question.rows(self._bounds.max_cases)
+        new = NewCaseTrials(self._question.pack, self._question.new_cases, self._bounds.max_cases)
+        expected = self.expected(len(rows), new=len(new.rows))
+        again = f"{count(len(rows), 'case')} again on both sides" if rows else ""
+        to_run = " and ".join(filter(None, [again, new.in_words]))
+        self._say(f"Confirmation: {spending_text(expected, most=True)}, to run {to_run}.")
         home = Path(tempfile.mkdtemp(prefix="agent-eval-confirmation-"))
         problem = stopped = ""
         sha256 = None
         try:
             stopped = self._rounds(rows, candidate, base, home)
+            self._try_once(new, base, home)
             sha256 = self._write_evidence(evidence)
             self._keep(rows, home)
         except Doubt as doubt:
@@ -188,17 +204,19 @@ class Confirmer:
             problem=problem,
             stopped=stopped,
             cases=rows,
+            new_cases=new.tried(),
+            new_problem=new.problem or (problem if new.rows else ""),
             expected=expected,
             spent=spent,
             evidence_sha256=sha256,
         )
 
-    def expected(self, cases: int) -> Spending:
+    def expected(self, cases: int, *, new: int = 0) -> Spending:
         """Estimate the most that so many cases take, from the first run's mean time and cost of a trial.
 
         Where the cost of any of its trials is unknown, so is what these will cost.
         """
-        trials = 2 * self._bounds.pairs * cases
+        trials = 2 * self._bounds.pairs * cases + new
         index = list(self._question.pack.index_by_id().values())
         times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
         costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
@@ -269,6 +287,18 @@ class Confirmer:
         if row.case_id in self._question.every_pair and "lost" not in (*row.candidate, *row.base):
             return min(len(row.candidate), len(row.base)) >= pairs
         return is_settled(row, pairs, self._bounds.alpha)
+
+    def _try_once(self, new: NewCaseTrials, base: Side, home: Path) -> None:
+        """Run the merge base's agent on new cases; what goes wrong there decides nothing about suspects."""
+        if not new.rows:
+            return
+        if reason := self._out_of_means():
+            new.problem = reason
+            return
+        try:
+            self._try(base, new.rows, home / NEW)
+        except Doubt as doubt:
+            new.problem = doubt.message
 
     def _out_of_means(self) -> str:
         seconds, cost = self._bounds.seconds, self._bounds.cost_usd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_eval.ci.both_sides import BothSides
@@ -15,6 +16,8 @@ from agent_eval.errors import InvalidPack, NotEvaluable
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import Confirmed, suspects_of
+from agent_eval.history.board import counted_before
+from agent_eval.history.record import RunRecord, record_of
 from agent_eval.operations.confirmation import CONFIRMATION, LARGEST_EVIDENCE, TRIALS
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import dumps
@@ -24,10 +27,22 @@ _BLOCKING = frozenset({"coverage", "integrity"})
 zero-tolerance judge blocks at once."""
 
 
-def question_of(job: JobContext, target: Target, pack: Pack, comparison: Comparison) -> Question:
-    """List what newly fails in a suite, as the question that fresh trials answer."""
+def question_of(
+    job: JobContext, target: Target, pack: Pack, comparison: Comparison, earlier: Sequence[RunRecord] = ()
+) -> Question:
+    """List what newly fails in a suite, as the question that fresh trials answer.
+
+    Args:
+        job: The job.
+        target: The suite.
+        pack: The candidate's run.
+        comparison: That run compared with the baseline.
+        earlier: Runs of the base branch, the newest first.
+    """
     rules = job.rules
     suspects = suspects_of(comparison, rules.policy, rules.waivers, generated_at=comparison.generated_at)
+    own = record_of(pack) if suspects.case_ids and earlier else None
+    history = {case_id: counted_before(case_id, own, earlier) for case_id in suspects.case_ids} if own else {}
     return Question(
         suite=target.path,
         source=target.source,
@@ -36,6 +51,8 @@ def question_of(job: JobContext, target: Target, pack: Pack, comparison: Compari
         suspects=suspects.case_ids,
         every_pair=suspects.every_pair,
         are_moot=suspects.are_moot,
+        new_cases=comparison.cases.new,
+        history=history,
     )
 
 

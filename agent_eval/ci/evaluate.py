@@ -318,7 +318,7 @@ def decide_on(
             pool=pool_of(job, pack, comparison, search),
         )
         decision = by_policy()
-        question = question_of(job, target, pack, comparison)
+        question = question_of(job, target, pack, comparison, search.earlier.get(target.slug, ()))
         if question.suspects and (why := why_not_run_again(job)):
             job.platform.say(f"{count(len(question.suspects), 'case')} not run again: {why}")
         if sides is not None:

@@ -1,4 +1,4 @@
-"""Tell where a change loosens what it is held to: options, policy, waivers and quarantine.
+"""Tell where a change loosens what it is held to: options, policy, waivers, quarantine and tiers.
 
 A change may tighten these. What lets more pass is reviewed on the base branch first: until then it is said at
 the top of the report, and the gate is not passed. The tables of options and rules say which way each loosens.
@@ -63,11 +63,56 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
+    quarantine = [entry for entry in head.quarantine if not _is_reviewed_quarantine(entry, base, now)]
     return [
         *sentences,
         *_softened_judges(base, head),
-        *_unreviewed_quarantine(base.quarantine, head.quarantine, now=now),
+        *(
+            f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} "
+            f"{_UNREVIEWED}"
+            for entry in quarantine
+        ),
+        *(
+            f"`{key}` of case {code(case_id)} {_UNREVIEWED}"
+            for key in ("tracked", "expected_fail")
+            for case_id in dict.fromkeys(getattr(head, key))
+            if case_id not in base.never_blocking
+        ),
     ]
+
+
+def without_unreviewed(base: GatePolicy, head: GatePolicy, *, now: datetime) -> GatePolicy:
+    """Copy a change's policy without the exceptions that the base branch's does not have.
+
+    A case that the change puts into quarantine, tracks or expects to fail counts like any other until that is
+    on the base branch; a judge without tolerance for which it asks for softer terms blocks at once.
+
+    Example:
+        >>> from datetime import UTC
+        >>> known, added = GatePolicy(tracked=["a"]), GatePolicy(tracked=["a", "b"])
+        >>> without_unreviewed(known, added, now=datetime.now(UTC)).tracked
+        ['a']
+
+    Args:
+        base: The base branch's policy.
+        head: The change's.
+        now: The time of the decision.
+    """
+    return head.model_copy(
+        update={
+            "zero_tolerance_repeat": [
+                judge_id for judge_id in head.zero_tolerance_repeat if _is_reviewed_repeat(judge_id, base)
+            ],
+            "zero_tolerance_ceiling": {
+                judge_id: ceiling
+                for judge_id, ceiling in head.zero_tolerance_ceiling.items()
+                if _is_reviewed_ceiling(judge_id, ceiling, base)
+            },
+            "quarantine": [entry for entry in head.quarantine if _is_reviewed_quarantine(entry, base, now)],
+            "tracked": [case_id for case_id in head.tracked if case_id in base.never_blocking],
+            "expected_fail": [case_id for case_id in head.expected_fail if case_id in base.never_blocking],
+        }
+    )
 
 
 def unreviewed_waivers(base: Iterable[Waiver], head: Iterable[Waiver], *, now: datetime) -> list[str]:
@@ -78,14 +123,24 @@ def unreviewed_waivers(base: Iterable[Waiver], head: Iterable[Waiver], *, now: d
         head: Those of the change's.
         now: The time of the decision.
     """
-    reviewed = {waiver.waiver_id: waiver for waiver in base if waiver.revoked_at is None}
+    head = list(head)
+    counted = reviewed_waivers(base, head)
     return [
         f"waiver {code(waiver.waiver_id)} ({_scope(waiver)}) {_UNREVIEWED}"
         for waiver in head
-        if waiver.revoked_at is None
-        and not is_over(waiver.ends_at, now)
-        and not _is_reviewed(waiver, reviewed.get(waiver.waiver_id))
+        if waiver.revoked_at is None and not is_over(waiver.ends_at, now) and waiver not in counted
     ]
+
+
+def reviewed_waivers(base: Iterable[Waiver], head: Iterable[Waiver]) -> list[Waiver]:
+    """Select the waivers that the base branch has as well, for as much and as long; only these count.
+
+    Args:
+        base: Waivers of the base branch's registry for the baseline that its settings name.
+        head: Those of the change's.
+    """
+    known = {waiver.waiver_id: waiver for waiver in base if waiver.revoked_at is None}
+    return [waiver for waiver in head if _is_reviewed(waiver, known.get(waiver.waiver_id))]
 
 
 def is_looser(loosens: Loosens, before: Any, after: Any, choices: tuple[str, ...] = ()) -> bool:
@@ -143,33 +198,34 @@ def _limit(rule: Rule, policy: GatePolicy) -> float | None:
 
 def _softened_judges(base: GatePolicy, head: GatePolicy) -> list[str]:
     """List the judges that block at once on the base branch, or by other terms, and do not now."""
-    # A judge that has no tolerance there at all only gets stricter.
-    strict = set(base.zero_tolerance)
     sentences = [
         f"`zero_tolerance_repeat` of {code(judge_id)} {_UNREVIEWED}"
-        for judge_id in sorted(head.repeated - base.repeated)
-        if judge_id in strict
+        for judge_id in sorted(head.repeated)
+        if not _is_reviewed_repeat(judge_id, base)
     ]
     for judge_id, ceiling in sorted(head.ceilings.items()):
-        before = base.ceilings.get(judge_id)
-        if judge_id in strict and (before is None or ceiling > before):
+        if not _is_reviewed_ceiling(judge_id, ceiling, base):
             name = f"`zero_tolerance_ceiling` of {code(judge_id)}"
+            before = base.ceilings.get(judge_id)
             sentences.append(f"{name} was {_value(before)} and is now {_value(ceiling)}.")
     return sentences
 
 
-def _unreviewed_quarantine(
-    base: Iterable[Quarantine], head: Iterable[Quarantine], *, now: datetime
-) -> list[str]:
-    reviewed: dict[str, list[Quarantine]] = {}
-    for entry in base:
-        reviewed.setdefault(entry.case_id, []).append(entry)
-    return [
-        f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} {_UNREVIEWED}"
-        for entry in head
-        if not is_over(entry.expires_at, now)
-        and not any(_ends_by(entry.expires_at, known.expires_at) for known in reviewed.get(entry.case_id, ()))
-    ]
+def _is_reviewed_repeat(judge_id: str, base: GatePolicy) -> bool:
+    # A judge that blocks in no way on the base branch only gets stricter.
+    return judge_id in base.repeated or judge_id not in base.zero_tolerance
+
+
+def _is_reviewed_ceiling(judge_id: str, ceiling: float, base: GatePolicy) -> bool:
+    return ceiling <= base.ceilings.get(judge_id, 0) or judge_id not in base.zero_tolerance
+
+
+def _is_reviewed_quarantine(entry: Quarantine, base: GatePolicy, now: datetime) -> bool:
+    """Tell whether the base branch has a case in quarantine for as long; one that is over excuses nothing."""
+    known = (other for other in base.quarantine if other.case_id == entry.case_id)
+    return is_over(entry.expires_at, now) or any(
+        _ends_by(entry.expires_at, other.expires_at) for other in known
+    )
 
 
 def _is_reviewed(waiver: Waiver, known: Waiver | None) -> bool:

@@ -215,6 +215,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         replay=suite.replayed.to_json() if suite.replayed is not None else None,
         history=_history(suite, evaluation),
         confirmation=suite.confirmation,
+        declared=tiers_of_policy(evaluation.rules.policy),
     )
 
 

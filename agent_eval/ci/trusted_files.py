@@ -17,7 +17,13 @@ from typing import Any
 from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.config import Settings
 from agent_eval.ci.differences import code, differences
-from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
+from agent_eval.ci.loosening import (
+    loosened_options,
+    loosened_policy,
+    reviewed_waivers,
+    unreviewed_waivers,
+    without_unreviewed,
+)
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.config.rules import RULES
 from agent_eval.contracts import Thresholds
@@ -45,7 +51,7 @@ class JudgingRules:
         base_policy: The base branch's, where it is known and the change has another one.
         registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
-        waivers: The waivers for the baseline that the settings name.
+        waivers: The waivers for the baseline that the settings name, that count.
         changes: Differences of the rules from the base branch, as sentences.
         loosened: Those that let more pass, and that a change may therefore not decide on by itself.
         from_base: Whether the base branch's rules hold, so that `changes` were not applied.
@@ -291,19 +297,26 @@ def _held_to_base(
     files: TrustedFiles,
     now: datetime,
 ) -> JudgingRules:
-    """Add what the change loosens, and the base branch's policy."""
+    """Add what the change loosens and the base branch's policy; exceptions that only the change has go."""
     registry_path: Path = base["registry-path"]
     data = files.base(registry_path)
     registry = parse_registry(data, str(registry_path)) if data is not None else Registry()
     policy = _with_inputs(_policy_of_base(base["policy"], files), base)
+    of_base = _waivers_for(registry, base["baseline-name"])
     loosened = [
         *loosened_options(base, head),
         *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
-        *unreviewed_waivers(_waivers_for(registry, base["baseline-name"]), rules.waivers, now=now),
+        *unreviewed_waivers(of_base, rules.waivers, now=now),
         *_other_baseline(head["baseline"], rules.registry, registry, files),
         *_other_recordings(head["replay"], files),
     ]
-    return replace(rules, loosened=[*rules.loosened, *loosened], base_policy=policy)
+    return replace(
+        rules,
+        policy=without_unreviewed(policy, rules.policy, now=now),
+        waivers=reviewed_waivers(of_base, rules.waivers),
+        loosened=[*rules.loosened, *loosened],
+        base_policy=policy,
+    )
 
 
 def _baseline_key(path: Path, files: TrustedFiles) -> PublicKey:

@@ -43,7 +43,12 @@ def history() -> None:
 @history.command(name="show", cls=TableCommand, path="history show")
 @click.argument("where", type=click.Path(path_type=pathlib.Path))
 def history_show(
-    where: Path, dataset_id: str | None, policy: Path | None, runs: int, output_format: str
+    where: Path,
+    dataset_id: str | None,
+    policy: Path | None,
+    runs: int,
+    recommend: bool,
+    output_format: str,
 ) -> None:
     """Show the trend, the cases over the runs, and which cases are flaky.
 
@@ -55,7 +60,19 @@ def history_show(
     from agent_eval.reports.terminal_history import history_text
 
     records = read_history_at(where, dataset_id)
-    table = board(records, runs=runs, declared=declared_tiers(policy))
+    declared = declared_tiers(policy)
+    table = board(records, runs=runs, declared=declared)
+    if recommend:
+        from agent_eval.history.recommendation import recommendation
+        from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
+
+        recommended = recommendation(table, declared)
+        emit(
+            output_format,
+            recommendation_json(recommended),
+            lambda _colour: recommendation_lines(recommended, table),
+        )
+        return
     name = records[0].run.dataset_id
     emit(output_format, history_json(table), lambda colour: history_text(table, name, colour=colour))
 

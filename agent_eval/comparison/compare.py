@@ -17,7 +17,7 @@ from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
-from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.facts import CaseOutcome, RunView, case_outcomes
 from agent_eval.comparison.judged_twice import JudgedTwice
 from agent_eval.comparison.metrics import (
     Balance,
@@ -38,6 +38,7 @@ from agent_eval.contracts import (
     Compatibility,
     Coverage,
     FailureClusters,
+    NewCases,
     Overview,
     RunBehaviour,
 )
@@ -143,6 +144,15 @@ def compare(
         topics=compared_topics(compared, baseline.index, runs.rows, trials),
         coverage=_coverage(baseline, candidate, facts, compatibility),
         failures_apart=failures_apart(facts, compared),
+        new_cases=_new_cases([now[case_id] for case_id in case_sets.new]),
+    )
+
+
+def _new_cases(outcomes: Sequence[CaseOutcome]) -> NewCases:
+    return NewCases(
+        cases=len(outcomes),
+        passed=sum(outcome.passed for outcome in outcomes),
+        hard_failed=sum(outcome.hard_failed for outcome in outcomes),
     )
 
 

@@ -46,6 +46,7 @@ _MODULES = {
         "FailureClusters",
         "JudgeChange",
         "Metric",
+        "NewCases",
         "Overview",
         "ReleaseImpact",
         "RunBehaviour",

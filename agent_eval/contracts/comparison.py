@@ -77,6 +77,19 @@ class CaseSets(Contract):
     """Cases of the baseline that the policy's quarantine leaves out of both runs."""
 
 
+class NewCases(Contract):
+    """Results of the candidate's new cases, which the baseline does not have: they never block.
+
+    Example:
+        >>> NewCases(cases=2, passed=1).hard_failed
+        0
+    """
+
+    cases: StrictInt = Field(default=0, ge=0)
+    passed: StrictInt = Field(default=0, ge=0)
+    hard_failed: StrictInt = Field(default=0, ge=0)
+
+
 class CallChange(Contract):
     """One step of the aligned difference between two lists of tool calls.
 
@@ -302,7 +315,7 @@ class Comparison(Contract):
     """Everything that changed from the baseline to the candidate.
 
     `metrics` and `judge_metrics` are over the compared cases. `candidate.summary` is over the whole
-    candidate run; absolute thresholds use it.
+    candidate run; absolute thresholds use it without its `new_cases`.
     """
 
     schema_version: StrictStr = SCHEMA_VERSION
@@ -339,6 +352,8 @@ class Comparison(Contract):
     """Null in comparisons of versions that did not measure it."""
     failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
     """Cases that are not compared and that a judge newly fails or cannot judge now, by judge id."""
+    new_cases: NewCases | None = None
+    """Results of the new cases; null in comparisons of versions that did not count them."""
     baseline_path: StrictStr | None = None
     """Where the baseline's pack was, relative to this file; null where it came from elsewhere."""
     candidate_path: StrictStr | None = None

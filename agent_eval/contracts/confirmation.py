@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.history import Tier
 
 FreshResult = Literal["passed", "failed", "lost"]
 """Result of a fresh trial. `lost`: it was not run or judged, for a reason that says nothing of the agent."""
@@ -39,6 +40,8 @@ class FreshTrials(Contract):
     `cached` says which of the merge base's, the last ones, an earlier run made; null where none.
     `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
     was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
+    Of its newest trials in runs of the base branch with this setup, `history_passed` of `history_scored`
+    passed: where that admits every case as blocking, results are not corrected for their number.
 
     Example:
         >>> FreshTrials(case_id="refund", candidate=["failed"] * 6, base=["passed"] * 6).changed
@@ -51,8 +54,33 @@ class FreshTrials(Contract):
     candidate_failing: list[list[StrictStr]] = Field(default_factory=list)
     base_failing: list[list[StrictStr]] = Field(default_factory=list)
     changed: StrictBool = False
+    history_passed: StrictInt = Field(default=0, ge=0)
+    history_scored: StrictInt = Field(default=0, ge=0)
     why_lost: StrictStr = ""
     cached: CachedTrials | None = None
+
+
+class NewCaseTrial(Contract):
+    """A new case, and how the merge base's agent did on it in one trial.
+
+    `candidate_passed` is from the candidate's first run. `base_failing` has the judges that failed in the
+    trial, `why_lost` why it was lost, as a clause. A case that both pass tells the two agents not apart.
+
+    Example:
+        >>> NewCaseTrial(case_id="refund", candidate_passed=True, base="passed").tells_nothing_apart
+        True
+    """
+
+    case_id: StrictStr
+    candidate_passed: StrictBool
+    base: FreshResult
+    base_failing: list[StrictStr] = Field(default_factory=list)
+    why_lost: StrictStr = ""
+
+    @property
+    def tells_nothing_apart(self) -> bool:
+        """Whether both agents pass it."""
+        return self.candidate_passed and self.base == "passed"
 
 
 class ConfirmedSide(Contract):
@@ -78,7 +106,8 @@ class Confirmation(Contract):
     says, as a sentence, why no fresh trial counts; empty where they do. `stopped` says why the trials ended
     early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the candidate's;
     empty where they may. The digests name the two packs whose comparison raised the question, and
-    `evidence_sha256` the archive with the packs of the fresh trials.
+    `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are those that the merge
+    base's agent was run on once, and `new_problem` says why it was not run on all of them.
 
     Example:
         >>> Confirmation(pairs=6, max_cases=8, problem="The merge base does not build.").cases
@@ -93,6 +122,8 @@ class Confirmation(Contract):
     stopped: StrictStr = ""
     doubt_of_base: StrictStr = ""
     cases: list[FreshTrials] = Field(default_factory=list)
+    new_cases: list[NewCaseTrial] = Field(default_factory=list)
+    new_problem: StrictStr = ""
     candidate: ConfirmedSide = Field(default_factory=ConfirmedSide)
     base: ConfirmedSide = Field(default_factory=ConfirmedSide)
     expected: Spending = Field(default_factory=Spending)
@@ -105,10 +136,14 @@ class Confirmation(Contract):
 class SuspectResult(Contract):
     """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials.
 
-    `base_cached` of the merge base's trials were made by an earlier run.
+    `base_cached` of the merge base's trials were made by an earlier run. `tier` is what the history of the
+    base branch recommends: `history_passed` of `history_scored` trials.
     """
 
     case_id: StrictStr
+    tier: Tier = "collecting"
+    history_passed: StrictInt = 0
+    history_scored: StrictInt = 0
     verdict: SuspectVerdict
     candidate_passed: StrictInt = 0
     candidate_trials: StrictInt = 0

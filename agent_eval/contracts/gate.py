@@ -230,6 +230,10 @@ class GateDecision(Contract):
     waivers: list[AppliedWaiver] = Field(default_factory=list)
     quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
     """Cases in quarantine, which count in neither run."""
+    tracked_case_ids: list[StrictStr] = Field(default_factory=list)
+    """Regressed cases that the policy tracks: they count in the tests over the suite alone."""
+    expected_fail_case_ids: list[StrictStr] = Field(default_factory=list)
+    """Regressed cases that the policy expects to fail: they count as those it tracks."""
     coverage: Coverage | None = None
     """Which share of the baseline counts in the decision; null without a baseline."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)

@@ -13,6 +13,12 @@ from agent_eval.contracts.base import SparseContract
 Tier = Literal["blocking", "collecting", "tracked", "expected-fail", "quarantined"]
 """What the history of a case recommends that a gate makes of it; a reviewed policy decides."""
 
+WINDOW = 20
+"""Scored trials, the newest first in whole runs, from which a case's rate and tier are computed."""
+
+PASSES_TO_BLOCK = 18
+"""Of `WINDOW` trials: a case that passes as often may block a change."""
+
 Count = Annotated[StrictInt, Field(ge=1)]
 
 
@@ -78,6 +84,25 @@ class HistoryRun(SparseContract, frozen=True):
     model: StrictStr = "unknown"
     git_commit: StrictStr | None = None
     manifest_sha256: StrictStr | None = None
+
+
+def tier_of(passed: int, scored: int, declared: Tier | None = None) -> Tier:
+    """Recommend the tier of a case from its newest trials.
+
+    Example:
+        >>> tier_of(18, 20), tier_of(17, 20), tier_of(19, 19)
+        ('blocking', 'tracked', 'collecting')
+
+    Args:
+        passed: Trials that passed.
+        scored: All that were scored.
+        declared: What the policy says; it is never overruled.
+    """
+    if declared is not None:
+        return declared
+    if scored < WINDOW:
+        return "collecting"
+    return "blocking" if passed * WINDOW >= PASSES_TO_BLOCK * scored else "tracked"
 
 
 class PooledCase(NamedTuple):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from agent_eval.contracts.base import Contract
 from agent_eval.contracts.gate import Thresholds
@@ -78,8 +86,21 @@ class GatePolicy(Contract):
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)
+    tracked: list[StrictStr] = Field(default_factory=list)
+    """Ids of cases that are flaky, or measure what the agent may learn: they run, are shown, and never block
+    by themselves, and the tests over the suite count them. A zero-tolerance judge blocks in any case."""
     expected_fail: list[StrictStr] = Field(default_factory=list)
-    """Ids of cases that the agent is known not to pass yet. They excuse nothing."""
+    """Ids of cases that the agent is known not to pass yet. Like those in `tracked`, they never block by
+    themselves; after three passes in a row on the base branch a report asks to promote them."""
+
+    @field_validator("expected_fail")
+    @classmethod
+    def _in_one_list(cls, case_ids: list[str], info: ValidationInfo) -> list[str]:
+        tracked = set(info.data.get("tracked", ()))
+        for case_id in case_ids:
+            if case_id in tracked:
+                raise ValueError(f"case {case_id[:80]!r} is in `tracked` as well; keep it in one of them")
+        return case_ids
 
     @model_validator(mode="after")
     def _check_softened(self) -> Self:
@@ -104,6 +125,11 @@ class GatePolicy(Contract):
         """Copy the policy with what flags state in place of its own; None states nothing."""
         stated = {"preset": preset, "max_baseline_error_rate": max_baseline_error_rate}
         return self.model_copy(update={name: value for name, value in stated.items() if value is not None})
+
+    @property
+    def never_blocking(self) -> frozenset[str]:
+        """Ids of the cases that do not block by themselves: those tracked, and those expected to fail."""
+        return frozenset((*self.tracked, *self.expected_fail))
 
     @property
     def effective_margin(self) -> float:

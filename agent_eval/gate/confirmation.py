@@ -1,26 +1,31 @@
 """What fresh trials of both sides say of the cases that newly fail. Pure functions; `ci` runs the trials.
 
 The first failure chose the case and is never counted again; only fresh trials decide. A case is confirmed by
-a one-sided exact Fisher test on them, with Holm's correction over the cases. Trials end early only where the
+a one-sided exact Fisher test on them, with Holm's correction over the cases unless the history of the base
+branch admits each of them. Trials end early only where the
 test can no longer reach its level, which adds no false alarm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import product
+from math import comb
 from typing import NamedTuple
 
-from agent_eval.contracts import Comparison, GateStep
+from agent_eval.contracts import Comparison
 from agent_eval.contracts.base import instant
 from agent_eval.contracts.confirmation import Confirmation, FreshTrials, SuspectResult, SuspectVerdict
+from agent_eval.contracts.history import tier_of
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput
 from agent_eval.gate.statistics import fisher, holm_discrete
-from agent_eval.gate.steps import NAMED, cut_name
-from agent_eval.gate.waivers import Excuses, excuse
+from agent_eval.gate.tiers import excuses_by
+from agent_eval.gate.waivers import Excuses
 from agent_eval.gate.zero_tolerance import Repeat, failing_once, new_failures, repeat_of
-from agent_eval.text.numbers import count, verb
+from agent_eval.text.numbers import count
 
 
 class Tally(NamedTuple):
@@ -94,7 +99,8 @@ class Suspects(NamedTuple):
 def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Suspects:
     """List the cases that passed and now do not, and those that a zero-tolerance judge is to fail again.
 
-    Waived and quarantined cases do not count anyway, and what blocks at once is not run again.
+    Waived and quarantined cases do not count anyway, and what blocks at once is not run again. Cases that the
+    policy tracks or expects to fail do not block by themselves, but a zero-tolerance judge blocks in any.
     """
     failures = new_failures(comparison, excuses, policy)
     to_repeat = failures.cases_to_repeat.keys() - failures.cases_that_block
@@ -117,7 +123,7 @@ def regressed_cases(comparison: Comparison, excuses: Excuses, policy: GatePolicy
         if row.regressed
         and row.baseline_passed
         and not row.candidate_passed
-        and row.case_id not in excuses.cases
+        and row.case_id not in excuses.uncounted
         and row.case_id not in blocked
     )
 
@@ -129,11 +135,11 @@ def suspects_of(
 
     Args:
         comparison: The candidate's first run, compared with the baseline.
-        policy: Its quarantine and zero-tolerance judges count.
+        policy: Its quarantine, tiers and zero-tolerance judges count.
         waivers: Waivers of the baseline.
         generated_at: The time of the decision: ISO 8601 with its offset.
     """
-    excuses = excuse(comparison, waivers, policy.quarantine, now=instant(generated_at))
+    excuses = excuses_by(comparison, policy, waivers, now=instant(generated_at))
     return suspects(comparison, excuses, policy)
 
 
@@ -212,7 +218,7 @@ def _with_zero_tolerance(
 
 
 def judge_suspects(
-    case_ids: Sequence[str], confirmation: Confirmation, alpha: float, *, corrected: bool = True
+    case_ids: Sequence[str], confirmation: Confirmation, alpha: float, *, corrected: bool | None = None
 ) -> list[SuspectResult]:
     """Decide on every suspect by its fresh trials.
 
@@ -220,8 +226,8 @@ def judge_suspects(
         case_ids: The suspects; one that was not run again is inconclusive.
         confirmation: The record of the trials.
         alpha: The chance of confirming a case of an unchanged agent, over all cases together.
-        corrected: Whether Holm's correction is applied. False where each case passed at least 18 of its last
-            20 runs: chance confirms at most one in 190 of those.
+        corrected: Whether Holm's correction is applied. None: it is, unless the record says that the history
+            of the base branch admits each case (`needs_no_correction`).
 
     Raises:
         InvalidInput: The record contradicts itself.
@@ -233,13 +239,42 @@ def judge_suspects(
     p_values = [_final_p_value(trials, confirmation.pairs) for trials in run]
     best = fisher(0, confirmation.pairs, confirmation.pairs, confirmation.pairs)
     rejected = [p_value <= alpha for p_value in p_values]
-    if corrected:
+    if corrected or (corrected is None and not needs_no_correction(run, confirmation.pairs, alpha)):
         rejected = holm_discrete(p_values, [best] * len(run), alpha)
     confirmed = {trials.case_id for trials, is_confirmed in zip(run, rejected, strict=True) if is_confirmed}
     return [
         _judged(case_id, by_id.get(case_id), confirmation, alpha, is_confirmed=case_id in confirmed)
         for case_id in case_ids
     ]
+
+
+def needs_no_correction(run: Sequence[FreshTrials], pairs: int, alpha: float) -> bool:
+    """Tell whether cases may be confirmed one by one, because each is admitted as blocking by its history.
+
+    Such a case passes in at least 18 of 20 trials. At a rate of 0.8 or more chance confirms so few of them
+    that even all together stay within `alpha`: with six pairs eight cases at 0.05, each below 0.0051. A
+    correction only lets more pass, so a record that claims too good a history confirms too much, never less.
+    """
+    admitted = all(tier_of(trials.history_passed, trials.history_scored) == "blocking" for trials in run)
+    return admitted and len(run) * chance_of_an_admitted_case(pairs, alpha) <= alpha
+
+
+@cache
+def chance_of_an_admitted_case(pairs: int, alpha: float) -> float:
+    """Compute the largest chance to confirm a case that both agents pass alike, at any rate from 0.8 on.
+
+    Example:
+        >>> round(chance_of_an_admitted_case(6, 0.05), 4)
+        0.0051
+    """
+    pairs_of_counts = list(product(range(pairs + 1), repeat=2))
+    confirming = [counts for counts in pairs_of_counts if fisher(counts[0], pairs, counts[1], pairs) <= alpha]
+    ways = [(comb(pairs, now) * comb(pairs, before), now + before) for now, before in confirming]
+    rates = [step / 100 for step in range(80, 101)]
+    return max(
+        sum(many * rate**passes * (1 - rate) ** (2 * pairs - passes) for many, passes in ways)
+        for rate in rates
+    )
 
 
 def _checked(confirmation: Confirmation) -> dict[str, FreshTrials]:
@@ -249,7 +284,7 @@ def _checked(confirmation: Confirmation) -> dict[str, FreshTrials]:
         len(by_id) != len(confirmation.cases)
         or most > confirmation.pairs
         or len(by_id) > confirmation.max_cases
-        or any(not _is_consistent(row) for row in confirmation.cases)
+        or not all(_is_consistent(row) for row in confirmation.cases)
     ):
         raise InvalidInput(
             "the confirmation contradicts itself: a case comes twice, has more trials than were to be run, "
@@ -261,7 +296,12 @@ def _checked(confirmation: Confirmation) -> dict[str, FreshTrials]:
 
 
 def _is_consistent(trials: FreshTrials) -> bool:
-    """Tell whether failing judges are recorded for every trial, or for none, as before they were."""
+    """Tell whether failing judges are recorded for every trial, or for none, as before they were.
+
+    No history has more trials that passed than were scored.
+    """
+    if trials.history_passed > trials.history_scored:
+        return False
     return len(trials.candidate_failing) in (0, len(trials.candidate)) and len(trials.base_failing) in (
         0,
         len(trials.base),
@@ -292,6 +332,9 @@ def _judged(
     verdict, reason = _verdict(trials, tally, confirmation, alpha, is_confirmed=is_confirmed)
     return SuspectResult(
         case_id=case_id,
+        tier=tier_of(trials.history_passed, trials.history_scored),
+        history_passed=trials.history_passed,
+        history_scored=trials.history_scored,
         verdict=verdict,
         candidate_passed=tally.candidate_passed,
         candidate_trials=tally.candidate_trials,
@@ -337,93 +380,3 @@ def _fails_alike(trials: FreshTrials) -> bool:
     """Tell whether the judges of every failure are known, and the merge base fails by all that now do."""
     are_known = len(trials.candidate_failing) == len(trials.candidate) and all(trials.candidate_failing)
     return are_known and set().union(*trials.candidate_failing) <= set().union(*trials.base_failing)
-
-
-def confirmation_step(results: Sequence[SuspectResult], confirmation: Confirmation) -> GateStep:
-    """Fail on a confirmed case; leave the decision open where fresh trials do not tell."""
-    if not results:
-        return GateStep(
-            name="confirmation", status="not-applied", message="No case passed before and fails now."
-        )
-    by_verdict: dict[str, list[SuspectResult]] = {}
-    for result in results:
-        by_verdict.setdefault(result.verdict, []).append(result)
-    # Of a failure only what fails is named; the others are in the list of all.
-    in_short = "confirmed" in by_verdict
-    clauses = [
-        _SHORT[name].format(len(by_verdict[name]))
-        if in_short and name != "confirmed"
-        else _WORDS[name](by_verdict[name])
-        for name in ("confirmed", "inconclusive", "not-yours", "cleared")
-        if name in by_verdict
-    ]
-    joined = "; ".join(clauses)
-    message = f"{joined[:1].upper()}{joined[1:]}."
-    if "inconclusive" in by_verdict and confirmation.problem:
-        message += f" {confirmation.problem}"
-    if "confirmed" in by_verdict:
-        return GateStep(name="confirmation", status="failed", message=message)
-    status = "inconclusive" if "inconclusive" in by_verdict else "passed"
-    return GateStep(name="confirmation", status=status, message=message)
-
-
-def counts_in_words(result: SuspectResult) -> str:
-    """Say how often a case passed on each side, as a clause; empty without a fresh trial.
-
-    Example:
-        >>> counts_in_words(
-        ...     SuspectResult(
-        ...         case_id="a",
-        ...         verdict="confirmed",
-        ...         candidate_trials=6,
-        ...         base_passed=6,
-        ...         base_trials=6,
-        ...         reason="",
-        ...     )
-        ... )
-        '0 of 6 now, 6 of 6 on the merge base'
-    """
-    if not result.candidate_trials and not result.base_trials:
-        return ""
-    now = f"{result.candidate_passed} of {result.candidate_trials} now"
-    return f"{now}, {result.base_passed} of {result.base_trials} on the merge base"
-
-
-def _case_names(results: Sequence[SuspectResult], *, counts: bool = False) -> str:
-    shown_names = []
-    for result in results[:NAMED]:
-        counts_shown = counts_in_words(result) if counts else ""
-        shown_names.append(f"{cut_name(result.case_id)}{f': {counts_shown}' if counts_shown else ''}")
-    return "; ".join(shown_names) + (", …" if len(results) > NAMED else "")
-
-
-def _confirmed(results: Sequence[SuspectResult]) -> str:
-    return f"{count(len(results), 'regression')} confirmed ({_case_names(results, counts=True)})"
-
-
-def _inconclusive(results: Sequence[SuspectResult]) -> str:
-    number = len(results)
-    fails = verb(number, "fails", "fail")
-    return f"fresh trials do not settle {count(number, 'case')} that newly {fails} ({_case_names(results)})"
-
-
-def _not_yours(results: Sequence[SuspectResult]) -> str:
-    number = len(results)
-    fails = verb(number, "fails", "fail")
-    return f"{count(number, 'case')} {fails} on the merge base as well ({_case_names(results)})"
-
-
-def _cleared(results: Sequence[SuspectResult]) -> str:
-    number = len(results)
-    if all(not result.candidate_trials for result in results):
-        return f"{count(number, 'case')} cleared, agent unchanged ({_case_names(results)})"
-    return f"{count(number, 'case')} cleared as flaky ({_case_names(results)})"
-
-
-_WORDS = {
-    "confirmed": _confirmed,
-    "inconclusive": _inconclusive,
-    "not-yours": _not_yours,
-    "cleared": _cleared,
-}
-_SHORT = {"inconclusive": "{} not settled", "not-yours": "{} not yours", "cleared": "{} cleared"}

@@ -33,12 +33,14 @@ from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Qua
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
-from agent_eval.gate.confirmation import Confirmed, confirmation_step, suspect_results
+from agent_eval.gate.confirmation import Confirmed, suspect_results
+from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
 from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
+from agent_eval.gate.tiers import excuses_by
 from agent_eval.gate.waivers import Excuses, excuse
 from agent_eval.gate.zero_tolerance import zero_tolerance
 
@@ -80,12 +82,14 @@ def decide_by_policy(
         UsageError: `generated_at` names no point in time.
     """
     refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
-    excuses = excuse(comparison, waivers, policy.quarantine, now=decision_time(generated_at))
+    excuses = excuses_by(comparison, policy, waivers, now=decision_time(generated_at))
     measured = measure(comparison)
     evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, policy), pool, excuses, policy)
     results = suspect_results(comparison, policy, excuses, confirmation)
     cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
-    counted = measured.without(excuses.cases | cleared, comparison.new_hard_fail_case_ids, excuses.coverage)
+    counted = measured.without(
+        excuses.uncounted | cleared, comparison.new_hard_fail_case_ids, excuses.coverage
+    )
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
     record = confirmation.record if confirmation is not None else None
@@ -167,6 +171,8 @@ def _with_policy(
             "expired": excuses.expired,
             "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
             "quarantined_case_ids": sorted(excuses.quarantined.union(comparison.cases.quarantined)),
+            "tracked_case_ids": sorted(excuses.tracked.difference(policy.expected_fail)),
+            "expected_fail_case_ids": sorted(excuses.tracked.intersection(policy.expected_fail)),
         }
     )
     return extended.model_copy(update={"explanation": explain(extended)})
@@ -290,8 +296,8 @@ def decide(
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
-    Absolute rules, such as `min_pass_rate`, are held against the candidate's whole run, the others against
-    the compared cases. With no case compared none of the others can hold.
+    Absolute rules, such as `min_pass_rate`, are held against the candidate's run without its new cases, the
+    others against the compared cases. With no case compared none of the others can hold.
 
     Args:
         comparison: Result of `compare`, also one that was read from a file.

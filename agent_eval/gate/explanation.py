@@ -28,7 +28,7 @@ def explain(decision: GateDecision) -> list[str]:
         _judges(evidence),
         _topics(evidence),
         _power(decision, evidence),
-        _counts(evidence),
+        f"{_counts(evidence)}{_tracked(decision)}",
         _waivers(decision),
         *failed[:1],
         " ".join(failed[1:]),
@@ -174,6 +174,12 @@ def _counts(evidence: GateEvidence) -> str:
         f"flaky {flaky}, quarantined {evidence.quarantined}, waived {evidence.waived}, "
         f"{errors}, unscored {evidence.unscored}"
     )
+
+
+def _tracked(decision: GateDecision) -> str:
+    """Count the regressed cases that do not block by themselves; empty without one."""
+    kinds = {"tracked": decision.tracked_case_ids, "expected to fail": decision.expected_fail_case_ids}
+    return "".join(f", {name} {len(case_ids)}" for name, case_ids in kinds.items() if case_ids)
 
 
 def _waivers(decision: GateDecision) -> str:

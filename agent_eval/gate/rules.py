@@ -8,7 +8,7 @@ exact fractions before they are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from agent_eval.config.rules import RULES, Rule, Unit, find_rule
@@ -16,6 +16,7 @@ from agent_eval.contracts import (
     Comparison,
     Coverage,
     Metric,
+    NewCases,
     RuleResult,
     RunReference,
     RunSummary,
@@ -30,8 +31,8 @@ from agent_eval.text.numbers import allowed, apart, count, distance, of_all, per
 class Measured:
     """The numbers of cases that rules limit.
 
-    `summary` is of the whole run of the candidate. The pairs `(baseline, candidate)` are over the `compared`
-    cases. A rule names the field that it limits.
+    `summary` is of the whole run of the candidate, `new_cases` among them. The pairs `(baseline, candidate)`
+    are over the `compared` cases. A rule names the field that it limits.
 
     Example:
         >>> summary = RunSummary(
@@ -56,6 +57,13 @@ class Measured:
     regressed: int = 0
     new_hard_fails: int = 0
     coverage: Coverage | None = None
+    new_cases: NewCases = field(default_factory=NewCases)
+    """Cases that absolute rules leave out, because the baseline does not have them."""
+
+    @property
+    def known_cases(self) -> int:
+        """The number of cases that absolute rules are held against."""
+        return self.summary.total_cases - self.new_cases.cases
 
     @property
     def pass_rate_change(self) -> Fraction | None:
@@ -125,6 +133,7 @@ def measure(comparison: Comparison) -> Measured:
     _check_coverage(comparison)
     return replace(
         run,
+        new_cases=_new_cases(comparison),
         has_baseline=True,
         compared=compared,
         pair_passed=passed,
@@ -133,6 +142,28 @@ def measure(comparison: Comparison) -> Measured:
         new_hard_fails=len(new_hard_fails),
         coverage=comparison.coverage,
     )
+
+
+def _new_cases(comparison: Comparison) -> NewCases:
+    """Take the new cases of a comparison, which never block.
+
+    All cases count where the candidate has no others, as in a first run, and where cases of the baseline are
+    gone: a new case may be one of them under another name.
+
+    Raises:
+        InvalidInput: They are more than the candidate's cases of the kind.
+    """
+    new, summary = comparison.new_cases or NewCases(), comparison.candidate.summary
+    if comparison.new_cases is not None and new.cases != len(comparison.cases.new):
+        raise _contradiction("new_cases")
+    rest = (
+        summary.total_cases - new.cases,
+        summary.passed_cases - new.passed,
+        summary.hard_fail_cases - new.hard_failed,
+    )
+    if not max(rest[1:]) <= rest[0] or min(rest) < 0 or max(new.passed, new.hard_failed) > new.cases:
+        raise _contradiction("new_cases")
+    return new if rest[0] and not comparison.cases.removed else NewCases()
 
 
 def _check_coverage(comparison: Comparison) -> None:
@@ -242,6 +273,8 @@ def _apply(rule: Rule, threshold: float, measured: Measured) -> RuleResult:
     passed = value >= limit if rule.bound == "at least" else value <= limit
     side = "below" if rule.bound == "at least" else "above"
     stated = f"{'not ' if passed else ''}{side} {rule.field} {_limit(rule, threshold)}"
+    if rule.is_absolute and measured.new_cases.cases:
+        stated += f"; {count(measured.new_cases.cases, 'new case')} left out"
     return RuleResult(
         rule=rule.field,
         threshold=threshold,
@@ -275,10 +308,16 @@ Finding = tuple[Fraction, dict[str, str]]
 
 
 def _share(rule: Rule, measured: Measured, limit: float) -> Finding:
-    number: int = getattr(measured.summary, rule.measure)
-    share = Fraction(number, measured.summary.total_cases)
+    new: int = getattr(measured.new_cases, _OF_NEW_CASES[rule.measure])
+    number: int = getattr(measured.summary, rule.measure) - new
+    share = Fraction(number, measured.known_cases)
     percentage = percent(float(share), decimals=apart(float(share), limit))
-    return share, {"cases": of_all(number, measured.summary.total_cases, "case"), "share": percentage}
+    words = of_all(number, measured.known_cases, "case")
+    return share, {"cases": words, "share": percentage}
+
+
+_OF_NEW_CASES = {"passed_cases": "passed", "hard_fail_cases": "hard_failed"}
+"""What `NewCases` calls the number of cases in a field of `RunSummary`."""
 
 
 def _points(rule: Rule, measured: Measured, limit: float) -> Finding:

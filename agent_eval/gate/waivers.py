@@ -50,6 +50,10 @@ class Excuses:
     """Those of `judge_changes` whose waiver names both case and judge, or the key of the regression."""
     waived_rates: frozenset[str] = frozenset()
     """Ids of cases whose trials pass less often, where every judge that passes fewer of them is waived."""
+    tracked: frozenset[str] = frozenset()
+    """Ids of regressed cases that the policy tracks or expects to fail: they count in the tests alone."""
+    never_blocking: frozenset[str] = frozenset()
+    """Ids of all cases that the policy tracks or expects to fail."""
     applied: list[AppliedWaiver] = field(default_factory=list)
     expired: list[ExpiredExcuse] = field(default_factory=list)
     """Expired waivers and quarantines that would have excused a case that counts."""
@@ -61,6 +65,11 @@ class Excuses:
     def cases(self) -> frozenset[str]:
         """Ids of the regressed cases that do not count."""
         return self.waived | self.quarantined
+
+    @property
+    def uncounted(self) -> frozenset[str]:
+        """Ids of the regressed cases that count in no rule on single cases, and are no suspects."""
+        return self.cases | self.tracked
 
 
 def active_quarantine(quarantine: Iterable[Quarantine], *, now: datetime) -> frozenset[str]:

@@ -6,15 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_eval.contracts.history import CaseRecord, HistoryRun, Tier
+from agent_eval.contracts.history import WINDOW, CaseRecord, HistoryRun, Tier, tier_of
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.history.record import RunRecord
-
-WINDOW = 20
-"""Scored trials, the newest first in whole runs, from which a case's rate and tier are computed."""
-
-PASSES_TO_BLOCK = 18
-"""Of `WINDOW` trials: a case that passes as often may block a change."""
 
 PROMOTED_AFTER = 3
 """Runs that a case which is expected to fail passes in a row until it is to be promoted."""
@@ -93,23 +87,28 @@ class DeclaredTiers:
 
     Attributes:
         quarantined: Ids of the cases in quarantine.
+        tracked: Ids of the cases that do not block by themselves.
         expected_fail: Ids of the cases that are expected to fail.
     """
 
     quarantined: Collection[str] = field(default_factory=frozenset)
+    tracked: Collection[str] = field(default_factory=frozenset)
     expected_fail: Collection[str] = field(default_factory=frozenset)
 
     def of(self, case_id: str) -> Tier | None:
         """The tier that is declared; None where none is."""
         if case_id in self.quarantined:
             return "quarantined"
-        return "expected-fail" if case_id in self.expected_fail else None
+        if case_id in self.expected_fail:
+            return "expected-fail"
+        return "tracked" if case_id in self.tracked else None
 
 
 def tiers_of_policy(policy: GatePolicy) -> DeclaredTiers:
     """Take from a policy what it says of cases."""
     return DeclaredTiers(
         quarantined=frozenset(entry.case_id for entry in policy.quarantine),
+        tracked=frozenset(policy.tracked),
         expected_fail=frozenset(policy.expected_fail),
     )
 
@@ -136,25 +135,6 @@ def board(
     return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)), earlier)
 
 
-def tier_of(passed: int, scored: int, declared: Tier | None = None) -> Tier:
-    """Recommend the tier of a case from its newest trials.
-
-    Example:
-        >>> tier_of(18, 20), tier_of(17, 20), tier_of(19, 19)
-        ('blocking', 'tracked', 'collecting')
-
-    Args:
-        passed: Trials that passed.
-        scored: All that were scored.
-        declared: What the policy says; it is never overruled.
-    """
-    if declared is not None:
-        return declared
-    if scored < WINDOW:
-        return "collecting"
-    return "blocking" if passed * WINDOW >= PASSES_TO_BLOCK * scored else "tracked"
-
-
 def window_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryRun, CaseRecord]]:
     """Select the newest runs of a case, the newest first, until they have `WINDOW` scored trials.
 
@@ -171,6 +151,45 @@ def window_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryR
         chosen.append((record.run, case))
         scored += case.scored
     return chosen
+
+
+def to_promote(records: Sequence[RunRecord], declared: DeclaredTiers) -> list[str]:
+    """List the cases that are expected to fail and passed in the last runs, by id.
+
+    Args:
+        records: The newest first; those of another setup than the newest do not count.
+        declared: What the policy says of cases.
+    """
+    same = [record for record in records if record.run.key == records[0].run.key]
+    return [
+        case_id
+        for case_id in sorted(declared.expected_fail)
+        if declared.of(case_id) == "expected-fail" and _passed_lately(window_of(case_id, same))
+    ]
+
+
+def _passed_lately(window: Sequence[tuple[HistoryRun, CaseRecord]]) -> bool:
+    """Tell whether every trial of the last `PROMOTED_AFTER` runs passed, each of which scored one."""
+    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
+    return len(passes) == PROMOTED_AFTER
+
+
+def counted_before(case_id: str, own: RunRecord, earlier: Sequence[RunRecord]) -> tuple[int, int]:
+    """Count the newest trials of a case that passed and that were scored, in runs that are like a run.
+
+    Args:
+        case_id: The case.
+        own: The run: its setup, and how it defines the case.
+        earlier: Runs of the base branch, the newest first; those of another setup do not count.
+
+    Returns:
+        Both counts; 0 and 0 where the case was defined otherwise in the newest of these runs.
+    """
+    same = [record for record in earlier if record.run.key == own.run.key]
+    window = window_of(case_id, [record for record in same if record.run.run_id != own.run.run_id])
+    if not window or case_id not in own.cases or window[0][1].definition != own.cases[case_id].definition:
+        return 0, 0
+    return sum(case.passed for _, case in window), sum(case.scored for _, case in window)
 
 
 def letters_of(case: CaseRecord) -> str:
@@ -195,7 +214,6 @@ def _case(
     for _, case in window:
         missed.update(case.missed)
         lost.update(case.lost)
-    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
     return CaseBoard(
         case_id=case_id,
         tier=tier_of(passed, scored, declared),
@@ -206,7 +224,7 @@ def _case(
         lost=dict(lost.most_common()),
         since=_since(window),
         cells=tuple(record.cases.get(case_id) for record in shown),
-        promote=declared == "expected-fail" and len(passes) == PROMOTED_AFTER,
+        promote=declared == "expected-fail" and _passed_lately(window),
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agent_eval.contracts.history import CaseRecord, PooledCase, PooledRuns
-from agent_eval.history.board import WINDOW
+from agent_eval.contracts.history import WINDOW, CaseRecord, PooledCase, PooledRuns
 from agent_eval.history.record import RunRecord
 
 FEWEST_RUNS = 4

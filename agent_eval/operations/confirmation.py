@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from agent_eval.contracts import CaseResultRow, Comparison, Outcome, VerdictRow
-from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
+from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials, NewCaseTrial
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.archive import open_bundle
@@ -29,6 +29,10 @@ CONFIRMATION = Path("compare") / "confirmation.json"
 TRIALS = Path("compare") / "confirmation.zip"
 """The packs of the fresh trials, each below the name of its side and round."""
 
+NEW = "new-1"
+"""The pack of the merge base's agent on new cases, beside those of the rounds, `candidate-1` and so on."""
+
+_NEW_SIDE = NEW.partition("-")[0]
 _DEFINITIONS = ("judges_match", "judge_config_match", "execution_match", "simulated_user_match")
 """Conditions of a comparison under which a case is the same case."""
 _NOT_RECOMPUTED = "Whether the agent is unchanged is known to the job alone: the evidence does not show it."
@@ -71,6 +75,8 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
         raise _not_following(
             path, "its trials of an earlier run are not among the packs, or did not all pass"
         )
+    if not _are_new(record.new_cases, candidate, comparison):
+        raise _not_following(path, "its new cases are not those of the comparison")
     if not all(is_judged_alike(candidate, pack) for pack in packs.values()):
         raise _not_following(path, "its trials are of other cases or judges than the candidate")
     for row in record.cases:
@@ -109,13 +115,24 @@ def _has_cached(row: FreshTrials, packs: Mapping[str, Pack]) -> bool:
     return set(row.base) == {"passed"} and not any(row.base_failing) and packs.keys() >= set(row.cached.packs)
 
 
+def _are_new(trials: Sequence[NewCaseTrial], candidate: Pack, comparison: Comparison) -> bool:
+    """Tell whether each is a new case, named once, that ended in the candidate's run as the record says."""
+    results = candidate.results_by_id() if trials else {}
+    ids = [trial.case_id for trial in trials]
+    return len(set(ids)) == len(ids) and all(
+        trial.case_id in comparison.cases.new
+        and bool(results[trial.case_id]["passed"]) == trial.candidate_passed
+        for trial in trials
+    )
+
+
 def _in_packs(packs: Mapping[str, Pack]) -> _Counts:
     """Count the trials that were not lost, or in which a judge failed, by case, side and failing judges."""
     counts: _Counts = Counter()
     for name, pack in packs.items():
         side = name.partition("-")[0]
         for case_id, row in pack.results_by_id().items():
-            result, _ = fresh_result(row, side)
+            result, _ = fresh_result(row, "candidate" if side == "candidate" else "base")
             failing = tuple(failing_judges(row))
             counts[case_id, side, result, failing] += result != "lost" or bool(failing)
     return +counts
@@ -132,6 +149,9 @@ def _in_record(record: Confirmation) -> _Counts:
             for result, failing in zip_longest(results, failing_by_trial):
                 failed = tuple(failing or ())
                 counts[row.case_id, side, result or "lost", failed] += result != "lost" or bool(failed)
+    for new in record.new_cases:
+        failed = tuple(new.base_failing)
+        counts[new.case_id, _NEW_SIDE, new.base, failed] += new.base != "lost" or bool(failed)
     return +counts
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import case_lists
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import Alert, alert, bullets, document
+from agent_eval.reports.blocks import Alert, alert, bullets, document, folded, names
 from agent_eval.reports.case_lists import most_regressed
-from agent_eval.reports.confirmation import run_again
+from agent_eval.reports.confirmation import run_again, run_again_and_excused
 from agent_eval.reports.counts import judging_words, not_judged
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
@@ -19,6 +19,7 @@ from agent_eval.reports.history import placed
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
+from agent_eval.reports.tiers import cases_apart, first_named, new_case_words
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
 
@@ -220,17 +221,34 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         _not_judged(suite, report, detail),
         suite_section.other_rules(comparison, detail),
         suite_section.case_set(comparison, failing, detail),
+        _new_cases(suite, detail),
         left_out(suite.decision, detail),
         counting_again(suite.decision, detail),
         run_again(suite.decision, suite.confirmation, detail),
         *case_lists.less_often(suite, detail),
         *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
         *case_lists.failing(suite, detail),
+        _apart(suite, detail),
         suite_section.notices(comparison, detail),
         *differing_replay(suite.replay, detail),
         *judging_words(suite.candidate.summary),
         *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
     ]
+
+
+def _new_cases(suite: SuiteReport, detail: Detail) -> str:
+    """Say whether the merge base's agent passes the new cases as well."""
+    voice = _voice(detail)
+    return new_case_words(suite, first_named(voice.code), voice.prose)
+
+
+def _apart(suite: SuiteReport, detail: Detail) -> str:
+    """Fold away the cases that count in no rule on single cases: cleared, tracked, not graded."""
+    apart = cases_apart(suite)
+    branch = plain(suite.history.branch, limit=60) if suite.history is not None else ""
+    listed = partial(names, most=detail.ids, limit=detail.name)
+    sentences = bullets(apart.sentences(listed, branch))
+    return folded(apart.title, [run_again_and_excused(suite.decision, detail), sentences])
 
 
 def _not_judged(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent_eval.contracts import GateDecision
 from agent_eval.contracts.confirmation import Confirmation, Spending, SuspectResult, SuspectVerdict
-from agent_eval.gate.confirmation import counts_in_words
+from agent_eval.gate.confirmation_step import counts_in_words
 from agent_eval.reports.advice import first_of
 from agent_eval.reports.blocks import table
 from agent_eval.reports.detail import Detail
@@ -17,6 +17,7 @@ from agent_eval.text.numbers import count, verb
 
 _SHA = 7
 NBSP = "\u00a0"
+_TO_LOOK_AT = ("confirmed", "inconclusive")
 _ORDER = ("confirmed", "inconclusive", "not-yours", "cleared")
 _VERDICTS = {
     "confirmed": "❌ **Confirmed: yours**",
@@ -41,6 +42,10 @@ def excuse_of(decision: GateDecision, case_id: str) -> str:
     """Name what excuses a case."""
     if case_id in decision.waived_case_ids:
         return "a waiver"
+    if case_id in decision.tracked_case_ids:
+        return "the policy, which tracks it"
+    if case_id in decision.expected_fail_case_ids:
+        return "the policy, which expects it to fail"
     return "fresh trials" if case_id in excused_by_trials(decision) else "its quarantine"
 
 
@@ -110,20 +115,19 @@ def _remedy(row: SuspectResult, confirmation: Confirmation | None) -> str:
 
 
 def run_again(decision: GateDecision, confirmation: Confirmation | None, detail: Detail) -> str:
-    """Render the cases that were run again as a table, and what that took; empty where none was."""
-    rows = sorted(decision.confirmed, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
-    if not rows:
-        return ""
-    most = max(detail.cases + detail.listed, 1)
-    lines = [_row(row, detail) for row in rows[:most]]
-    hidden = len(rows) - len(lines)
+    """Render what was run again and needs a reader as a table, and what all of that took; empty for nothing.
+
+    What fresh trials excuse is in `run_again_and_excused`, which is folded away.
+    """
+    rows = [row for row in decision.confirmed if row.verdict in _TO_LOOK_AT]
     commit = confirmation.base.commit if confirmation is not None else None
     base = f"merge base {code_span(commit[:_SHA])}" if commit else "merge base"
     blocks = [
         f"**Run again by both agents**, this change's and that of the {base}; only these trials decide:",
-        table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines),
+        _table(rows, detail),
     ]
-    notes = [f"and {hidden:,} more, {detail.elsewhere}"] if hidden else []
+    blocks = blocks if rows else []
+    notes = []
     if confirmation is not None and confirmation.spent.trials:
         most_expected = spending_text(confirmation.expected, most=True)
         notes.append(f"Took {spending_text(confirmation.spent)}; expected {most_expected}")
@@ -135,14 +139,36 @@ def run_again(decision: GateDecision, confirmation: Confirmation | None, detail:
     return "\n\n".join([*blocks, *(f"{note}." for note in notes)])
 
 
+def run_again_and_excused(decision: GateDecision, detail: Detail) -> str:
+    """Render the cases that fresh trials excuse as a table; empty where there are none."""
+    return _table([row for row in decision.confirmed if row.verdict not in _TO_LOOK_AT], detail)
+
+
+def _table(rows: Sequence[SuspectResult], detail: Detail) -> str:
+    if not rows:
+        return ""
+    ordered = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
+    lines = [_row(row, detail) for row in ordered[: max(detail.cases + detail.listed, 1)]]
+    hidden = len(rows) - len(lines)
+    rendered = table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines)
+    return f"{rendered}\n\nand {hidden:,} more, {detail.elsewhere}." if hidden else rendered
+
+
 def _row(row: SuspectResult, detail: Detail) -> tuple[str, str, str, str]:
     chance = f", p = {row.p_value:.3f}" if row.verdict == "confirmed" and row.p_value is not None else ""
     return (
         code_span(row.case_id, limit=detail.name),
         _counts(row.candidate_passed, row.candidate_trials),
         _counts(row.base_passed, row.base_trials),
-        f"{_VERDICTS[row.verdict]}{chance}. {prose(row.reason, limit=2 * detail.quote)}",
+        f"{_VERDICTS[row.verdict]}{chance}. {prose(row.reason, limit=2 * detail.quote)}{_before(row)}",
     )
+
+
+def _before(row: SuspectResult) -> str:
+    """Say how often the case passed on the base branch before, and its tier; empty without a history."""
+    if not row.history_scored:
+        return ""
+    return f" Before: {row.history_passed} of {row.history_scored} ({row.tier})."
 
 
 def _counts(passed: int, trials: int) -> str:

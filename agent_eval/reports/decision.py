@@ -122,7 +122,7 @@ def _directions(evidence: GateEvidence) -> tuple[str, str]:
 
 
 def left_out(decision: GateDecision | None, detail: Detail) -> str:
-    """List the waivers that excused a case, and the cases in quarantine."""
+    """List the waivers that excused a case, and the cases in quarantine, tracked or expected to fail."""
     if decision is None:
         return ""
     lines = [_waiver(waiver, detail) for waiver in decision.waivers[: detail.sentences]]
@@ -135,6 +135,13 @@ def left_out(decision: GateDecision | None, detail: Detail) -> str:
             f"{count(len(quarantined), 'case')} in quarantine, not compared: "
             f"{names(quarantined, most=detail.ids, limit=detail.name)}"
         )
+    for case_ids, words in (
+        (decision.tracked_case_ids, "tracked by the policy"),
+        (decision.expected_fail_case_ids, "expected to fail by the policy"),
+    ):
+        if case_ids:
+            listed = names(case_ids, most=detail.ids, limit=detail.name)
+            lines.append(f"{count(len(case_ids), 'case')} {words}, counted over the suite alone: {listed}")
     return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -126,6 +126,9 @@ def between(values: Sequence[float]) -> str:
 def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     """Place a run among the last ones of the base branch, as a clause; empty where none has its key.
 
+    Cases that are new or defined otherwise since the newest of these runs do not count: they would move the
+    rate by what the suite asks, not by what the agent does.
+
     Args:
         own: The run.
         earlier: Runs of the base branch, the newest first.
@@ -133,13 +136,21 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     """
     same = [run for run in earlier if run.run.key == own.run.key][:PLACED_AMONG]
     known = rates(same).known
-    if own.pass_rate is None or not known:
+    newest = same[0].cases if same else {}
+    own_rate = RunRecord(
+        own.run, {name: case for name, case in own.cases.items() if _same(case, newest)}
+    ).pass_rate
+    if own_rate is None or not known:
         return ""
     runs = f"{branch}'s last {len(known)} runs" if len(known) > 1 else f"{branch}'s last run"
-    words = f"{percent(own.pass_rate)}; {runs}: {between(known)}"
-    if len(known) >= FEWEST_RUNS and own.pass_rate < predict(known, CONFIDENCE).low:
+    words = f"{percent(own_rate)}; {runs}: {between(known)}"
+    if len(known) >= FEWEST_RUNS and own_rate < predict(known, CONFIDENCE).low:
         words += ", so this is unusually low"
     return words
+
+
+def _same(case: CaseRecord, newest: Mapping[str, CaseRecord]) -> bool:
+    return case.case_id in newest and newest[case.case_id].definition == case.definition
 
 
 def rate_words(case: CaseBoard) -> str:

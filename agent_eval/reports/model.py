@@ -104,6 +104,7 @@ class SuiteReport:
         replay: The report of a replay of the run, as JSON; None without one.
         history: The runs of the base branch before this one; None without any.
         confirmation: The record of fresh trials; None without one.
+        declared: What the policy says of cases.
     """
 
     slug: str
@@ -118,6 +119,7 @@ class SuiteReport:
     replay: Mapping[str, Any] | None = None
     history: SuiteHistory | None = None
     confirmation: Confirmation | None = None
+    declared: DeclaredTiers = field(default_factory=DeclaredTiers)
 
     @property
     def status(self) -> GateStatus:
@@ -136,9 +138,11 @@ class SuiteReport:
 
     @cached_property
     def excused(self) -> frozenset[str]:
-        """Ids of the cases that a waiver, a quarantine or fresh trials excuse."""
-        excused = (*self.decision.waived_case_ids, *self.decision.quarantined_case_ids)
-        return frozenset((*excused, *excused_by_trials(self.decision)))
+        """Ids of the cases that a waiver, a quarantine, their tier or fresh trials excuse."""
+        decision = self.decision
+        excused = (*decision.waived_case_ids, *decision.quarantined_case_ids)
+        by_tier = (*decision.tracked_case_ids, *decision.expected_fail_case_ids)
+        return frozenset((*excused, *by_tier, *excused_by_trials(decision)))
 
     @cached_property
     def worse(self) -> list[CaseRegression]:

@@ -24,6 +24,7 @@ from agent_eval.reports.terminal_comparison import (
     moved_rates,
     regressed,
 )
+from agent_eval.reports.tiers import cases_apart, first_named, new_case_words
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -105,6 +106,9 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     lines = [painted(title, _COLOURS[suite.status], colour)]
     headline = Headline(suite, Voice(code=partial(shown_name, limit=60), prose=clean))
     sentences = [headline.what_happened, headline.why, headline.what_to_do]
+    named = first_named(headline.voice.code)
+    branch = shown_name(suite.history.branch, 60) if suite.history is not None else ""
+    sentences += [new_case_words(suite, named, clean), *cases_apart(suite).sentences(named, branch)]
     lines += wrapped(filter(None, sentences), first="  ", rest="  ")
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")

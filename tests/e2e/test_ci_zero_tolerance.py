@@ -35,7 +35,7 @@ def reviewed(repository: Repository, github: FakeGitHub) -> Repository:
     return repository
 
 
-def evaluated(repository: Repository, *happened: str, **inputs: str) -> Step:
+def evaluated(repository: Repository, *happened: str, **inputs: Any) -> Step:
     limits = {"max_regressed_cases": "0", "max_new_hard_fail_cases": "0"}
     return repository.change(*happened, policy="gate.yml", **{**limits, **inputs})
 
@@ -109,7 +109,10 @@ def test_a_change_that_asks_for_repetition_itself_is_not_passed(
     github.files["gate.yml"] = strict.encode()
     repository.push(policy="gate.yml")
     repository.commit("topic", files=POLICY)
-    step = evaluated(repository, "order-2-once")
-    assert verdicts(step) == {"order-2": "cleared"}, step.log
-    assert (step.outcome, decision(step)["passed"]) == ("inconclusive", False)
+    step = evaluated(repository, "order-2-once", max_regressed_cases="5", max_new_hard_fail_cases="5")
+    # Its own term does not count, so the failure blocks at once and nothing is run again.
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    assert record(step).spent.trials == 0
+    unharmed = evaluated(repository, run_id=501)
+    assert (unharmed.outcome, decision(unharmed)["passed"]) == ("inconclusive", False)
     assert "`zero_tolerance_repeat` of `policy` is not on the base branch" in github.bodies(PULL)[0]

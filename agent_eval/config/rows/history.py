@@ -15,7 +15,7 @@ HISTORY: tuple[Option, ...] = (
     Option(
         "policy",
         "path",
-        "The gate's policy, which says what is in quarantine and what is expected to fail.",
+        "The gate's policy, which says what is in quarantine, tracked and expected to fail.",
         goes_to="policy",
         commands=("history show",),
         metavar="FILE",
@@ -28,6 +28,13 @@ HISTORY: tuple[Option, ...] = (
         commands=("history show",),
         default="40",
         bounds=(1, 100),
+    ),
+    Option(
+        "recommend",
+        "switch",
+        "Print what the policy would have to say of single cases to follow the history. It edits nothing.",
+        goes_to="recommend",
+        commands=("history show",),
     ),
     Option(
         "label",

@@ -16,6 +16,7 @@ from agent_eval.reports.decision import figures_of
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.model import BaselineInfo, SuiteReport
 from agent_eval.reports.sentences import capital, decision_word, rule_sentence
+from agent_eval.reports.tiers import cases_apart, new_case_words
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
 
@@ -214,7 +215,11 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
         yield from _case_set(comparison)
     if suite.baseline_note:
         yield suite.baseline_note
+    if words := new_case_words(suite, _ids, str):
+        yield words
     yield from _excuses(decision)
+    branch = suite.history.branch if suite.history is not None else ""
+    yield from cases_apart(suite).sentences(_ids, f"`{one_line(branch, limit=60).replace('`', '´')}`")
     yield from not_judged(suite.candidate.summary)
     yield from judging_words(suite.candidate.summary)
 

@@ -10,7 +10,13 @@ import pytest
 
 from agent_eval.ci.config import gather, values_by_input
 from agent_eval.ci.inputs import INPUTS
-from agent_eval.ci.loosening import loosened_options, loosened_policy, unreviewed_waivers
+from agent_eval.ci.loosening import (
+    loosened_options,
+    loosened_policy,
+    reviewed_waivers,
+    unreviewed_waivers,
+    without_unreviewed,
+)
 from agent_eval.cli.main import main
 from agent_eval.config.options import Option
 from agent_eval.config.rules import POLICY, RULES, Rule
@@ -86,6 +92,8 @@ LOOSER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
         {"quarantine": [{"case_id": "a", "reason": "r", "expires_at": "2026-02-01T00:00:00Z"}]},
     ),
+    "tracked": ({"tracked": ["a"]}, {"tracked": ["a", "b"]}),
+    "expected_fail": ({}, {"expected_fail": ["a"]}),
 }
 """By key of the policy: what it is held to, and what lets more pass."""
 
@@ -166,6 +174,35 @@ def test_any_other_term_of_a_judge_without_tolerance_is_reviewed_unless_it_is_st
 ) -> None:
     base, head = (policy({"zero_tolerance": ["a"], **values}) for values in (before, after))
     assert loosened_policy(base, head, now=NOW) == said
+    # Until it is reviewed the judge blocks at once.
+    counted = without_unreviewed(base, head, now=NOW)
+    kept = (
+        {}
+        if said or head.preset == "release"
+        else {name: after[name] for name in after if name.startswith("zero")}
+    )
+    assert counted == policy({"zero_tolerance": ["a"], "preset": head.preset, **kept})
+
+
+def test_a_case_may_move_between_the_lists_of_cases_that_do_not_block() -> None:
+    tracked, expected = policy({"tracked": ["a"]}), policy({"expected_fail": ["a"]})
+    assert loosened_policy(tracked, expected, now=NOW) == []
+    assert without_unreviewed(tracked, expected, now=NOW) == expected
+
+
+def test_of_the_exceptions_of_a_change_those_count_that_the_base_branch_has() -> None:
+    def entries(**ends: str) -> list[dict[str, Any]]:
+        return [
+            {"case_id": case_id, "reason": "r", "expires_at": f"2026-02-{day}T00:00:00Z"}
+            for case_id, day in ends.items()
+        ]
+
+    base = policy({"quarantine": entries(a="02", b="02"), "tracked": ["t"], "expected_fail": ["e"]})
+    more = {"quarantine": entries(a="01", b="03", c="01"), "tracked": ["t", "x"], "expected_fail": ["y"]}
+    counted = without_unreviewed(base, policy({**more, "margin": 0.03}), now=NOW)
+    assert counted == policy({"quarantine": entries(a="01"), "tracked": ["t"], "margin": 0.03})
+    # Fewer are always reviewed.
+    assert without_unreviewed(base, GatePolicy(), now=NOW) == GatePolicy()
 
 
 def made(**fields: Any) -> Waiver:
@@ -184,6 +221,8 @@ def made(**fields: Any) -> Waiver:
 )
 def test_a_waiver_is_reviewed_only_as_it_is_on_the_base_branch(changed: dict[str, Any]) -> None:
     assert unreviewed_waivers([made()], [made()], now=NOW) == []
+    assert reviewed_waivers([made()], [made()]) == [made()]
+    assert reviewed_waivers([made()], [made(**changed)]) == []
     [said] = unreviewed_waivers([made()], [made(**changed)], now=NOW)
     assert said.endswith("is not on the base branch, so it is not reviewed.")
 
@@ -228,6 +267,10 @@ TRICKS: dict[str, dict[str, bytes]] = {
         "gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\nquarantine:\n"
         b"  - {case_id: order-2, reason: flaky, expires_at: 2027-01-31T00:00:00Z}\n"
     },
+    "a case is tracked": {"gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\ntracked: [order-2]\n"},
+    "a case is expected to fail": {
+        "gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\nexpected_fail: [order-2]\n"
+    },
 }
 """Files that a change brings, beside those of the base branch."""
 
@@ -250,8 +293,8 @@ def test_a_change_that_loosens_its_own_rules_never_passes(
         # A release blocks at once whatever these say, so they loosen nothing.
         assert (step.code, step.outcome) == (0, "passed")
         return
-    if preset == "release" and trick in ("a case goes into quarantine", "no baseline is wanted"):
-        # A release fails where less than everything is compared.
+    if preset == "release" and trick == "no baseline is wanted":
+        # A release fails where nothing is compared.
         assert (step.code, step.outcome) == (1, "failed")
         return
     assert (step.code, step.outcome) == ({"pull-request": 0, "release": 3}[preset], "inconclusive")
@@ -300,12 +343,34 @@ def test_a_waiver_of_the_base_branch_excuses_what_it_names(
     runner.write_suite(*orders(bad=(2,)))
     write(runner, NAME, registry(waiver("order-2", expires_at=LATER)))
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "inconclusive")
-    assert "waiver `w-order-2`" in step.summary
-    assert "is not on the base branch, so it is not reviewed." in github.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "`waiver w-order-2` is now" in step.summary
     github.files[NAME] = registry(waiver("order-2", expires_at=LATER))
     step = runner.pull_request(run_id=501)
     assert (step.code, step.outcome) == (0, "passed")
+
+
+_UNTIL = "expires_at: 2027-01-31T00:00:00Z"
+EXCEPTIONS = {
+    "quarantine": f"quarantine: [{{case_id: order-2, reason: flaky, {_UNTIL}}}]".encode(),
+    "tracked": b"tracked: [order-2]",
+    "expected-fail": b"expected_fail: [order-2]",
+}
+
+
+@pytest.mark.parametrize("way", EXCEPTIONS)
+def test_an_exception_counts_once_it_is_on_the_base_branch(
+    way: str, runner: InProcess, github: FakeGitHub, unchanged: None
+) -> None:
+    rules = b"thresholds: {max_regressed_cases: 0, min_coverage: 0.75}\n"
+    github.files["gate.yml"] = rules
+    runner.write_suite(*orders(bad=(2,)))
+    write(runner, "gate.yml", rules + EXCEPTIONS[way])
+    step = runner.pull_request(policy="gate.yml", **RELAXED)
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "1 of 4 cases regressed" in github.bodies(PULL)[0]
+    github.files["gate.yml"] = rules + EXCEPTIONS[way]
+    assert runner.pull_request(run_id=501, policy="gate.yml", **RELAXED).code == 0
 
 
 def test_a_change_that_takes_its_rules_away_is_held_to_those_of_the_base_branch(

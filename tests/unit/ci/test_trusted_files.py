@@ -200,20 +200,24 @@ def test_policy__that_is_missing_or_wrong_is_an_error(runner: InProcess, regress
     assert any("margin" in line for line in step.annotations)
 
 
-def test_waiver__committed_with_the_change_is_applied_and_listed(
+def test_waiver__committed_with_the_change_is_listed_and_counts_once_it_is_on_the_base_branch(
     runner: InProcess, github: FakeGitHub, regressed: None
 ) -> None:
     github.files[NAME] = registry()
     write(runner, NAME, registry(waiver("order-2"), waiver("order-3", baseline_name="other")))
     step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "inconclusive")
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "waiver w-order-2" in github.bodies(PULL)[0].split("Commit ")[0]
+    github.files[NAME] = registry(waiver("order-2"))
+    write(runner, NAME, registry(waiver("order-2")))
+    step = runner.pull_request(run_id=501)
+    assert (step.code, step.outcome) == (0, "passed")
     comment = github.bodies(PULL)[0]
-    assert "waiver w-order-2" in comment.split("Commit ")[0]
     assert (
         "Waiver `w-order-2` by `qa@example.com`, until `2026-04-01T00:00:00+00:00`: `meant` (`order-2`)"
         in comment
     )
-    assert runner.pull_request(baseline_name="other").code == 1
+    assert runner.pull_request(run_id=502, baseline_name="other").code == 1
 
 
 def test_waiver__that_is_over_excuses_nothing(runner: InProcess, regressed: None) -> None:
@@ -224,6 +228,8 @@ def test_waiver__that_is_over_excuses_nothing(runner: InProcess, regressed: None
 def test_quarantine__is_counted_apart(runner: InProcess, github: FakeGitHub, regressed: None) -> None:
     held = b"quarantine:\n  - {case_id: order-2, reason: flaky, expires_at: 2027-01-31T00:00:00Z}\n"
     write(runner, "gate.yml", held)
+    assert runner.pull_request(policy="gate.yml").outcome == "failed"
+    github.files["gate.yml"] = held
     assert runner.pull_request(policy="gate.yml").outcome == "inconclusive"
     write(runner, "gate.yml", b"thresholds: {min_coverage: 0.75}\n" + held)
     github.files["gate.yml"] = b"thresholds: {min_coverage: 0.75}\n" + held

@@ -172,7 +172,8 @@ def test_flags_override_the_policy_and_its_waivers_are_those_of_the_named_baseli
     write(b"preset: release\nmax_baseline_error_rate: 0.5\nmargin: 0.1\n")
     waivers = [waiver("a"), {**waiver("b"), "baseline_name": "other"}]
     write(registry(*waivers), Path(NAME))
-    found = rules(own({}), policy="gate.yml")
+    on_base = {NAME: registry(*waivers)}
+    found = rules(own(on_base), policy="gate.yml")
     assert (found.policy.preset, found.policy.max_baseline_error_rate, found.policy.margin) == (
         "release",
         0.5,
@@ -182,7 +183,7 @@ def test_flags_override_the_policy_and_its_waivers_are_those_of_the_named_baseli
     assert (found.registry_path, list(found.registry.baselines)) == (Path(NAME), ["main"])
     assert not found.from_base
     overridden = rules(
-        own({}),
+        own(on_base),
         policy="gate.yml",
         preset="pull-request",
         max_baseline_error_rate="0.1",
@@ -192,14 +193,15 @@ def test_flags_override_the_policy_and_its_waivers_are_those_of_the_named_baseli
     assert [one.case_id for one in overridden.waivers] == ["b"]
 
 
-def test_waivers_that_a_change_brings_excuse_and_are_listed_as_not_reviewed() -> None:
+def test_waivers_that_a_change_brings_are_listed_as_not_reviewed_and_do_not_count() -> None:
     write(registry(waiver("a")), Path(NAME))
     found = rules(own({NAME: registry()}))
-    assert [one.case_id for one in found.waivers] == ["a"]
+    assert found.waivers == []
     assert len(found.changes) == 1
     assert found.changes[0].startswith(f"`{NAME}`: `waiver w-a` is now")
     assert found.loosened == ["waiver `w-a` (case `a`) is not on the base branch, so it is not reviewed."]
-    assert rules(own({NAME: registry(waiver("a"))})).loosened == []
+    reviewed = rules(own({NAME: registry(waiver("a"))}))
+    assert (reviewed.loosened, [one.case_id for one in reviewed.waivers]) == ([], ["a"])
 
 
 def test_a_change_is_held_to_the_preset_of_its_policy_and_to_that_of_the_base_branch() -> None:

@@ -12,6 +12,7 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.evidence import write_history
 from agent_eval.history.record import record_of
+from agent_eval.operations.gate import parse_policy_file
 from tests.factories import make_pack
 from tests.unit.history.made import made_run
 
@@ -89,3 +90,23 @@ def test_a_record_that_was_edited_is_refused(kept: Path, capsys: pytest.CaptureF
     record.write_bytes(record.read_bytes().replace(b'"passed":0', b'"passed":1'))
     assert main(["history", str(kept)]) == 2
     assert "its digest differs" in capsys.readouterr().err
+
+
+def test_recommended_tiers_are_lines_of_a_policy_and_edit_nothing(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(20):
+        HistoryDirectory(kept).write(made_run(100 + number, {"refund": (number % 2, 1), "cancel": (1, 1)}))
+    policy = tmp_path / "gate.yml"
+    policy.write_text("margin: 0.03\ntracked: [cancel, elsewhere]\n")
+    before = policy.read_bytes()
+    assert main(["history", str(kept), "--policy", str(policy), "--recommend", "--format", "text"]) == 0
+    shown = capsys.readouterr().out
+    assert '# "cancel": tracked -> blocking, 20 of 20 trials passed' in shown
+    assert '# "refund": blocking -> tracked, 10 of 20 trials passed' in shown
+    assert parse_policy_file(shown.encode(), "gate.yml").tracked == ["elsewhere", "refund"]
+    assert policy.read_bytes() == before
+    assert main(["history", str(kept), "--policy", str(policy), "--recommend", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tracked"], found["expected_fail"]) == (["elsewhere", "refund"], [])
+    assert [change["case_id"] for change in found["changes"]] == ["cancel", "refund"]

@@ -103,10 +103,11 @@ def test_scaffold__the_examples_in_its_policy_load_when_they_are_uncommented(tmp
     text = re.sub(
         r"^#  ", "  ", path.read_text().replace("thresholds: {}", "thresholds:"), flags=re.MULTILINE
     )
-    path.write_text(re.sub(r"^(quarantine|expected_fail): \[\]$", r"\1:", text, flags=re.MULTILINE))
+    path.write_text(re.sub(r"^(quarantine|tracked|expected_fail): \[\]$", r"\1:", text, flags=re.MULTILINE))
     policy = read_policy(path)
     assert all(getattr(policy.thresholds, name) is not None for name in Thresholds.model_fields)
     assert [held.case_id for held in policy.quarantine] == ["refund-7"]
+    assert policy.tracked == ["small-talk"]
     assert policy.expected_fail == ["refund-in-instalments"]
 
 

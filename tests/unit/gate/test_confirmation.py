@@ -18,6 +18,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.confirmation import (
     Confirmed,
     Tally,
+    chance_of_an_admitted_case,
     is_out_of_reach,
     is_settled,
     judge_suspects,
@@ -137,14 +138,15 @@ complete = st.lists(st.sampled_from(["passed", "failed"]), min_size=6, max_size=
 GREEN = ("cleared", "not-yours")
 
 
-@given(st.lists(st.tuples(complete, complete), min_size=1, max_size=4), st.booleans())
+@given(st.lists(st.tuples(complete, complete), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_a_merge_base_that_passes_always_never_clears_what_another_result_of_it_does_not(
-    sides: list[tuple[list[str], list[str]]], changed: bool
+    sides: list[tuple[list[str], list[str]]], changed: bool, admitted: bool
 ) -> None:
     """So earlier trials that all passed excuse nothing, also not the other suspects."""
     letters = [["".join(result[0] for result in side) for side in pair] for pair in sides]
-    rows = [fresh(now, before, f"c{n}", changed=changed) for n, (now, before) in enumerate(letters)]
-    cached = [fresh(letters[0][0], "p" * 6, "c0", changed=changed), *rows[1:]]
+    fields = {"changed": changed, "history_passed": 20 * admitted, "history_scored": 20 * admitted}
+    rows = [fresh(now, before, f"c{n}", **fields) for n, (now, before) in enumerate(letters)]
+    cached = [fresh(letters[0][0], "p" * 6, "c0", **fields), *rows[1:]]
     ids = [row.case_id for row in rows]
     before, after = (
         {result.case_id: result.verdict for result in judge_suspects(ids, record(*run), 0.05)}
@@ -182,6 +184,83 @@ def test_with_several_cases_a_borderline_one_is_not_confirmed_and_not_cleared() 
     assert [alone.verdict, among.verdict, admitted.verdict] == ["confirmed", "inconclusive", "confirmed"]
 
 
+def admitted_suspects(number: int, **last: Any) -> Confirmation:
+    """A borderline case and others that did not fail again, all passing 19 of 20 on the base branch."""
+    history = {"history_passed": 19, "history_scored": 20}
+    others = [fresh("ppp", "ppp", f"c{each:02}", **history) for each in range(number - 1)]
+    return record(fresh("ffffff", "ppppff", "z", **{**history, **last}), *others, max_cases=20)
+
+
+def borderline(confirmation: Confirmation) -> SuspectResult:
+    """What is said of `z`: 0 of 6 against 4 of 6, p = 0.03."""
+    [result] = [
+        row
+        for row in judge_suspects([row.case_id for row in confirmation.cases], confirmation, 0.05)
+        if row.case_id == "z"
+    ]
+    return result
+
+
+def test_cases_that_their_history_admits_are_confirmed_one_by_one_as_long_as_chance_stays_within_alpha() -> (
+    None
+):
+    result = borderline(admitted_suspects(8))
+    assert (result.verdict, result.tier) == ("confirmed", "blocking")
+    assert (result.history_passed, result.history_scored) == (19, 20)
+    # Ten such cases would be above 5 % together.
+    assert borderline(admitted_suspects(10)).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("history", "tier"),
+    [((17, 20), "tracked"), ((19, 19), "collecting"), ((0, 0), "collecting")],
+    ids=["passes too seldom", "too few trials", "no history"],
+)
+def test_one_case_that_is_not_admitted_keeps_the_correction_for_all(
+    history: tuple[int, int], tier: str
+) -> None:
+    passed, scored = history
+    result = borderline(admitted_suspects(4, history_passed=passed, history_scored=scored))
+    assert (result.verdict, result.tier) == ("inconclusive", tier)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), side, side), min_size=1, max_size=9))
+def test_no_history_that_a_record_claims_lets_more_pass(rows: list[Any]) -> None:
+    cases = [
+        fresh("".join(result[0] for result in now), "".join(result[0] for result in before), f"c{number}")
+        for number, (_, _, now, before) in enumerate(rows)
+    ]
+    claimed = [
+        row.model_copy(update={"history_passed": min(counts[:2]), "history_scored": max(counts[:2])})
+        for row, counts in zip(cases, rows, strict=True)
+    ]
+    ids = [row.case_id for row in cases]
+    without, with_claims = (
+        judge_suspects(ids, record(*chosen, max_cases=9), 0.05) for chosen in (cases, claimed)
+    )
+    for before, now in zip(without, with_claims, strict=True):
+        assert now.verdict == before.verdict or (before.verdict, now.verdict) == ("inconclusive", "confirmed")
+
+
+@pytest.mark.parametrize(("pairs", "alpha"), [(3, 0.05), (6, 0.05), (6, 0.01), (12, 0.05)])
+def test_the_chance_to_confirm_an_admitted_case_is_the_largest_over_all_rates(
+    pairs: int, alpha: float
+) -> None:
+    def chance(rate: float) -> float:
+        ways = [
+            math.comb(pairs, hits) * rate**hits * (1 - rate) ** (pairs - hits) for hits in range(pairs + 1)
+        ]
+        return sum(
+            ways[now] * ways[before]
+            for now, before in product(range(pairs + 1), repeat=2)
+            if fisher(now, pairs, before, pairs) <= alpha
+        )
+
+    largest = max(chance(0.8 + step / 1000) for step in range(201))
+    assert chance_of_an_admitted_case(pairs, alpha) == pytest.approx(largest, rel=1e-3)
+    assert chance_of_an_admitted_case(6, 0.05) < 0.0051
+
+
 @pytest.mark.parametrize("pairs", [1, 2])
 def test_too_few_pairs_never_confirm_and_never_excuse_by_the_merge_base(pairs: int) -> None:
     trials = fresh("f" * pairs, "p" * pairs)
@@ -196,8 +275,15 @@ def test_too_few_pairs_never_confirm_and_never_excuse_by_the_merge_base(pairs: i
         {"cases": [fresh("f" * 7, "p")]},
         {"cases": [fresh("f", "p"), fresh("f", "p", "b")], "max_cases": 1},
         {"cases": [fresh("ff", "p", candidate_failing=[["policy"]])]},
+        {"cases": [fresh("f", "p", history_passed=21, history_scored=20)]},
     ],
-    ids=["a case twice", "more trials than pairs", "more cases than allowed", "judges of other trials"],
+    ids=[
+        "a case twice",
+        "more trials than pairs",
+        "more cases than allowed",
+        "judges of other trials",
+        "more passes than trials",
+    ],
 )
 def test_a_record_that_contradicts_itself_decides_nothing(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

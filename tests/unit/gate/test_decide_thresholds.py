@@ -126,10 +126,12 @@ def test_no_change_is_said_as_such() -> None:
     assert "moved by 0 points" in decision.rules[0].message
 
 
-def test_absolute_rules_look_at_the_whole_run_and_relative_ones_at_the_compared_cases() -> None:
-    found = comparison(passing(4, 4), {**passing(4, 4), "new-1": "failed", "new-2": "failed"})
-    assert gate(found, max_regressed_cases=0, max_pass_rate_drop=0.0).passed
-    assert not gate(found, min_pass_rate=0.9).passed
+def test_absolute_rules_look_at_changed_cases_too_and_relative_ones_at_the_compared_cases() -> None:
+    asks_otherwise = {"c0003": {"definition_digest": "other"}}
+    now = view(passing(3, 4), index=asks_otherwise)
+    found = compare(view(passing(4, 4)), now, changed="exclude", generated_at=NOW)
+    assert gate(found, max_regressed_cases=0, max_pass_rate_drop=0.0, min_coverage=0.5).passed
+    assert not gate(found, min_pass_rate=0.9, min_coverage=0.5).passed
 
 
 def test_skipped_inconclusive_and_errored_cases_are_not_passed() -> None:

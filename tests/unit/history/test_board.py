@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from agent_eval.history.board import DeclaredTiers, board, tier_of
+from agent_eval.contracts.history import tier_of
+from agent_eval.history.board import DeclaredTiers, board, counted_before
 from agent_eval.history.record import RunRecord
 from tests.unit.history.made import made_case, made_run
 
@@ -97,3 +100,28 @@ def test_the_lowest_rate_comes_first() -> None:
 def test_fewer_runs_can_be_shown_than_are_counted() -> None:
     shown = board(history(*[(1, 1)] * 20), runs=5)
     assert (len(shown.runs), shown.cases[0].scored, len(shown.cases[0].cells)) == (5, 20, 5)
+
+
+def earlier(*counts: tuple[int, int], **fields: Any) -> list[RunRecord]:
+    return [made_run(number, {"refund": each}, **fields) for number, each in enumerate(counts)][::-1]
+
+
+def test_what_was_counted_before_is_of_the_newest_runs_of_one_setup_up_to_twenty_trials() -> None:
+    own = made_run(99, {"refund": (0, 1)})
+    assert counted_before("refund", own, earlier(*[(0, 1)] * 5, *[(1, 1)] * 19, (0, 1))) == (19, 20)
+    assert counted_before("refund", own, earlier(*[(7, 8)] * 3)) == (21, 24)
+    assert counted_before("refund", own, [own, *earlier((1, 1))]) == (1, 1)
+
+
+def test_nothing_was_counted_before_under_another_setup_or_definition() -> None:
+    own = made_run(99, {"refund": (0, 1)})
+    assert counted_before("refund", own, earlier((1, 1), key="another")) == (0, 0)
+    assert counted_before("cancel", own, earlier((1, 1))) == (0, 0)
+    other = made_run(99, {})
+    other.cases["refund"] = made_case("refund", 0, 1, definition="cd" * 6)
+    assert counted_before("refund", other, earlier((1, 1))) == (0, 0)
+
+
+def test_a_tracked_case_is_tracked_however_often_it_passes() -> None:
+    declared = DeclaredTiers(tracked=frozenset({"refund"}))
+    assert board(earlier((20, 20)), declared=declared).cases[0].tier == "tracked"

@@ -7,6 +7,7 @@ reasons are those of the bundled judges, the decisions those of the gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,13 +26,18 @@ from agent_eval.contracts import (
     summarize,
     trials_result,
 )
+from agent_eval.contracts.confirmation import ConfirmedSide, NewCaseTrial, Spending
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
+from agent_eval.gate.confirmation import Confirmed
 from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
+from agent_eval.history.board import tiers_of_policy
 from agent_eval.judges.catalog import load_judges
-from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.model import EvaluationReport, SuiteHistory, SuiteReport
 from tests.factories import make_case, make_config, make_index_row
+from tests.unit.gate.test_confirmation import fresh, record
+from tests.unit.history.made import made_run
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,
@@ -147,12 +153,19 @@ def decided(
     """A suite that a policy decided on; a waiver or a number of trials is among `more`."""
     waivers = more.pop("waivers", ())
     ways = {name: more.pop(name) for name in ("results", "quarantined") if name in more}
+    policy, kept = policy or GatePolicy(), more.get("confirmation")
     found, candidate = compared(before, now, **ways)
     told: dict[str, Any] = {
         "slug": "support",
         "suite_path": "suites/support.json",
         "baseline": baseline_info(),
-        "decision": decide_by_policy(found, policy or GatePolicy(), generated_at=NOW, waivers=waivers),
+        "decision": decide_by_policy(
+            found,
+            policy,
+            generated_at=NOW,
+            waivers=waivers,
+            confirmation=Confirmed(kept, "d" * 64) if kept is not None else None,
+        ),
         "candidate": candidate.reference(),
         "comparison": found,
         "failing": [row for row in candidate.results.values() if not row["passed"]],
@@ -369,6 +382,62 @@ def excused() -> EvaluationReport:
     return report(decided(before, now, policy=policy, waivers=[waiver("order-000")]))
 
 
+def unreachable(number: int) -> CaseResult:
+    """The result of a case whose judge could not be reached."""
+    verdict = Verdict(
+        judge_id="llm",
+        case_id=f"order-{number:03}",
+        outcome=Outcome.ERROR,
+        passed=False,
+        reason="the judge's model answered 503 three times",
+        hard=True,
+        failure=FailureKind.JUDGE_ERROR.value,
+    )
+    return case_result(verdict.case_id, [verdict])
+
+
+def confirmed() -> EvaluationReport:
+    """Of four cases that newly fail one is confirmed; others are tracked, and two are new."""
+    before = [order(number) for number in range(60)]
+    before[11], before[20] = other_words(11), other_words(20)
+    broken = {number: escalates(number) for number in (0, 1, 2, 3, 10)}
+    now = [broken.get(number, before[number]) for number in range(60)]
+    now += [order(60, case_id="refund-in-parts"), escalates(61, case_id="refund-twice")]
+    policy = GatePolicy(
+        tracked=["order-010"],
+        expected_fail=["order-011", "order-012"],
+        max_new_error_cases=1,
+        thresholds=Thresholds(min_coverage=0.95),
+    )
+    sides = {"ffffff": "pppppp", "ppp": "ppp", "pppf": "pppp", "fff": "fff"}
+    trials = [
+        fresh(*side, f"order-{number:03}", history_passed=20 - number, history_scored=20)
+        for number, side in enumerate(sides.items())
+    ]
+    kept = record(
+        *trials,
+        new_cases=[
+            NewCaseTrial(case_id="refund-in-parts", candidate_passed=True, base="passed"),
+            NewCaseTrial(case_id="refund-twice", candidate_passed=False, base="failed"),
+        ],
+        expected=Spending(trials=50, minutes=8.0, cost_usd=0.9),
+        spent=Spending(trials=33, minutes=5.4, cost_usd=0.61),
+        base=ConfirmedSide(commit=BASE),
+        baseline_manifest_sha256="cd34" * 16,
+        candidate_manifest_sha256="ab12" * 16,
+    )
+    ways = {"candidate": {"order-020": unreachable(20)}}
+    suite = decided(before, now, policy=policy, confirmation=kept, results=ways)
+    passes = [
+        [case not in (11, 20 - run) and (case != 12 or run > 4) for case in range(60)] for run in range(8)
+    ]
+    counts = [{f"order-{case:03}": (passed, 1) for case, passed in enumerate(run)} for run in passes]
+    earlier = [made_run(run, cases, dataset_id="support") for run, cases in enumerate(counts)][::-1]
+    own = made_run(9, {f"order-{case:03}": (case not in (*broken, 11), 1) for case in range(60)})
+    history = SuiteHistory(own=own, earlier=earlier, branch="main", declared=tiers_of_policy(policy))
+    return report(replace(suite, history=history, declared=tiers_of_policy(policy)))
+
+
 def release() -> EvaluationReport:
     """A release that got worse, with a case in quarantine."""
     before = [order(number) for number in range(120)]
@@ -392,6 +461,7 @@ SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
     "suites": suites,
     "nothing-to-compare": nothing_to_compare,
     "excused": excused,
+    "confirmed": confirmed,
     "release": release,
     "hostile": hostile,
 }

@@ -18,6 +18,10 @@ COURSE_WORDS = re.compile(
     r"Holm|McNemar|Tango|one-sided|permut|clustered|non-inferior|\bp[ =<]", re.IGNORECASE
 )
 """Words that need a course in statistics."""
+WITH_COUNTS = re.compile(
+    r"(?<=Confirmed: yours)(?:\*\*)?, p = 0\.\d+|(?<=First run alone: )p = 0\.\d+(?= \(\d+ worse)"
+)
+"""A probability that has its counts beside it: of a confirmed case, and in the title of a fold."""
 
 
 def lines_on(suite: SuiteReport) -> list[str]:
@@ -32,6 +36,7 @@ def lines_of(name: str) -> list[str]:
 def open_part(text: str) -> str:
     """What a reader sees without a click, as plain text."""
     unfolded = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    unfolded = WITH_COUNTS.sub("", unfolded)
     return re.sub(r"^> ?|\*\*", "", unfolded, flags=re.MULTILINE)
 
 

@@ -111,16 +111,21 @@ class GitLabRunner:
             **{f"AGENT_EVAL_{name.upper()}": value for name, value in given.items()},
             **variables,
         }
+        code, log = self.execute(environ)
+        report = self.repository.top / "agent-eval-out" / "report.md"
+        step = Step(code, log, report.read_text() if report.exists() else "")
+        self._nothing_leaks(step)
+        return step
+
+    def execute(self, environ: Mapping[str, str]) -> tuple[int, str]:
+        """Run the job in this process; its exit code and everything it printed."""
         stream = io.StringIO()
         try:
             code = int(run_job({}, environ, stream, make_platform=self._platform))
         except AgentEvalError as error:
             code = int(error.exit_code)
             print(f"Error: {error.message} {error.remedy}", file=stream)
-        report = self.repository.top / "agent-eval-out" / "report.md"
-        step = Step(code, stream.getvalue(), report.read_text() if report.exists() else "")
-        self._nothing_leaks(step)
-        return step
+        return code, stream.getvalue()
 
     def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
         return GitLab(settings, environ, stream, sleep=self.waits.append, patience=Patience(attempts=2))
