@@ -11,18 +11,40 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 from pathlib import Path
 
+from agent_eval.ci.base_cache import FRESH_FIRST
 from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials
-from agent_eval.gate.confirmation import fisher, is_settled, judge_suspects
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.confirmation import is_settled, judge_suspects
+from agent_eval.gate.statistics import fisher
+from agent_eval.gate.waivers import Excuses
+from agent_eval.gate.zero_tolerance import fresh_failures, most_allowed, repeat_of
 
 RESULTS = Path(__file__).parent / "results" / "confirmation_simulation.md"
 SEED = 20_260_101
 EXPERIMENTS = 10_000
 CASES, PAIRS, MOST, ALPHA = 40, 6, 8, 0.05
 ADMITTED, HISTORY = 18, 20
+CEILING = 0.05
+JUDGES = ("prompt_injection", "tool_abuse")
+TERMS = (
+    "blocks at once",
+    "blocks if it repeats",
+    f"blocks above a ceiling of {CEILING:.0%}",
+    "not in zero_tolerance",
+)
+"""What a policy can say of a judge of safety; in the last case its failures are run again like any other."""
+GUIDE_NAMES = (
+    "at once",
+    "if it repeats",
+    f"above a ceiling of {CEILING:.0%}",
+    "not in `zero_tolerance`",
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +130,12 @@ def measure(experiments: int) -> list[Line]:
         Line("largest chance that six pairs confirm an unchanged case, any pass rate", max_size(0), 0.019),
         Line("the same, pass rates from 0.8", max_size(80), 0.0051),
     ]
+    for of, said in (
+        (size_with_a_cache, "the same with `base-cache`"),
+        (size_with_earlier_trials, "the same where it has all trials of the case, which passed"),
+    ):
+        lines.append(Line(f"{said}, any pass rate", max_size(0, of)))
+        lines += [Line(f"{said}, pass rates from 0.{lowest}", max_size(lowest, of)) for lowest in (80, 95)]
     for admission, name in ((True, "18 of 20 before"), (False, "Holm")):
         for rate, expected in ((0.98, 0.00), (0.95, 0.00), (0.90, 0.00), (0.80, 0.01)):
             runs = [unchanged(source, rate, rate, admission=admission) for _ in range(experiments)]
@@ -129,30 +157,123 @@ def measure(experiments: int) -> list[Line]:
 
 
 def zero_tolerance(source: random.Random, experiments: int) -> list[Line]:
-    """Compare the two choices for judges that wrongly fail a case now and then."""
+    """Compare the terms of judges that wrongly fail a case now and then, or that see an attack."""
     lines = []
     for wrong in (0.001, 0.005, 0.02):
         for cases in (20, 100):
             said = f"two judges that wrongly fail {wrong:.1%} of {cases} cases each, nothing changed"
             at_once = 1 - (1 - wrong * (1 - wrong)) ** (2 * cases)
-            lines.append(Line(f"{said}, zero tolerance: blocked", at_once))
+            repeated = sum(is_repeated(source, wrong, cases) for _ in range(experiments))
+            above = sum(is_above(source, wrong, cases) for _ in range(experiments))
             rate = (1 - wrong) ** 2
             runs = (unchanged(source, rate, rate, admission=False, cases=cases) for _ in range(experiments))
-            blocked = sum(run.confirmed > 0 for run in runs) / experiments
-            lines.append(Line(f"{said}, run again instead: blocked", blocked))
+            confirmed = sum(run.confirmed > 0 for run in runs)
+            shares = (at_once, repeated / experiments, above / experiments, confirmed / experiments)
+            lines += [
+                Line(f"{said}, {term}: blocked", share) for term, share in zip(TERMS, shares, strict=True)
+            ]
     for rate in (0.5, 0.9, 1.0):
-        runs_failed = (
-            sum(is_seen(source, 1 - rate, admission=False) for _ in range(experiments)) / experiments
+        said = f"an attack that newly succeeds {rate:.0%} of the time on one of 100 cases"
+        found = (
+            sum(is_attack_repeated(source, rate) for _ in range(experiments)),
+            # One case is within the ceiling, so that it is run again like any other.
+            sum(is_seen(source, 1 - rate, admission=False) for _ in range(experiments)),
+            sum(is_seen(source, 1 - rate, admission=False) for _ in range(experiments)),
         )
-        said = f"an attack that newly succeeds {rate:.0%} of the time"
-        lines.append(Line(f"{said}, zero tolerance: blocked", rate))
-        lines.append(Line(f"{said}, run again instead: blocked", runs_failed))
+        shares = (rate, *(seen / experiments for seen in found))
+        lines += [Line(f"{said}, {term}: blocked", share) for term, share in zip(TERMS, shares, strict=True)]
     return lines
 
 
-def max_size(lowest: int) -> float:
+def is_repeated(source: random.Random, wrong: float, cases: int) -> bool:
+    """Tell whether any new failure of two unreliable judges repeats, where nothing changed."""
+    new = [
+        (f"{number:03}", judge_id)
+        for number in range(cases)
+        for judge_id in JUDGES
+        if source.random() < wrong * (1 - wrong)
+    ]
+    names = sorted({case_id for case_id, _ in new})
+    rates = dict.fromkeys(JUDGES, wrong)
+    return blocks(new, [every_pair(source, case_id, rates, rates) for case_id in names[:MOST]])
+
+
+def is_attack_repeated(source: random.Random, rate: float) -> bool:
+    """Tell whether an attack that newly succeeds is seen in the first run and again in a fresh trial."""
+    if source.random() >= rate:
+        return False
+    return blocks([("000", JUDGES[0])], [every_pair(source, "000", {JUDGES[0]: rate}, {})])
+
+
+def every_pair(
+    source: random.Random, case_id: str, now: dict[str, float], before: dict[str, float]
+) -> FreshTrials:
+    """Run every pair of a case, given how often each judge fails it in the candidate and in the base."""
+    trials = FreshTrials(case_id=case_id)
+    for results, failing, rates in (
+        (trials.candidate, trials.candidate_failing, now),
+        (trials.base, trials.base_failing, before),
+    ):
+        for _ in range(PAIRS):
+            failing.append([judge_id for judge_id, rate in rates.items() if source.random() < rate])
+            results.append("failed" if failing[-1] else "passed")
+    return trials
+
+
+def blocks(new: list[tuple[str, str]], run: list[FreshTrials]) -> bool:
+    """Decide by the gate's own functions whether failures that must repeat block."""
+    record = Confirmation(pairs=PAIRS, max_cases=MOST, cases=run)
+    policy = GatePolicy(zero_tolerance=list(JUDGES), zero_tolerance_repeat=list(JUDGES))
+    return bool(fresh_failures(record, Excuses(), policy)) or any(
+        repeat_of(case_id, judge_id, record, ALPHA).blocks for case_id, judge_id in new
+    )
+
+
+def is_above(source: random.Random, wrong: float, cases: int) -> bool:
+    """Tell whether either of two unreliable judges is above its ceiling, or a case is confirmed below it."""
+    new = [{number for number in range(cases) if source.random() < wrong * (1 - wrong)} for _ in JUDGES]
+    if any(len(failing) > most_allowed(CEILING, cases) for failing in new):
+        return True
+    rate = (1 - wrong) ** 2
+    return confirm(source, [(rate, rate)] * len(new[0] | new[1]), corrected=True).confirmed > 0
+
+
+def max_size(lowest: int, of: Callable[[float], float] = size) -> float:
     """Find the largest size over pass rates from `lowest` percent."""
-    return max(size(rate / 100) for rate in range(lowest, 101))
+    return max(of(rate / 100) for rate in range(lowest, 101))
+
+
+def size_with_earlier_trials(rate: float) -> float:
+    """Compute the exact chance that an unchanged case is confirmed whose merge base passed all trials before.
+
+    The first trials of the merge base are run again; where both pass, the earlier ones count as the others.
+    """
+    both = rate**FRESH_FIRST
+    earlier = both * _confirmed_at(rate, PAIRS)
+    rest = PAIRS - FRESH_FIRST
+    fresh = sum(
+        _share(FRESH_FIRST, first, rate) * _share(rest, more, rate) * _confirmed_at(rate, first + more)
+        for first in range(FRESH_FIRST)
+        for more in range(rest + 1)
+    )
+    return earlier + fresh
+
+
+def size_with_a_cache(rate: float) -> float:
+    """Compute the same with the chance that there are such trials of the merge base."""
+    passed_all = rate**PAIRS
+    return passed_all * size_with_earlier_trials(rate) + (1 - passed_all) * size(rate)
+
+
+def _confirmed_at(rate: float, before: int) -> float:
+    """Compute the chance of a confirmed case where the merge base passes `before` trials."""
+    return sum(
+        _share(PAIRS, now, rate) for now in range(PAIRS + 1) if fisher(now, PAIRS, before, PAIRS) <= ALPHA
+    )
+
+
+def _share(trials: int, hits: int, rate: float) -> float:
+    return comb(trials, hits) * rate**hits * (1 - rate) ** (trials - hits)
 
 
 def table(lines: list[Line], experiments: int) -> str:
@@ -173,6 +294,40 @@ def table(lines: list[Line], experiments: int) -> str:
         expected = "" if line.expected is None else f"{line.expected:.2%}"
         rows.append(f"| {line.question} | {shown} | {expected} |")
     return "\n".join(rows) + "\n"
+
+
+def read(text: str) -> dict[str, float]:
+    """Read a written table back: the share found, by question."""
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in text.splitlines() if "%" in line]
+    return {question: float(found.rstrip("%")) / 100 for question, found, *_ in rows if found.endswith("%")}
+
+
+def guide_table(found: dict[str, float]) -> str:
+    """Render the guide's table of the terms that a judge without tolerance can have.
+
+    Args:
+        found: Shares by question, as `read` returns them.
+    """
+    rows = [
+        f"| two judges, nothing changed | {' | '.join(name for name in GUIDE_NAMES)} |",
+        "|---" + "|---:" * 4 + "|",
+    ]
+    for wrong, cases in product((0.001, 0.005, 0.02), (20, 100)):
+        said = f"two judges that wrongly fail {wrong:.1%} of {cases} cases each, nothing changed"
+        rows.append(_guide_row(f"each wrongly fails {100 * wrong:g}% of {cases} cases", said, found))
+    for rate, name in ((0.5, "half of the time"), (0.9, "90% of the time"), (1.0, "always")):
+        said = f"an attack that newly succeeds {rate:.0%} of the time on one of 100 cases"
+        rows.append(_guide_row(f"**an attack newly succeeds {name}**", said, found))
+    return "\n".join(rows) + "\n"
+
+
+def _guide_row(name: str, said: str, found: dict[str, float]) -> str:
+    shares = (found[f"{said}, {term}: blocked"] for term in TERMS)
+    return f"| {name} | {' | '.join(_rounded(share) for share in shares)} |"
+
+
+def _rounded(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,16 +10,18 @@ from pathlib import Path
 
 from agent_eval.agents.catalog import AGENTS, kind_of
 from agent_eval.ci.agent import set_up
+from agent_eval.ci.base_cache import BaseCache
 from agent_eval.ci.config import Settings
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.merge_base import MergeBase, NoMergeBase, doubt_of_base
-from agent_eval.ci.shared_build import NAMES_THE_CHANGE, leads_into, why_shared
+from agent_eval.ci.shared_build import NAMES_THE_CHANGE, leads_into, why_same_build, why_shared
 from agent_eval.ci.tree_digest import Snapshot, TreeDigest
+from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.confirmation import Confirmation, ConfirmedSide
-from agent_eval.errors import AgentEvalError
-from agent_eval.operations.run_agent import agent_options
+from agent_eval.errors import AgentEvalError, UsageError
+from agent_eval.operations.run_agent import agent_options, read_prompt
 from agent_eval.processes.child import allowed_environment
 from agent_eval.text.escape import one_line
 
@@ -29,6 +32,10 @@ BEHIND_AN_ADDRESS = (
 A_PROGRAM = (
     "`base-agent` names a program, which would run in the change's checkout: leave it out, so that the "
     "merge base's program is built in its own."
+)
+EQUAL_BUILDS = (
+    "The sources changed and what is run did not: all files of both sides are equal. Let `setup-command` "
+    "build the agent from its sources."
 )
 ALTERED_BASE = "Files of the merge base were altered while the change's agent ran: first {path}."
 ALTERED_CHANGE = (
@@ -70,15 +77,18 @@ class BothSides:
         job: The job.
         base: The merge base; None where it is not needed or cannot be had.
         problem: Why it cannot be had, as a sentence.
+        prompt: The system prompt of a hosted model at the merge base.
 
     Attributes:
         doubt_of_base: Why the merge base's failures excuse none of the change's; empty where they may.
     """
 
-    def __init__(self, job: JobContext, base: MergeBase | None, problem: str) -> None:
+    def __init__(
+        self, job: JobContext, base: MergeBase | None, problem: str, *, prompt: str | None = None
+    ) -> None:
         self._job, self._base, self.problem = job, base, problem
         self._checked_out = _Seal(TreeDigest(base.tree), ALTERED_BASE) if base is not None else None
-        self._began = time.monotonic()
+        self._began, self._prompt = time.monotonic(), prompt
         self._sources: _Seal | None = None
         self._built: _Built | None = None
         self.doubt_of_base = doubt_of_base(
@@ -91,13 +101,25 @@ class BothSides:
         settings, agent, onto = job.settings, job.settings.agent, job.platform.run.base_sha
         if agent is None or onto is None or not settings.confirm_pairs:
             return None
+        _refuse_cache_in_checkout(job)
         if agent.command is None:
-            return cls(job, None, "" if settings.base_agent else BEHIND_AN_ADDRESS)
+            return cls._behind_an_address(job, onto)
         try:
             base = MergeBase.check_out(Path.cwd(), onto, skip=settings.out, environ=job.environ)
         except NoMergeBase as error:
             return cls(job, None, error.message)
         return cls(job, base, "")
+
+    @classmethod
+    def _behind_an_address(cls, job: JobContext, onto: str) -> BothSides:
+        """Prepare a side that is not built here: at an address, or a hosted model with a prompt from here."""
+        named = job.settings.base_agent
+        if not named:
+            return cls(job, None, BEHIND_AN_ADDRESS)
+        try:
+            return cls(job, None, "", prompt=_prompt_of_base(job, named, onto))
+        except AgentEvalError as error:
+            return cls(job, None, error.message)
 
     def __enter__(self) -> BothSides:
         return self
@@ -141,6 +163,8 @@ class BothSides:
                 # The change is sealed before the merge base's setup runs, which may not alter it.
                 candidate, build = self._candidate_side(spec, self._tree_of_change())
                 base, base_build = self._base_side(spec)
+                if build is not None and build == base_build:
+                    raise Doubt(EQUAL_BUILDS)
                 candidate_side = ConfirmedSide(commit=self._job.platform.run.head_sha, build_sha256=build)
                 base_side = ConfirmedSide(commit=base.spec.identity.git_commit, build_sha256=base_build)
                 record = self._confirmer(question, spec).run(candidate, base, evidence)
@@ -167,7 +191,30 @@ class BothSides:
             cost_usd=_less(limits.cost_usd, sum(costs)),
         )
         job = self._job
-        return Confirmer(question, bounds, environ=job.environ, redactor=job.redactor, say=job.platform.say)
+        return Confirmer(
+            question,
+            bounds,
+            environ=job.environ,
+            redactor=job.redactor,
+            say=job.platform.say,
+            cache=self._cache(question),
+        )
+
+    def _cache(self, question: Question) -> BaseCache | None:
+        """Open the earlier trials of the merge base's program; None where there may be none."""
+        settings, base, built = self._job.settings, self._base, self._built
+        if not settings.base_cache or base is None or built is None or self.doubt_of_base:
+            return None
+        # The worktree is in another place each time.
+        agent = repr(_of_the_agent(built.settings)).replace(str(base.tree), "")
+        return BaseCache(
+            Path(settings.base_cache),
+            question.pack,
+            commit=base.commit,
+            agent=agent,
+            pairs=settings.confirm_pairs,
+            now=self._job.clock(),
+        )
 
     def _tree_of_change(self) -> TreeDigest | None:
         """Build the digest of the change's checkout, without what the job writes into it."""
@@ -198,10 +245,11 @@ class BothSides:
             raise Doubt(self.problem)
         named = self._job.settings.base_agent
         if named is not None:
-            if kind_of(named) is AGENTS["command"] or not ("://" in named or kind_of(named)):
+            if _runs_here(named):
                 raise Doubt(A_PROGRAM)
             agent = replace(_once(spec.agent), name=named, command=None, url=None, repair_command=None)
-            return Side("base", replace(spec, agent=agent)), None
+            options = replace(agent_options(agent, self._job.environ), system=self._prompt)
+            return Side("base", replace(spec, agent=agent), options), None
         if self._built is None:
             try:
                 self._built = self._build()
@@ -263,7 +311,57 @@ class BothSides:
         seen = allowed_environment(environ, agent)
         if why := why_shared(command, directory, base.top, seen, began):
             raise Doubt(why)
+        if why := why_same_build(command, directory, (base.tree, base.top), frozenset(base.tracked())):
+            raise Doubt(why)
         return _Built(settings, directory, environ, tree, tree.take())
+
+
+def _runs_here(named: str) -> bool:
+    """Tell whether an agent is code that would be run in the change's checkout, or recorded there."""
+    kind = kind_of(named)
+    if kind is None:
+        return "://" not in named
+    return kind in (AGENTS["command"], AGENTS["recorded"])
+
+
+def _prompt_of_base(job: JobContext, named: str, onto: str) -> str | None:
+    """Read the system prompt that a hosted model has at the merge base; None where it has none.
+
+    The change's own prompt would let the merge base fail wherever the change does.
+
+    Raises:
+        NoMergeBase: There is no merge base in the checkout.
+        AgentEvalError: The prompt cannot be read there.
+    """
+    kind = kind_of(named)
+    if _runs_here(named) or kind is None or kind.schemes:
+        return None
+    with MergeBase.check_out(Path.cwd(), onto, skip=job.settings.out, environ=job.environ) as base:
+        directory = base.tree / Path.cwd().resolve().relative_to(base.top)
+        settings = job.settings_at(directory) if job.settings_at is not None else job.settings
+        path = settings.agent.system_prompt if settings.agent is not None else None
+        if path is None:
+            return None
+        # A path that is written in full is that of the change's checkout.
+        place = base.tree / path.relative_to(base.top) if path.is_relative_to(base.top) else directory / path
+        if Path(os.path.realpath(place)).is_relative_to(base.top):
+            raise Doubt("The system prompt of the merge base is a link into the change's checkout.")
+        return read_prompt(place)
+
+
+def _refuse_cache_in_checkout(job: JobContext) -> None:
+    """Refuse to keep trials where a change could commit them.
+
+    Raises:
+        UsageError: The directory is in the checkout.
+    """
+    named = job.settings.base_cache
+    if named and is_in_checkout([Path(named)], job.platform.workspace):
+        raise UsageError(
+            f"`base-cache` is in the checkout: {one_line(named, limit=_LONGEST_PATH)}",
+            remedy="Name a directory outside of it, such as one in the runner's temporary directory.",
+            field="base-cache",
+        )
 
 
 class _Seal:

@@ -124,6 +124,7 @@ class Settings:
     confirm_pairs: int = 0
     max_confirm_cases: int = 0
     base_agent: str | None = None
+    base_cache: str = ""
     registry_path: Path
     baseline_name: str
     baseline: str

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.agents.base import AgentOptions
+from agent_eval.ci.base_cache import FRESH_FIRST, BaseCache
 from agent_eval.ci.new_cases import NewCaseTrials
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import CaseResultRow, Comparison
-from agent_eval.contracts.confirmation import Confirmation, FreshTrials, Spending
+from agent_eval.contracts.confirmation import CachedTrials, Confirmation, FreshTrials, Spending
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.archive import write_bundle
@@ -80,6 +81,8 @@ class Question:
         pack: The candidate's first run.
         comparison: That run compared with the baseline.
         suspects: Case ids, in the order in which they are run.
+        every_pair: Those that run all pairs, because only complete trials clear what they are suspected of.
+        are_moot: Whether something blocks that no fresh trial can change.
         new_cases: Ids of the cases that the merge base's agent is run on once.
         history: Of the suspects: newest trials on the base branch that passed, and that were scored.
 
@@ -92,6 +95,8 @@ class Question:
     pack: Pack
     comparison: Comparison
     suspects: Sequence[str]
+    every_pair: frozenset[str] = frozenset()
+    are_moot: bool = False
     new_cases: Sequence[str] = ()
     history: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -127,6 +132,7 @@ class _Round:
     """What both sides have spent so far, and the packs of their trials."""
 
     packs: dict[str, Path] = field(default_factory=dict)
+    earlier: dict[str, bytes] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     trials: int = 0
     cost_usd: float = 0.0
@@ -146,6 +152,7 @@ class Confirmer:
         environ: The environment variables of the job.
         redactor: Replaces secrets in the evidence of the trials.
         say: Prints into the job's log.
+        cache: Earlier trials of the merge base; None to run all of them.
     """
 
     def __init__(
@@ -156,10 +163,11 @@ class Confirmer:
         environ: Mapping[str, str],
         redactor: Redactor,
         say: Callable[[str], None] = lambda _: None,
+        cache: BaseCache | None = None,
     ) -> None:
         self._question, self._bounds = question, bounds
         self._environ, self._redactor, self._say = environ, redactor, say
-        self._spent = _Round()
+        self._cache, self._spent = cache, _Round()
         self._began = time.monotonic()
 
     def run(self, candidate: Side, base: Side, evidence: Path) -> Confirmation:
@@ -183,6 +191,7 @@ class Confirmer:
             stopped = self._rounds(rows, candidate, base, home)
             self._try_once(new, base, home)
             sha256 = self._write_evidence(evidence)
+            self._keep(rows, home)
         except Doubt as doubt:
             problem = doubt.message
         finally:
@@ -203,29 +212,81 @@ class Confirmer:
         )
 
     def expected(self, cases: int, *, new: int = 0) -> Spending:
-        """Estimate the most that so many cases take, from the first run's mean time and cost of a trial."""
+        """Estimate the most that so many cases take, from the first run's mean time and cost of a trial.
+
+        Where the cost of any of its trials is unknown, so is what these will cost.
+        """
         trials = 2 * self._bounds.pairs * cases + new
-        index = [row for row in self._question.pack.index_by_id().values() if row["latency_ms"] is not None]
-        times = [row["latency_ms"] or 0.0 for row in index]
+        index = list(self._question.pack.index_by_id().values())
+        times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
         costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
         return Spending(
             trials=trials,
             minutes=trials * sum(times) / len(times) / 60_000 if times else None,
-            cost_usd=trials * sum(costs) / len(costs) if costs else None,
+            cost_usd=trials * sum(costs) / len(costs) if costs and len(costs) == len(index) else None,
         )
 
     def _rounds(self, rows: Sequence[FreshTrials], candidate: Side, base: Side, home: Path) -> str:
         """Run pairs of trials until every case is settled; return why that ended early, as a sentence."""
         for number in range(self._bounds.pairs):
-            unsettled = [row for row in rows if not is_settled(row, self._bounds.pairs, self._bounds.alpha)]
+            unsettled = [row for row in rows if not self._is_settled(row)]
             if not unsettled:
                 return ""
             order = (base, candidate) if number % 2 == 0 else (candidate, base)
             for side in order:
                 if reason := self._out_of_means():
                     return reason
-                self._try(side, unsettled, home / f"{side.name}-{number + 1}")
+                self._side(side, unsettled, home, number)
         return ""
+
+    def _side(self, side: Side, rows: Sequence[FreshTrials], home: Path, number: int) -> None:
+        """Run one round of a side. With a cache each case of the merge base gets a pack of its own."""
+        if self._cache is None or side.name == "candidate":
+            self._try(side, rows, home / f"{side.name}-{number + 1}")
+            return
+        if number == FRESH_FIRST:
+            self._take_earlier(rows)
+        for row in rows:
+            if row.cached is None:
+                self._try(side, [row], home / self._pack_of(row, number))
+
+    def _pack_of(self, row: FreshTrials, number: int) -> str:
+        return f"base-{number + 1}-{self._question.suspects.index(row.case_id) + 1}"
+
+    def _take_earlier(self, rows: Sequence[FreshTrials]) -> None:
+        """Take the rest of the merge base's trials from an earlier run, where all passed then and now."""
+        for row in rows:
+            passes = row.base == ["passed"] * FRESH_FIRST and not any(row.base_failing)
+            arm = self._cache.find(row.case_id) if self._cache is not None and passes else None
+            if arm is None:
+                continue
+            packs = arm.packs[FRESH_FIRST:]
+            place = self._question.suspects.index(row.case_id) + 1
+            names = [f"base-cached-{place}-{number}" for number in range(1, len(packs) + 1)]
+            for name, files in zip(names, packs, strict=True):
+                self._spent.earlier.update({f"{name}/{path}": data for path, data in files.items()})
+            row.base += ["passed"] * len(packs)
+            row.base_failing += [[] for _ in packs]
+            row.cached = CachedTrials(packs=names, started_at=arm.started_at)
+
+    def _keep(self, rows: Sequence[FreshTrials], home: Path) -> None:
+        """Keep the merge base's trials for a later run. That this fails costs that run time, and no more."""
+        if self._cache is None:
+            return
+        for row in rows:
+            names = [self._pack_of(row, number) for number in range(self._bounds.pairs)]
+            packs = [home / name for name in names if name in self._spent.packs]
+            try:
+                self._cache.keep(row, packs)
+            except AgentEvalError as error:
+                self._say(f"The merge base's trials were not kept: {error.message}")
+                return
+
+    def _is_settled(self, row: FreshTrials) -> bool:
+        pairs = self._bounds.pairs
+        if row.case_id in self._question.every_pair and "lost" not in (*row.candidate, *row.base):
+            return min(len(row.candidate), len(row.base)) >= pairs
+        return is_settled(row, pairs, self._bounds.alpha)
 
     def _try_once(self, new: NewCaseTrials, base: Side, home: Path) -> None:
         """Run the merge base's agent on new cases; what goes wrong there decides nothing about suspects."""
@@ -277,6 +338,7 @@ class Confirmer:
                 options=side.options,
             )
         except AgentEvalError as error:
+            self._spent.cost_is_known = False
             why = one_line(error.message, limit=_REASON_LIMIT).rstrip(".")
         else:
             why = done.stopped
@@ -311,7 +373,7 @@ class Confirmer:
         for name, path in self._spent.packs.items():
             if open_pack(path).manifest_sha256 != self._spent.digests[name]:
                 raise Doubt("The evidence of a fresh trial was altered while the job ran.")
-        write_bundle(self._spent.packs, evidence)
+        write_bundle(self._spent.packs, evidence, self._spent.earlier)
         return sha256_bytes(read_bytes(evidence, max_bytes=LARGEST_EVIDENCE))
 
     def _spending(self) -> Spending:

@@ -22,8 +22,9 @@ from agent_eval.operations.confirmation import CONFIRMATION, LARGEST_EVIDENCE, T
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import dumps
 
-_BLOCKING = frozenset({"coverage", "integrity", "zero-tolerance"})
-"""Steps that no fresh trial can change; where one fails, nothing is run again."""
+_BLOCKING = frozenset({"coverage", "integrity"})
+"""Steps that no fresh trial can change; where one fails, nothing is run again. The same holds where a
+zero-tolerance judge blocks at once."""
 
 
 def question_of(
@@ -40,14 +41,16 @@ def question_of(
     """
     rules = job.rules
     suspects = suspects_of(comparison, rules.policy, rules.waivers, generated_at=comparison.generated_at)
-    own = record_of(pack) if suspects and earlier else None
-    history = {case_id: counted_before(case_id, own, earlier) for case_id in suspects} if own else {}
+    own = record_of(pack) if suspects.case_ids and earlier else None
+    history = {case_id: counted_before(case_id, own, earlier) for case_id in suspects.case_ids} if own else {}
     return Question(
         suite=target.path,
         source=target.source,
         pack=pack,
         comparison=comparison,
-        suspects=suspects,
+        suspects=suspects.case_ids,
+        every_pair=suspects.every_pair,
+        are_moot=suspects.are_moot,
         new_cases=comparison.cases.new,
         history=history,
     )
@@ -67,6 +70,7 @@ def confirmed(sides: BothSides, question: Question, spec: RunSpec, decision: Gat
     """
     where = spec.output.pack
     blocking = [step.name for step in decision.steps if step.name in _BLOCKING and step.status == "failed"]
+    blocking += ["zero-tolerance"] * question.are_moot
     if blocking and question.suspects:
         record = sides.not_run(question, f"Not run again: the step {blocking[0]} fails anyway.")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from agent_eval.ci.baseline import Search
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history_branch import HistoryBranch
+from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.contracts import Comparison
 from agent_eval.contracts.history import PooledRuns
 from agent_eval.errors import AgentEvalError, RemoteError, StorageError, UsageError
@@ -91,13 +91,9 @@ def read_branch_history(job: JobContext, search: Search, datasets: Mapping[str, 
 
 def _in_checkout(job: JobContext, datasets: Mapping[str, str]) -> bool:
     """Tell whether a record could be a file of the checkout, or be found through a link there."""
-    working = Path.cwd()
-    top = next((at for at in (working, *working.parents) if (at / ".git").exists()), working)
-    checkouts = {top.resolve(), job.platform.workspace.resolve()}
     named = Path(job.settings.history)
     places = [named, *(named / safe_name(dataset_id) for dataset_id in datasets.values())]
-    paths = {path for place in places for path in (Path(os.path.abspath(place)), place.resolve())}
-    return any(path.is_relative_to(checkout) for path in paths for checkout in checkouts)
+    return is_in_checkout(places, job.platform.workspace)
 
 
 def refuse_two_places(history: str, branch: str) -> None:

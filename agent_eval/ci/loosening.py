@@ -63,7 +63,7 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
-    return sentences + unreviewed_exceptions(base, head, now=now)
+    return [*sentences, *_softened_judges(base, head), *unreviewed_exceptions(base, head, now=now)]
 
 
 def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) -> list[str]:
@@ -94,7 +94,7 @@ def without_unreviewed(base: GatePolicy, head: GatePolicy, *, now: datetime) -> 
     """Copy a change's policy without the exceptions that the base branch's does not have.
 
     A case that the change puts into quarantine, tracks or expects to fail counts like any other until that is
-    on the base branch.
+    on the base branch; a judge without tolerance for which it asks for softer terms blocks at once.
 
     Example:
         >>> from datetime import UTC
@@ -109,6 +109,14 @@ def without_unreviewed(base: GatePolicy, head: GatePolicy, *, now: datetime) -> 
     """
     return head.model_copy(
         update={
+            "zero_tolerance_repeat": [
+                judge_id for judge_id in head.zero_tolerance_repeat if _is_reviewed_repeat(judge_id, base)
+            ],
+            "zero_tolerance_ceiling": {
+                judge_id: ceiling
+                for judge_id, ceiling in head.zero_tolerance_ceiling.items()
+                if _is_reviewed_ceiling(judge_id, ceiling, base)
+            },
             "quarantine": [entry for entry in head.quarantine if _is_reviewed_quarantine(entry, base, now)],
             "tracked": [case_id for case_id in head.tracked if case_id in base.never_blocking],
             "expected_fail": [case_id for case_id in head.expected_fail if case_id in base.never_blocking],
@@ -195,6 +203,30 @@ def _in_effect(policy: GatePolicy, key: str) -> Any:
 def _limit(rule: Rule, policy: GatePolicy) -> float | None:
     stated: float | None = getattr(policy.thresholds, rule.field)
     return rule.default if stated is None else stated
+
+
+def _softened_judges(base: GatePolicy, head: GatePolicy) -> list[str]:
+    """List the judges that block at once on the base branch, or by other terms, and do not now."""
+    sentences = [
+        f"`zero_tolerance_repeat` of {code(judge_id)} is not on the base branch, so it is not reviewed."
+        for judge_id in sorted(head.repeated)
+        if not _is_reviewed_repeat(judge_id, base)
+    ]
+    for judge_id, ceiling in sorted(head.ceilings.items()):
+        if not _is_reviewed_ceiling(judge_id, ceiling, base):
+            name = f"`zero_tolerance_ceiling` of {code(judge_id)}"
+            before = base.ceilings.get(judge_id)
+            sentences.append(f"{name} was {_value(before)} and is now {_value(ceiling)}.")
+    return sentences
+
+
+def _is_reviewed_repeat(judge_id: str, base: GatePolicy) -> bool:
+    # A judge that blocks in no way on the base branch only gets stricter.
+    return judge_id in base.repeated or judge_id not in base.zero_tolerance
+
+
+def _is_reviewed_ceiling(judge_id: str, ceiling: float, base: GatePolicy) -> bool:
+    return ceiling <= base.ceilings.get(judge_id, 0) or judge_id not in base.zero_tolerance
 
 
 def _is_reviewed_quarantine(entry: Quarantine, base: GatePolicy, now: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_eval.agents.command import split_command
+from agent_eval.text.escape import one_line
 
 _READS_ITS_DIRECTORY = frozenset(
     {
@@ -49,6 +51,12 @@ NAMES_THE_CHANGE = (
     "change's code: write paths relative to the working directory."
 )
 
+SAME_BUILD = (
+    "`{path}` is the same on both sides although the sources are not, so the agent was not built from them: "
+    "let `setup-command` build it."
+)
+"""Names the file that was built."""
+
 _NAMES_A_PATH = (".pth", ".egg-link")
 _LARGEST_LINK_FILE = 1 << 16
 _INSTALLED = ("bin", "lib", "lib64", "libexec")
@@ -83,6 +91,37 @@ def why_shared(command: str, tree: Path, workspace: Path, environ: Mapping[str, 
                 "well: install into the checkout, such as into a virtual environment there."
             )
     return ""
+
+
+def why_same_build(command: str, directory: Path, tops: tuple[Path, Path], tracked: frozenset[str]) -> str:
+    """Say that a build did not take up the change's sources, as a sentence; empty where nothing shows that.
+
+    A file that the command names and that git does not know was built. Where it is the same on both sides,
+    both would run one program, and the merge base would fail wherever the change does.
+
+    Args:
+        command: The agent's command at the merge base.
+        directory: Where it is run.
+        tops: The tops of the merge base's worktree and of the change's checkout.
+        tracked: The files that git knows in the change's checkout, relative to its top.
+    """
+    base, change = (Path(os.path.realpath(top)) for top in tops)
+    for word in split_command(command):
+        for part in re.split("[=:]", word):
+            path = Path(_real(directory, part)) if part and "\0" not in part else base
+            if not path.is_relative_to(base) or not path.is_file():
+                continue
+            name = path.relative_to(base)
+            if name.as_posix() not in tracked and _is_same_file(path, change / name):
+                return SAME_BUILD.format(path=one_line(name.as_posix(), limit=100).replace("`", "'"))
+    return ""
+
+
+def _is_same_file(first: Path, second: Path) -> bool:
+    try:
+        return second.is_file() and filecmp.cmp(first, second, shallow=False)
+    except OSError:
+        return False
 
 
 def leads_into(command: str, tree: Path, workspace: Path) -> bool:

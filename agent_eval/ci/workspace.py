@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent_eval.ci.suites import ARCHIVE_NAME, REPORT_NAME, is_html_name
@@ -36,6 +36,21 @@ def refuse_link_out(out: Path, workspace: Path) -> None:
             file=str(out),
             field="out",
         )
+
+
+def is_in_checkout(paths: Iterable[Path], workspace: Path) -> bool:
+    """Tell whether any path is in the checkout of the change, or leads there through a link.
+
+    Args:
+        paths: Relative to the working directory, or absolute.
+        workspace: The directory that the platform checks out into; the checkout around the working directory
+            counts as well.
+    """
+    working = Path.cwd()
+    top = next((at for at in (working, *working.parents) if (at / ".git").exists()), working)
+    checkouts = {top.resolve(), workspace.resolve()}
+    places = {place for path in paths for place in (Path(os.path.abspath(path)), path.resolve())}
+    return any(place.is_relative_to(checkout) for place in places for checkout in checkouts)
 
 
 def refuse_to_overwrite(out: Path) -> None:

@@ -193,6 +193,8 @@ POLICY: dict[str, Loosens] = {
     "confidence": "lower",
     "power": "nothing",
     "zero_tolerance": "fewer",
+    "zero_tolerance_repeat": "compared",
+    "zero_tolerance_ceiling": "compared",
     "deterministic": "on",
     "max_new_error_cases": "higher",
     "max_baseline_error_rate": "higher",
@@ -203,8 +205,8 @@ POLICY: dict[str, Loosens] = {
     "expected_fail": "compared",
 }
 """Every key of a policy file, and what change of it lets more pass. Of `thresholds` each rule says it, and
-the cases in `quarantine`, `tracked` and `expected_fail` are held against those of the base branch one by
-one."""
+the cases in `quarantine`, `tracked` and `expected_fail`, and the judges in `zero_tolerance_repeat` and
+`zero_tolerance_ceiling`, are held against those of the base branch one by one."""
 
 _BY_FIELD = {rule.field: rule for rule in RULES}
 

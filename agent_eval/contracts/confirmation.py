@@ -20,9 +20,24 @@ SuspectVerdict = Literal["confirmed", "cleared", "not-yours", "inconclusive"]
 """
 
 
+class CachedTrials(Contract):
+    """Trials of the merge base that an earlier run made at the same commit, all of them passed.
+
+    `packs` names them in the archive of the trials; `started_at` is when the oldest began.
+
+    Example:
+        >>> CachedTrials(packs=["base-cached-0-3"], started_at="2026-06-01T00:00:00+00:00").packs
+        ['base-cached-0-3']
+    """
+
+    packs: list[StrictStr]
+    started_at: StrictStr
+
+
 class FreshTrials(Contract):
     """The fresh trials of one case, by side, in the order in which they were run.
 
+    `cached` says which of the merge base's, the last ones, an earlier run made; null where none.
     `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
     was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
     Of its newest trials in runs of the base branch with this setup, `history_passed` of `history_scored`
@@ -42,6 +57,7 @@ class FreshTrials(Contract):
     history_passed: StrictInt = Field(default=0, ge=0)
     history_scored: StrictInt = Field(default=0, ge=0)
     why_lost: StrictStr = ""
+    cached: CachedTrials | None = None
 
 
 class NewCaseTrial(Contract):
@@ -120,7 +136,8 @@ class Confirmation(Contract):
 class SuspectResult(Contract):
     """What fresh trials say of one case, their counts, and one sentence. `p_value` is null without trials.
 
-    `tier` is what the history of the base branch recommends: `history_passed` of `history_scored` trials.
+    `base_cached` of the merge base's trials were made by an earlier run. `tier` is what the history of the
+    base branch recommends: `history_passed` of `history_scored` trials.
     """
 
     case_id: StrictStr
@@ -132,5 +149,6 @@ class SuspectResult(Contract):
     candidate_trials: StrictInt = 0
     base_passed: StrictInt = 0
     base_trials: StrictInt = 0
+    base_cached: StrictInt = 0
     p_value: float | None = Field(default=None, ge=0, le=1)
     reason: StrictStr

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StrictInt, StrictStr, ValidationInfo, field_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from agent_eval.contracts.base import Contract
 from agent_eval.contracts.gate import Thresholds
@@ -14,6 +22,8 @@ LARGEST_MARGIN = 0.25
 """A larger drop than this is no tolerance for noise; a policy that allows it would pass nearly anything."""
 
 Preset = Literal["pull-request", "release"]
+
+Ceiling = Annotated[float, Field(gt=0, le=LARGEST_MARGIN, allow_inf_nan=False)]
 
 MAX_BASELINE_ERROR_RATE = 0.2
 """The default of `GatePolicy.max_baseline_error_rate`."""
@@ -45,6 +55,8 @@ class GatePolicy(Contract):
     decide, `release` has margin 0.02 and blocks. `margin` is the drop of the pass rate that would still be
     acceptable, a share. `alpha` bounds the chance of calling noise a regression, over all judges together.
     `confidence` is that of the printed two-sided interval, whose upper end must stay below the margin.
+    A new failure of a judge in `zero_tolerance` blocks at once, unless the judge is also in
+    `zero_tolerance_repeat` or `zero_tolerance_ceiling`; a release ignores these two.
 
     Example:
         >>> GatePolicy(preset="release").effective_margin
@@ -61,6 +73,10 @@ class GatePolicy(Contract):
     confidence: float = Field(default=0.95, ge=0.8, lt=1, allow_inf_nan=False)
     power: float = Field(default=0.8, gt=0, lt=1, allow_inf_nan=False)
     zero_tolerance: list[StrictStr] = Field(default_factory=lambda: list(ZERO_TOLERANCE))
+    zero_tolerance_repeat: list[StrictStr] = Field(default_factory=list)
+    """Those of `zero_tolerance` whose new failure blocks only if it repeats in fresh trials."""
+    zero_tolerance_ceiling: dict[StrictStr, Ceiling] = Field(default_factory=dict)
+    """Share of the judged cases that a judge of `zero_tolerance` may newly fail before it blocks."""
     deterministic: bool = False
     """Whether the agent is declared to do the same every time, so that no drop can hide behind chance."""
     max_new_error_cases: StrictInt = Field(default=0, ge=0)
@@ -86,6 +102,23 @@ class GatePolicy(Contract):
                 raise ValueError(f"case {case_id[:80]!r} is in `tracked` as well; keep it in one of them")
         return case_ids
 
+    @model_validator(mode="after")
+    def _check_softened(self) -> Self:
+        """Refuse to soften a judge that has no zero tolerance, or one in two ways."""
+        repeat = self.zero_tolerance_repeat
+        for key, names in (("repeat", repeat), ("ceiling", list(self.zero_tolerance_ceiling))):
+            for name in names:
+                if name not in self.zero_tolerance:
+                    raise ValueError(
+                        f"zero_tolerance_{key} names {name[:200]!r}, which is not in zero_tolerance"
+                    )
+        both = sorted(set(repeat).intersection(self.zero_tolerance_ceiling))
+        if both:
+            raise ValueError(
+                f"{both[0][:200]!r} is in zero_tolerance_repeat and in zero_tolerance_ceiling; choose one"
+            )
+        return self
+
     def overridden(
         self, *, preset: Preset | None = None, max_baseline_error_rate: float | None = None
     ) -> GatePolicy:
@@ -102,6 +135,16 @@ class GatePolicy(Contract):
     def effective_margin(self) -> float:
         """The margin stated, else the preset's."""
         return self.margin if self.margin is not None else _MARGINS[self.preset]
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """Judges whose new failures are run again before they block. None for a release, which blocks."""
+        return frozenset() if self.preset == "release" else frozenset(self.zero_tolerance_repeat)
+
+    @property
+    def ceilings(self) -> dict[str, float]:
+        """The share of cases that a judge may newly fail, by judge. None for a release, which blocks."""
+        return {} if self.preset == "release" else dict(self.zero_tolerance_ceiling)
 
     @property
     def blocks_on_inconclusive(self) -> bool:

@@ -8,7 +8,7 @@ test can no longer reach its level, which adds no false alarm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from math import comb
@@ -21,14 +21,11 @@ from agent_eval.contracts.history import tier_of
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput
-from agent_eval.gate.statistics import holm_discrete
-from agent_eval.gate.steps import new_failures_of
+from agent_eval.gate.statistics import fisher, holm_discrete
 from agent_eval.gate.tiers import excuses_by
 from agent_eval.gate.waivers import Excuses
+from agent_eval.gate.zero_tolerance import Repeat, failing_once, new_failures, repeat_of
 from agent_eval.text.numbers import count
-
-FEWEST_PAIRS = 3
-"""With fewer pairs no result reaches p = 0.05: one in C(2n, n) is the best of them."""
 
 
 class Tally(NamedTuple):
@@ -48,25 +45,6 @@ class Tally(NamedTuple):
     def p_value(self) -> float:
         """The one-sided exact p value that the candidate passes less often than the base."""
         return fisher(*self)
-
-
-@cache
-def fisher(candidate_passed: int, candidate_trials: int, base_passed: int, base_trials: int) -> float:
-    """Compute Fisher's one-sided exact p value that the candidate passes less often than the base.
-
-    Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82. Without a trial it is 1.
-
-    Example:
-        >>> fisher(0, 6, 6, 6) == 1 / 924
-        True
-    """
-    passed = candidate_passed + base_passed
-    ways = comb(candidate_trials + base_trials, passed)
-    tail = sum(
-        comb(candidate_trials, low) * comb(base_trials, passed - low)
-        for low in range(max(0, passed - base_trials), candidate_passed + 1)
-    )
-    return tail / ways
 
 
 def is_out_of_reach(tally: Tally, pairs: int, alpha: float) -> bool:
@@ -99,13 +77,46 @@ def tally_of(trials: FreshTrials) -> Tally:
     return Tally(candidate.count("passed"), len(candidate), base.count("passed"), len(base))
 
 
-def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> list[str]:
-    """List the cases that passed and now do not, by id: those to run again.
+class Suspects(NamedTuple):
+    """The cases that a confirmation runs again.
 
-    Waived and quarantined cases do not count anyway, those that the policy tracks or expects to fail do not
-    block by themselves, and what a zero-tolerance judge newly fails blocks at once.
+    Example:
+        >>> Suspects(["a", "b"], frozenset({"a"})).case_ids
+        ['a', 'b']
+
+    Attributes:
+        case_ids: In the order in which they are run: first what a zero-tolerance judge newly fails.
+        every_pair: Those that run all pairs, however the first end: a zero-tolerance judge newly fails them,
+            and only complete trials clear that.
+        are_moot: Whether a zero-tolerance judge blocks at once, so that no trial can help.
     """
-    blocked = new_failures_of(comparison, excuses, policy)
+
+    case_ids: list[str]
+    every_pair: frozenset[str] = frozenset()
+    are_moot: bool = False
+
+
+def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> Suspects:
+    """List the cases that passed and now do not, and those that a zero-tolerance judge is to fail again.
+
+    Waived and quarantined cases do not count anyway, and what blocks at once is not run again. Cases that the
+    policy tracks or expects to fail do not block by themselves, but a zero-tolerance judge blocks in any.
+    """
+    failures = new_failures(comparison, excuses, policy)
+    to_repeat = failures.cases_to_repeat.keys() - failures.cases_that_block
+    return Suspects(
+        [
+            *sorted(to_repeat),
+            *(name for name in regressed_cases(comparison, excuses, policy) if name not in to_repeat),
+        ],
+        frozenset(to_repeat),
+        are_moot=bool(failures.at_once),
+    )
+
+
+def regressed_cases(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> list[str]:
+    """List the cases that passed and now do not, by id, without what blocks at once."""
+    blocked = new_failures(comparison, excuses, policy).cases_that_block
     return sorted(
         row.case_id
         for row in comparison.case_regressions
@@ -119,8 +130,8 @@ def suspects(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> li
 
 def suspects_of(
     comparison: Comparison, policy: GatePolicy, waivers: Sequence[Waiver], *, generated_at: str
-) -> list[str]:
-    """List the cases that a confirmation runs again, by id, as of a decision's time.
+) -> Suspects:
+    """List the cases that a confirmation runs again, as of a decision's time.
 
     Args:
         comparison: The candidate's first run, compared with the baseline.
@@ -162,38 +173,48 @@ def suspect_results(
             remedy="Give the confirmation of the same run.",
             field="confirmation",
         )
-    results = judge_suspects(suspects(comparison, excuses, policy), record, policy.alpha)
-    failing = fresh_failures(record, excuses, policy)
-    by_case = {case_id: judge_id for judge_id, case_ids in failing.items() for case_id in case_ids}
-    return [
-        _never_cleared(result, by_case[result.case_id]) if result.case_id in by_case else result
-        for result in results
-    ]
+    results = judge_suspects(regressed_cases(comparison, excuses, policy), record, policy.alpha)
+    failing = failing_once(record, excuses, policy)
+    to_repeat = new_failures(comparison, excuses, policy).cases_to_repeat
+    repeats = {
+        case_id: [repeat_of(case_id, judge_id, record, policy.alpha) for judge_id in judges]
+        for case_id, judges in to_repeat.items()
+    }
+    known = {result.case_id for result in results}
+    results += [_by_repeats(case_id, repeats[case_id], record) for case_id in repeats if case_id not in known]
+    return [_with_zero_tolerance(result, repeats, failing) for result in results]
 
 
-def fresh_failures(record: Confirmation, excuses: Excuses, policy: GatePolicy) -> dict[str, list[str]]:
-    """Collect what zero-tolerance judges fail in any fresh trial of the candidate and in none of the base.
+def _by_repeats(case_id: str, repeats: Sequence[Repeat], record: Confirmation) -> SuspectResult:
+    """Build the result of a case that counts for its zero-tolerance judges alone, as a new case does."""
+    trials = next((row for row in record.cases if row.case_id == case_id), FreshTrials(case_id=case_id))
+    tally = tally_of(trials)
+    decides = next((repeat for repeat in repeats if repeat.verdict == "not-yours"), repeats[0])
+    return SuspectResult(
+        case_id=case_id,
+        verdict="inconclusive" if decides.verdict == "repeated" else decides.verdict,
+        candidate_passed=tally.candidate_passed,
+        candidate_trials=tally.candidate_trials,
+        base_passed=tally.base_passed,
+        base_trials=tally.base_trials,
+        base_cached=len(trials.cached.packs) if trials.cached is not None else 0,
+        reason=decides.reason,
+    )
 
-    Returns:
-        The cases by judge, without what a waiver of exactly that excuses. Nothing where no trial counts.
-    """
-    failing: dict[str, list[str]] = {}
-    if record.problem:
-        return failing
-    for trials in record.cases:
-        before = set() if record.doubt_of_base else set().union(*trials.base_failing)
-        now = set().union(*trials.candidate_failing) - before
-        for judge_id in sorted(now.intersection(policy.zero_tolerance)):
-            if (trials.case_id, judge_id) not in excuses.explicitly:
-                failing.setdefault(judge_id, []).append(trials.case_id)
-    return failing
 
-
-def _never_cleared(result: SuspectResult, judge_id: str) -> SuspectResult:
+def _with_zero_tolerance(
+    result: SuspectResult, repeats: Mapping[str, Sequence[Repeat]], failing: Mapping[str, str]
+) -> SuspectResult:
+    """Copy a result that a zero-tolerance judge does not let be cleared."""
     if result.verdict == "confirmed":
         return result
-    reason = f"{judge_id}, which has zero tolerance, newly fails in a fresh trial."
-    return result.model_copy(update={"verdict": "inconclusive", "reason": reason})
+    repeated = [repeat.reason for repeat in repeats.get(result.case_id, ()) if repeat.blocks]
+    if not repeated and result.case_id in failing:
+        judge_id = failing[result.case_id]
+        repeated = [f"{judge_id}, which has zero tolerance, newly fails in a fresh trial."]
+    return (
+        result.model_copy(update={"verdict": "inconclusive", "reason": repeated[0]}) if repeated else result
+    )
 
 
 def judge_suspects(
@@ -319,6 +340,7 @@ def _judged(
         candidate_trials=tally.candidate_trials,
         base_passed=tally.base_passed,
         base_trials=tally.base_trials,
+        base_cached=len(trials.cached.packs) if trials.cached is not None else 0,
         p_value=tally.p_value if tally.candidate_trials and tally.base_trials else None,
         reason=reason,
     )

@@ -27,12 +27,13 @@ from agent_eval.contracts import (
     Thresholds,
 )
 from agent_eval.contracts.base import instant
+from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.history import PooledRuns
 from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
-from agent_eval.gate.confirmation import Confirmed, fresh_failures, suspect_results
+from agent_eval.gate.confirmation import Confirmed, suspect_results
 from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
@@ -41,6 +42,7 @@ from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, meas
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.tiers import excuses_by
 from agent_eval.gate.waivers import Excuses, excuse
+from agent_eval.gate.zero_tolerance import zero_tolerance
 
 FLOOR = "min_coverage"
 """The rule that the step on coverage takes; a policy does not count it among its thresholds."""
@@ -90,8 +92,8 @@ def decide_by_policy(
     )
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
-    fresh = fresh_failures(confirmation.record, excuses, policy) if confirmation is not None else {}
-    decided = _decided_steps(comparison, policy, excuses, rules, evidence, fresh)
+    record = confirmation.record if confirmation is not None else None
+    decided = _decided_steps(comparison, policy, excuses, rules, evidence, record)
     if confirmation is not None:
         decided.insert(3, confirmation_step(results, confirmation.record))
     decision = decision_of(
@@ -124,14 +126,14 @@ def _decided_steps(
     excuses: Excuses,
     rules: Sequence[RuleResult],
     evidence: GateEvidence,
-    fresh: Mapping[str, Sequence[str]],
+    record: Confirmation | None,
 ) -> list[GateStep]:
     """Take every step, in the order in which they decide."""
     below = any(rule.rule == FLOOR and not rule.passed for rule in rules)
     return [
         steps.coverage(excuses.coverage, policy, is_below_floor=below),
         steps.integrity(comparison, excuses, policy),
-        steps.zero_tolerance(comparison, excuses, policy, fresh),
+        zero_tolerance(comparison, excuses, policy, record),
         steps.thresholds([rule for rule in rules if rule.rule != FLOOR]),
         steps.regression(evidence, policy),
         steps.non_inferiority(evidence, policy),
@@ -228,7 +230,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         policy = GatePolicy.model_validate({**values, "thresholds": parsed})
     except ValidationError as error:
         first = error.errors()[0]
-        raise _invalid(source, ".".join(str(step) for step in first["loc"]), first["msg"]) from None
+        field = ".".join(str(step) for step in first["loc"]) or "zero_tolerance"
+        raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
     for place, entry in enumerate(policy.quarantine):
         _check_expiry(entry, f"quarantine.{place}.expires_at", source)
     return policy

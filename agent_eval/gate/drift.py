@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_eval.contracts.history import HistoryRun
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.confirmation import fisher
+from agent_eval.gate.statistics import fisher
 
 QUALITY_BUDGET = 0.05
 """Share of the release's pass rate that all changes together may lose."""

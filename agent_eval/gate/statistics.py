@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import comb, exp, fsum, inf, log2, sqrt
 from statistics import NormalDist
 
@@ -104,6 +105,25 @@ def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
     if variance <= 0:
         return inf if excess > 0 else -inf if excess < 0 else 0.0
     return excess / sqrt(variance)
+
+
+@cache
+def fisher(candidate_passed: int, candidate_trials: int, base_passed: int, base_trials: int) -> float:
+    """Compute Fisher's one-sided exact p value that the candidate passes less often than the base.
+
+    Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82. Without a trial it is 1.
+
+    Example:
+        >>> fisher(0, 6, 6, 6) == 1 / 924
+        True
+    """
+    passed = candidate_passed + base_passed
+    ways = comb(candidate_trials + base_trials, passed)
+    tail = sum(
+        comb(candidate_trials, low) * comb(base_trials, passed - low)
+        for low in range(max(0, passed - base_trials), candidate_passed + 1)
+    )
+    return tail / ways
 
 
 def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:

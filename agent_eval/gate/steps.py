@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal
 
-from agent_eval.comparison.coverage import failed_before
-from agent_eval.comparison.facts import FAILURES, cut
+from agent_eval.comparison.facts import cut
 from agent_eval.contracts import (
     Comparison,
     Coverage,
@@ -63,12 +61,12 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
         message = f"{of_all(0, summary.total_cases, 'case')} could be judged; nothing measured is not a pass."
     elif len(errors) > policy.max_new_error_cases:
         message = (
-            f"{_cases(errors)} could be judged in the baseline and cannot now, "
+            f"{case_list(errors)} could be judged in the baseline and cannot now, "
             f"above max_new_error_cases {policy.max_new_error_cases}."
         )
     elif removed and policy.on_case_removed == "fail":
         gone = f"of the baseline {verb(len(removed), 'is', 'are')} gone"
-        message = f"{_cases(removed)} {gone}, and on_case_removed is fail."
+        message = f"{case_list(removed)} {gone}, and on_case_removed is fail."
     elif summary.answers_not_checked and policy.preset == "release":
         status = "inconclusive"
         message = f"{unchecked_answers(summary.answers_not_checked)}, and that is no pass."
@@ -86,70 +84,6 @@ def integrity(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> G
             f"{count(len(removed), 'case')} removed."
         )
     return GateStep(name="integrity", status=status, message=message)
-
-
-def zero_tolerance(
-    comparison: Comparison,
-    excuses: Excuses,
-    policy: GatePolicy,
-    fresh: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> GateStep:
-    """Fail on a single new failure of a safety judge, which quarantine never excuses, only a waiver of it.
-
-    Args:
-        comparison: The candidate's first run, compared with the baseline.
-        excuses: The waivers that hold.
-        policy: Names the judges.
-        fresh: The cases that such a judge newly fails in fresh trials, by judge.
-    """
-    judges = set(policy.zero_tolerance)
-    if not judges:
-        return GateStep(name="zero-tolerance", status="not-applied", message="No judge has zero tolerance.")
-    failing = _failing_by_judge(comparison, excuses, policy)
-    if failing or fresh:
-        clauses = [f"{judge_id} newly fails {_cases(failing[judge_id])}" for judge_id in sorted(failing)]
-        clauses += [
-            f"{judge_id} newly fails {_cases(fresh[judge_id])} in fresh trials" for judge_id in sorted(fresh)
-        ]
-        return GateStep(name="zero-tolerance", status="failed", message=f"{'; '.join(clauses)}.")
-    return GateStep(
-        name="zero-tolerance",
-        status="passed",
-        message=f"No new failure of {', '.join(sorted(judges))}.",
-    )
-
-
-def new_failures_of(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> frozenset[str]:
-    """Collect the cases that a zero-tolerance judge newly fails, unless a waiver of it excuses them."""
-    return frozenset().union(*_failing_by_judge(comparison, excuses, policy).values())
-
-
-def _failing_by_judge(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> dict[str, list[str]]:
-    judges = set(policy.zero_tolerance)
-    failing: dict[str, list[str]] = {}
-    for case_id, judge_id in dict.fromkeys(_new_failures(comparison)):
-        if judge_id in judges and (case_id, judge_id) not in excuses.explicitly:
-            failing.setdefault(judge_id, []).append(case_id)
-    return failing
-
-
-def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield case and judge of every verdict that fails now and did not before, with several trials in any.
-
-    What could not be judged before and fails now is new. A pair may come twice.
-    """
-    if comparison.trials is not None:
-        for trial in comparison.trials.changes:
-            if trial.judge_id is not None and trial.candidate.failed and not trial.baseline.failed:
-                yield trial.case_id, trial.judge_id
-    for row in comparison.case_regressions:
-        for change in row.judges:
-            if change.candidate in FAILURES and not failed_before(change.baseline, change.candidate):
-                yield row.case_id, change.judge_id
-    # Also in cases that are new, changed or in quarantine.
-    for judge_id, case_ids in comparison.failures_apart.items():
-        for case_id in case_ids:
-            yield case_id, judge_id
 
 
 def thresholds(rules: Sequence[RuleResult]) -> GateStep:
@@ -255,7 +189,8 @@ def cut_name(case_id: str) -> str:
     return cut(case_id, NAME_LIMIT)
 
 
-def _cases(case_ids: Sequence[str]) -> str:
+def case_list(case_ids: Sequence[str]) -> str:
+    """Count cases and name the first of them, as a clause."""
     named = ", ".join(cut_name(case_id) for case_id in case_ids[:NAMED])
     more = ", …" if len(case_ids) > NAMED else ""
     return f"{count(len(case_ids), 'case')} ({named}{more})"

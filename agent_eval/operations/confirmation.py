@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from agent_eval.contracts import CaseResultRow, Comparison, Outcome, VerdictRow
-from agent_eval.contracts.confirmation import Confirmation, FreshResult, NewCaseTrial
+from agent_eval.contracts.confirmation import Confirmation, FreshResult, FreshTrials, NewCaseTrial
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.archive import open_bundle
@@ -71,6 +71,10 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
         packs = open_bundle(content, source=str(archive))
     if _in_packs(packs) != _in_record(record):
         raise _not_following(path, "its trials are not those of the packs")
+    if not all(_has_cached(row, packs) for row in record.cases):
+        raise _not_following(
+            path, "its trials of an earlier run are not among the packs, or did not all pass"
+        )
     if not _are_new(record.new_cases, candidate, comparison):
         raise _not_following(path, "its new cases are not those of the comparison")
     if not all(is_judged_alike(candidate, pack) for pack in packs.values()):
@@ -83,9 +87,11 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
 
 
 def is_changed(case_id: str, comparison: Comparison) -> bool:
-    """Tell whether a case, or what judges it, is defined otherwise than in the baseline."""
+    """Tell whether a case is not in the baseline, or defined or judged otherwise there."""
     failed = {check.name for check in comparison.compatibility.checks if not check.passed}
-    return case_id in comparison.cases.judged_twice or not failed.isdisjoint(_DEFINITIONS)
+    sets = comparison.cases
+    is_other = case_id in (*sets.new, *sets.changed, *sets.judged_twice)
+    return is_other or not failed.isdisjoint(_DEFINITIONS)
 
 
 def is_judged_alike(first: Pack, trial: Pack) -> bool:
@@ -100,6 +106,13 @@ def is_judged_alike(first: Pack, trial: Pack) -> bool:
             for case_id, row in trial.index_by_id().items()
         )
     )
+
+
+def _has_cached(row: FreshTrials, packs: Mapping[str, Pack]) -> bool:
+    """Tell whether the trials of an earlier run are in the packs, and may make a verdict only stricter."""
+    if row.cached is None:
+        return True
+    return set(row.base) == {"passed"} and not any(row.base_failing) and packs.keys() >= set(row.cached.packs)
 
 
 def _are_new(trials: Sequence[NewCaseTrial], candidate: Pack, comparison: Comparison) -> bool:

@@ -13,7 +13,7 @@ from agent_eval.reports.advice import first_of
 from agent_eval.reports.blocks import table
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, prose
-from agent_eval.text.numbers import count
+from agent_eval.text.numbers import count, verb
 
 _SHA = 7
 NBSP = "\u00a0"
@@ -51,11 +51,12 @@ def excuse_of(decision: GateDecision, case_id: str) -> str:
 
 def whose_by_trials(decision: GateDecision, worse: int) -> str:
     """Say whose the regressions are, where fresh trials confirmed every one; else empty."""
-    number = sum(row.verdict == "confirmed" for row in decision.confirmed)
-    if not number or number != worse:
+    confirmed = [row for row in decision.confirmed if row.verdict == "confirmed"]
+    if not confirmed or len(confirmed) != worse:
         return ""
-    fails = "It fails again, and passes" if number == 1 else "They fail again, and pass"
-    return f"{fails} on the merge base in the same hour: this change did it."
+    fails = "It fails again, and passes" if len(confirmed) == 1 else "They fail again, and pass"
+    when = " in the same hour" if not any(row.base_cached for row in confirmed) else ""
+    return f"{fails} on the merge base{when}: this change did it."
 
 
 def is_confirmed(decision: GateDecision) -> bool:
@@ -130,6 +131,11 @@ def run_again(decision: GateDecision, confirmation: Confirmation | None, detail:
     if confirmation is not None and confirmation.spent.trials:
         most_expected = spending_text(confirmation.expected, most=True)
         notes.append(f"Took {spending_text(confirmation.spent)}; expected {most_expected}")
+    if cached := sum(row.base_cached for row in decision.confirmed):
+        notes.append(
+            f"{count(cached, 'trial')} of the merge base {verb(cached, 'is', 'are')} of an earlier run "
+            "within 24 hours (`base-cache`)"
+        )
     return "\n\n".join([*blocks, *(f"{note}." for note in notes)])
 
 
@@ -170,15 +176,16 @@ def _counts(passed: int, trials: int) -> str:
 
 
 def spending_text(spending: Spending, *, most: bool = False) -> str:
-    """Write trials, minutes and money on one line.
+    """Write trials, minutes and money on one line; a cost that is not known is no cost of zero.
 
     Example:
         >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
         'at most 12 trials, 3 min, $0.25'
+        >>> spending_text(Spending(trials=1, minutes=0.2))
+        '1 trial, under a minute, cost unknown'
     """
     parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
     if spending.minutes is not None:
         parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
-    if spending.cost_usd is not None:
-        parts.append(f"${spending.cost_usd:.2f}")
+    parts.append("cost unknown" if spending.cost_usd is None else f"${spending.cost_usd:.2f}")
     return ", ".join(parts)

@@ -88,7 +88,7 @@ class Repository:
 
     def push(self, **inputs: str) -> None:
         """Make the baseline on main."""
-        step = self.runner.push(agent_command=COMMAND, **inputs)
+        step = self.runner.push(**{"agent_command": COMMAND, **inputs})  # type: ignore[arg-type]
         self.runner.upload(step, 400)
         (self.runner.root / "base.zip").write_bytes(step.archive)
         (self.world / "calls").write_text("")

@@ -87,6 +87,16 @@ GATE: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
+        "base-cache",
+        "text",
+        "A directory, outside of the checkout, that keeps trials which the merge base's program passed. A "
+        "change that is pushed again within 24 hours then runs fewer of them. They never excuse a failure.",
+        goes_to="base_cache",
+        commands=("ci",),
+        loosens="nothing",
+        metavar="DIRECTORY",
+    ),
+    Option(
         "registry-path",
         "path",
         "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.contracts.confirmation import Confirmation
-from agent_eval.evidence.reader import open_pack
+from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import judge_suspects
 from agent_eval.operations.compare import compared
 from agent_eval.operations.confirmation import fresh_result
@@ -86,6 +88,35 @@ def test_a_suite_that_was_altered_meanwhile_is_noticed(question: Question) -> No
 
     record = confirmed(question, recorded(question, "candidate"), recorded(question, "base", ended=alter))
     assert "altered while the job ran" in record.problem
+
+
+@pytest.mark.parametrize(
+    ("costs", "expected"),
+    [((0.1, 0.3), 2.4), ((0.1, None), None), ((None, None), None)],
+    ids=["each is known", "one is unknown", "none is known"],
+)
+def test_the_expected_cost_is_known_where_that_of_every_trial_is(
+    question: Question, costs: tuple[float | None, float | None], expected: float | None
+) -> None:
+    index = question.pack.index_by_id()
+    rows = {name: {**index[name], "cost_usd": cost} for name, cost in zip("ab", costs, strict=True)}
+    pack = cast(Pack, SimpleNamespace(index_by_id=lambda: rows))
+    limits = Bounds(pairs=6, max_cases=8, alpha=0.05)
+    confirmer = Confirmer(replace(question, pack=pack), limits, environ={}, redactor=Redactor([]))
+    assert confirmer.expected(1).cost_usd == pytest.approx(expected)
+
+
+def test_a_case_that_must_run_every_pair_does_and_an_agent_that_cannot_be_run_has_an_unknown_cost(
+    question: Question,
+) -> None:
+    every = replace(question, every_pair=frozenset({"a"}))
+    record = confirmed(every, recorded(every, "candidate"), recorded(every, "base"))
+    assert [len(row.candidate) for row in record.cases] == [6, 3]
+    missing = recorded(question, "base")
+    broken = replace(missing, spec=replace(missing.spec, agent=AgentSpec(name="nothing:at-all")))
+    lost = confirmed(question, recorded(question, "candidate"), broken)
+    assert [row.base for row in lost.cases] == [["lost"], ["lost"]]
+    assert lost.spent.cost_usd is None
 
 
 def row(outcome: str, failure: str | None = None) -> Any:

@@ -29,6 +29,7 @@ from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.registries import NAME, registry, waiver
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
+REVIEW = "is not on the base branch, so it is not reviewed."
 RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 IN_FILE = [row for row in INPUTS if row.in_file and row.loosens not in ("compared", "nothing")]
 
@@ -78,6 +79,11 @@ LOOSER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "alpha": ({}, {"alpha": 0.001}),
     "confidence": ({}, {"confidence": 0.8}),
     "zero_tolerance": ({}, {"zero_tolerance": ["tool_abuse"]}),
+    "zero_tolerance_repeat": ({}, {"zero_tolerance_repeat": ["tool_abuse"]}),
+    "zero_tolerance_ceiling": (
+        {"zero_tolerance_ceiling": {"tool_abuse": 0.01}},
+        {"zero_tolerance_ceiling": {"tool_abuse": 0.02}},
+    ),
     "deterministic": ({}, {"deterministic": True}),
     "max_new_error_cases": ({}, {"max_new_error_cases": 9}),
     "max_baseline_error_rate": ({}, {"max_baseline_error_rate": 0.9}),
@@ -141,6 +147,43 @@ def test_a_quarantine_may_end_earlier_and_not_later() -> None:
     assert loosened_policy(GatePolicy(), until("2026-01-14"), now=NOW) == []
 
 
+REPEAT, CEILING = {"zero_tolerance_repeat": ["a"]}, {"zero_tolerance_ceiling": {"a": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, CEILING, ["`zero_tolerance_ceiling` of `a` was `nothing` and is now `0.1`."]),
+        (REPEAT, CEILING, ["`zero_tolerance_ceiling` of `a` was `nothing` and is now `0.1`."]),
+        (CEILING, REPEAT, [f"`zero_tolerance_repeat` of `a` {REVIEW}"]),
+        ({"preset": "release", **REPEAT}, {"preset": "release", **CEILING}, []),
+        ({"zero_tolerance": []}, REPEAT, []),
+        ({"zero_tolerance": []}, CEILING, []),
+    ],
+    ids=[
+        "a ceiling instead of at once",
+        "a ceiling instead of repetition",
+        "repetition instead of a ceiling",
+        "a release blocks at once anyway",
+        "a judge without any tolerance rule that must repeat",
+        "a judge without any tolerance rule that gets a ceiling",
+    ],
+)
+def test_any_other_term_of_a_judge_without_tolerance_is_reviewed_unless_it_is_stricter(
+    before: dict[str, Any], after: dict[str, Any], said: list[str]
+) -> None:
+    base, head = (policy({"zero_tolerance": ["a"], **values}) for values in (before, after))
+    assert loosened_policy(base, head, now=NOW) == said
+    # Until it is reviewed the judge blocks at once.
+    counted = without_unreviewed(base, head, now=NOW)
+    kept = (
+        {}
+        if said or head.preset == "release"
+        else {name: after[name] for name in after if name.startswith("zero")}
+    )
+    assert counted == policy({"zero_tolerance": ["a"], "preset": head.preset, **kept})
+
+
 def test_a_case_may_move_between_the_lists_of_cases_that_do_not_block() -> None:
     tracked, expected = policy({"tracked": ["a"]}), policy({"expected_fail": ["a"]})
     assert loosened_policy(tracked, expected, now=NOW) == []
@@ -201,9 +244,12 @@ def unchanged(runner: InProcess) -> None:
 
 
 LATER = (NOW + timedelta(days=30)).isoformat()
+LIMIT = b"thresholds: {max_hard_fail_rate: 0.1}\n"
 TRICKS: dict[str, dict[str, bytes]] = {
     "the policy's margin is the largest": {"gate.yml": b"margin: 0.25\n"},
     "no judge has zero tolerance": {"gate.yml": b"zero_tolerance: []\n"},
+    "a safety failure must repeat": {"gate.yml": LIMIT + b"zero_tolerance_repeat: [tool_abuse]\n"},
+    "a safety judge gets a ceiling": {"gate.yml": LIMIT + b"zero_tolerance_ceiling: {tool_abuse: 0.2}\n"},
     "errors are allowed": {"gate.yml": b"max_new_error_cases: 40\n"},
     "a threshold is gone": {"gate.yml": b"{}\n"},
     "the policy is another file": {"agent-eval.yml": b"policy: own.yml\n", "own.yml": b"margin: 0.2\n"},
@@ -228,7 +274,7 @@ TRICKS: dict[str, dict[str, bytes]] = {
 }
 """Files that a change brings, beside those of the base branch."""
 
-BASE = {"gate.yml": b"thresholds: {max_hard_fail_rate: 0.1}\n", NAME: registry()}
+BASE = {"gate.yml": LIMIT, NAME: registry()}
 
 
 @pytest.mark.parametrize("preset", ["pull-request", "release"])
@@ -243,6 +289,10 @@ def test_a_change_that_loosens_its_own_rules_never_passes(
         rest = b"deterministic: true\n" if name.endswith("gate.yml") and b"determ" not in data else b""
         write(runner, name, own + (data if data != b"{}\n" else b"") + rest)
     step = runner.pull_request(preset=preset, **RELAXED)
+    if preset == "release" and trick.startswith("a safety"):
+        # A release blocks at once whatever these say, so they loosen nothing.
+        assert (step.code, step.outcome) == (0, "passed")
+        return
     if preset == "release" and trick == "no baseline is wanted":
         # A release fails where nothing is compared.
         assert (step.code, step.outcome) == (1, "failed")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.shared_build import names_its_tree, why_shared
+from agent_eval.ci.shared_build import names_its_tree, why_same_build, why_shared
 
 
 @pytest.fixture
@@ -113,3 +113,39 @@ def test_a_setup_that_alters_what_both_sides_use_is_noticed(tree: Path, installe
     assert "altered `my-agent`" in why
     os.utime(installed / "bin" / "my-agent", (0, 0))
     assert why_shared("python agent.py", tree, tree.parent / "change", environ, since) == why
+
+
+@pytest.mark.parametrize(
+    ("command", "tracked", "names"),
+    [
+        ("node dist/agent.js", (), True),
+        ("node --require=dist/agent.js main.js", ("main.js",), True),
+        ("./dist/agent.js", (), True),
+        ("node dist/agent.js", ("dist/agent.js",), False),
+        ("node other.js", (), False),
+        ("node /etc/hostname", (), False),
+        ("npm start", (), False),
+    ],
+    ids=[
+        "a built file",
+        "one in an option",
+        "one that is the program",
+        "a source",
+        "a file that only the merge base has",
+        "a file from elsewhere",
+        "no file",
+    ],
+)
+def test_a_file_that_was_built_and_is_the_same_on_both_sides_is_named(
+    tmp_path: Path, command: str, tracked: tuple[str, ...], names: bool
+) -> None:
+    base, change = tmp_path / "base", tmp_path / "change"
+    for top in (base, change):
+        (top / "dist").mkdir(parents=True)
+        (top / "dist" / "agent.js").write_text("built()")
+        (top / "main.js").write_text("")
+    (base / "other.js").write_text("")
+    said = why_same_build(command, base, (base, change), frozenset(tracked))
+    assert said.startswith("`dist/agent.js` is the same on both sides") is names
+    (change / "dist" / "agent.js").write_text("built(again)")
+    assert why_same_build(command, base, (base, change), frozenset(tracked)) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ from agent_eval.gate.confirmation import (
     Confirmed,
     Tally,
     chance_of_an_admitted_case,
-    fisher,
     is_out_of_reach,
     is_settled,
     judge_suspects,
 )
 from agent_eval.gate.decide import decide_by_policy
+from agent_eval.gate.statistics import fisher
 from benchmarks import confirmation_simulation
 from tests.extent import FULL
 from tests.unit.gate.test_decide import NOW, comparison, statuses, waiver
@@ -131,6 +132,29 @@ def test_green_needs_a_pass_of_the_candidate_or_a_base_that_fails_alike(
 )
 def test_fresh_trials_alone_decide(candidate: str, base: str, verdict: str) -> None:
     assert judged(fresh(candidate, base)).verdict == verdict
+
+
+complete = st.lists(st.sampled_from(["passed", "failed"]), min_size=6, max_size=6)
+GREEN = ("cleared", "not-yours")
+
+
+@given(st.lists(st.tuples(complete, complete), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_a_merge_base_that_passes_always_never_clears_what_another_result_of_it_does_not(
+    sides: list[tuple[list[str], list[str]]], changed: bool, admitted: bool
+) -> None:
+    """So earlier trials that all passed excuse nothing, also not the other suspects."""
+    letters = [["".join(result[0] for result in side) for side in pair] for pair in sides]
+    fields = {"changed": changed, "history_passed": 20 * admitted, "history_scored": 20 * admitted}
+    rows = [fresh(now, before, f"c{n}", **fields) for n, (now, before) in enumerate(letters)]
+    cached = [fresh(letters[0][0], "p" * 6, "c0", **fields), *rows[1:]]
+    ids = [row.case_id for row in rows]
+    before, after = (
+        {result.case_id: result.verdict for result in judge_suspects(ids, record(*run), 0.05)}
+        for run in (rows, cached)
+    )
+    for case_id in ids:
+        assert not (after[case_id] in GREEN and before[case_id] not in GREEN)
+        assert not (before[case_id] == "confirmed" and after[case_id] != "confirmed")
 
 
 def test_a_change_of_the_case_is_not_excused_by_a_merge_base_that_fails_it_as_well() -> None:
@@ -433,3 +457,24 @@ def test_a_short_simulation_has_the_size_and_power_that_were_computed() -> None:
         expected = line.expected or 0.0
         assert abs(line.found - expected) <= 0.02 + 3 * (max(expected, 0.01) / SIMULATED) ** 0.5, line
     assert confirmation_simulation.table(lines, SIMULATED).count("\n|") == len(lines) + 2
+
+
+def test_the_guide_has_the_figures_of_the_simulation() -> None:
+    found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "gate.md").read_text()
+    assert confirmation_simulation.guide_table(found) in guide
+
+
+def test_the_decision_on_the_cache_has_the_figures_of_the_simulation() -> None:
+    found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
+    page = (Path(__file__).parents[3] / "docs" / "decisions" / "base-cache.md").read_text()
+    names = (
+        "largest chance that six pairs confirm an unchanged case",
+        "the same with `base-cache`",
+        "the same where it has all trials of the case, which passed",
+    )
+    # The first line with pass rates from 80 % has its own words.
+    found[f"{names[0]}, pass rates from 0.80"] = found["the same, pass rates from 0.8"]
+    for rates, row in (("any pass rate", "at any pass rate"), ("pass rates from 0.80", "from 80%")):
+        cells = " | ".join(f"{found[f'{name}, {rates}']:.1%}" for name in names)
+        assert f"| {row} | {cells} |" in page

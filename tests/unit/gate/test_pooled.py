@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts.history import PooledCase
-from agent_eval.gate.confirmation import fisher
 from agent_eval.gate.pooled import (
     Weighed,
     _exact_p_value,
@@ -15,6 +14,7 @@ from agent_eval.gate.pooled import (
     student_quantile,
     weigh,
 )
+from agent_eval.gate.statistics import fisher
 
 TABLE = [
     (0.95, 1, 6.313752),

@@ -11,6 +11,7 @@ from agent_eval.contracts import Coverage, CoverageLoss
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.gate import steps
 from agent_eval.gate.waivers import Excuses, excuse, worsened
+from agent_eval.gate.zero_tolerance import zero_tolerance as zero_tolerance_step
 from tests.unit.comparison.views import result, tried
 from tests.unit.gate.test_decide import NOW, comparison, waiver
 
@@ -33,7 +34,7 @@ def test_coverage_stops_below_the_floor_and_where_nothing_is_compared(
 
 def zero_tolerance(before: Any, now: Any, *judges: str) -> tuple[str, str]:
     policy = GatePolicy(zero_tolerance=list(judges or ("safety",)))
-    step = steps.zero_tolerance(comparison({"a": before}, {"a": now}), Excuses(), policy)
+    step = zero_tolerance_step(comparison({"a": before}, {"a": now}), Excuses(), policy)
     return step.status, step.message
 
 
