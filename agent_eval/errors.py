@@ -44,7 +44,23 @@ class FailureKind(StrEnum):
     MISSING_OUTPUT = "missing_output"
     JUDGE_ERROR = "judge_error"
     SIMULATOR_ERROR = "simulator_error"
+    ENVIRONMENT = "environment"
     INFRASTRUCTURE = "infrastructure"
+
+
+class Fault(StrEnum):
+    """Whose fault it is that a trial has no score. Only the agent's own faults count against the agent."""
+
+    AGENT = "agent"
+    """The agent crashed, was too late, or gave nothing that can be judged."""
+    JUDGE = "judge"
+    """A judge could not judge, or its model could not be asked."""
+    ENVIRONMENT = "environment"
+    """What surrounds the agent failed: a case's set-up, a live tool, the simulated user."""
+    INFRASTRUCTURE = "infrastructure"
+    """The agent could not be reached, its model's provider refused, or agent-eval itself failed."""
+    NOT_RUN = "not_run"
+    """The run ended before the trial began."""
 
 
 class AgentEvalError(Exception):

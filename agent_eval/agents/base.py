@@ -243,6 +243,7 @@ class AgentOptions:
         cwd: Working directory of a `command` agent.
         keep_alive: Whether a `command` agent stays alive for a conversation.
         headers: Headers of every request to an `http` agent; never shown or recorded.
+        gateway: Whether a gateway answers at the address of an `http` agent, which is not the agent's own.
         base_url: Endpoint of a hosted model.
         system: System prompt of a hosted model.
         parameters: Further fields of requests to a hosted model.
@@ -258,6 +259,7 @@ class AgentOptions:
     cwd: Path | None = None
     keep_alive: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    gateway: bool = False
     base_url: str | None = None
     system: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

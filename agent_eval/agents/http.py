@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -19,6 +20,7 @@ class HttpAgent(Agent):
     Args:
         url: The agent's address.
         headers: Headers of each request, such as credentials; never shown or recorded.
+        is_gateway: Whether a gateway answers there that is not the agent's own (`agent-gateway`).
 
     Raises:
         UsageError: `url` is not a usable address.
@@ -28,25 +30,30 @@ class HttpAgent(Agent):
         {'agent': 'http', 'url': 'https://agent.example/run'}
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
-        self._address = Address(url, secret_headers=headers)
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, is_gateway: bool = False
+    ) -> None:
+        self._address = Address(url, secret_headers=headers, is_gateway=is_gateway)
+        self._is_gateway = is_gateway
         self.account = account_name(url, *(f"{name}: {value}" for name, value in (headers or {}).items()))
 
     @classmethod
     @override
     def from_options(cls, rest: str, options: AgentOptions) -> HttpAgent:
-        return cls(rest, headers=options.headers)
+        return cls(rest, headers=options.headers, is_gateway=options.gateway)
 
     @classmethod
     @override
     def from_description(
         cls, described: Mapping[str, Any], options: AgentOptions
     ) -> tuple[str, AgentOptions]:
-        return str(described["url"]), options
+        gateway = options.gateway or described.get("gateway") is True
+        return str(described["url"]), replace(options, gateway=gateway)
 
     @override
     def describe(self) -> dict[str, Any]:
-        return {"agent": "http", "url": self._address.url.partition("?")[0]}
+        described: dict[str, Any] = {"agent": "http", "url": self._address.url.partition("?")[0]}
+        return {**described, "gateway": True} if self._is_gateway else described
 
     @override
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
-from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect
+from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect, UncertainOutcome
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
 from agent_eval.models.reply import Reply
 
@@ -76,7 +76,8 @@ class Service:
         """Send a request and return the answer, whatever its status.
 
         The failure is `TIMEOUT` if the answer takes longer than `seconds`, `OUTPUT_LIMIT` if it has more than
-        `max_bytes`, `AGENT_ERROR` for a redirect, and `INFRASTRUCTURE` for a refused or broken connection.
+        `max_bytes`, `AGENT_ERROR` for a redirect, and `INFRASTRUCTURE` for a refused or broken connection;
+        `delivered` says whether it broke after the request may have arrived.
         """
         began = time.monotonic()
         try:
@@ -102,7 +103,11 @@ class Service:
         except HttpError as error:
             if seconds is not None and time.monotonic() - began >= seconds:
                 return Reply(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
-            return Reply(failure=FailureKind.INFRASTRUCTURE, problem=f"could not be reached: {error.message}")
+            return Reply(
+                failure=FailureKind.INFRASTRUCTURE,
+                problem=f"could not be reached: {error.message}",
+                delivered=isinstance(error, UncertainOutcome),
+            )
 
 
 class Address:
@@ -111,6 +116,8 @@ class Address:
     Args:
         url: The address; `http` is allowed, for agents on a private network.
         secret_headers: Headers that are sent to this origin only, and never shown.
+        is_gateway: Whether what answers there is another's than the agent's: a gateway or a load balancer,
+            which says by its status that it cannot reach the agent. Otherwise that is the agent's own answer.
 
     Raises:
         UsageError: `url` is malformed.
@@ -120,8 +127,10 @@ class Address:
         'infrastructure'
     """
 
-    def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
-        self.url = url
+    def __init__(
+        self, url: str, *, secret_headers: Mapping[str, str] | None = None, is_gateway: bool = True
+    ) -> None:
+        self.url, self._is_gateway = url, is_gateway
         self._service = Service(url, secret_headers=secret_headers)
 
     def close(self) -> None:
@@ -132,16 +141,19 @@ class Address:
         """Send JSON and return the bytes of the answer.
 
         The failures are those of `Service.send`; and `INFRASTRUCTURE` for too many requests, or a gateway
-        that cannot reach the service, and `AGENT_ERROR` for any other error status.
+        that cannot reach the service, and `AGENT_ERROR` for any other error status. Where there is no
+        gateway, an error status and a connection that breaks after the request was sent are `AGENT_ERROR`.
         """
         reply = self._service.send(HttpRequest("POST", body=body), seconds=seconds, max_bytes=max_bytes)
         answer = reply.value
         if answer is None:
+            if reply.is_infrastructure and reply.delivered and not self._is_gateway:
+                return Reply(failure=FailureKind.AGENT_ERROR, problem=reply.problem)
             return reply.without_value()
         if answer.status < 400:
             return Reply(answer.body)
         limited = is_rate_limit(answer.status, answer.headers, answer.body)
-        if limited or answer.status in (502, 503, 504):
+        if self._is_gateway and (limited or answer.status in (502, 503, 504)):
             return unavailable(answer, limited=limited)
         return Reply(failure=FailureKind.AGENT_ERROR, problem=status_in_words(answer))
 
@@ -153,6 +165,7 @@ def unavailable(answer: Answer, *, limited: bool) -> Reply[Any]:
         problem=status_in_words(answer),
         asked_wait=asked_wait(answer.status, answer.headers, now=time.time()),
         rate_limited=limited,
+        delivered=True,
     )
 
 

@@ -102,7 +102,10 @@ class HttpTools(LiveTools):
 
         _, retries = self._retry(send)
         if reply.value is None:
-            raise ToolFault(FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server {reply.problem}")
+            # What a call that arrived does to the server is a matter of its arguments, which the agent chose.
+            kept_out = reply.is_infrastructure and (reply.rate_limited or not reply.delivered)
+            kind = FailureKind.ENVIRONMENT if kept_out else FailureKind.AGENT_ERROR
+            raise ToolFault(kind, f"called {tool}, and the tool server {reply.problem}")
         waited = last_sent - first_sent if retries else 0.0
         return replace(_read(reply.value, tool), retries=retries, waited=waited)
 
@@ -112,11 +115,11 @@ def _read(data: bytes, tool: str) -> ToolAnswer:
         value = parse(data, source="the tool server's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
         raise ToolFault(
-            FailureKind.INFRASTRUCTURE, f"called {tool}, and the tool server gave no JSON: {error.message}"
+            FailureKind.AGENT_ERROR, f"called {tool}, and the tool server gave no JSON: {error.message}"
         ) from None
     if not isinstance(value, dict) or not {"response", "error"} & set(value):
         raise ToolFault(
-            FailureKind.INFRASTRUCTURE,
+            FailureKind.AGENT_ERROR,
             f"called {tool}, and the tool server's answer has neither response nor error",
         )
     if value.get("error") is not None:

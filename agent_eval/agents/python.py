@@ -120,7 +120,13 @@ class PythonAgent(LocalAgent):
             if work.traceback:
                 recorder.artifacts["stderr.txt"] = work.traceback
             return recorder.result(None, work.failure, work.problem)
-        return _record(work.value, recorder, task.limits.output_bytes)
+        try:
+            return _record(work.value, recorder, task.limits.output_bytes)
+        # A value of the agent's own class may raise anything, which is no mistake of this program.
+        except Exception as error:
+            recorder.artifacts["stderr.txt"] = traceback.format_exc().encode("utf-8", "replace")
+            problem = f"returned something that cannot be read: {type(error).__name__}"
+            return recorder.result(None, FailureKind.TYPE_ERROR, problem)
 
     def _call(self, work: _Work, seconds: float | None) -> bool:
         """Call the function; return whether it returned in time."""

@@ -49,9 +49,11 @@ class AgentSpec:
         system_prompt: File with the system prompt of a hosted model.
         environment: Names of variables that the agent's program may see.
         headers: Name of each header, and the environment variable that has its value.
+        gateway: Whether what answers at `url` is a gateway, and not the agent's own server.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
         trials: How often each case is run.
+        trial_retries: How often a trial is run again that was lost through no fault of the agent.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
@@ -75,8 +77,10 @@ class AgentSpec:
     system_prompt: Path | None = None
     environment: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    gateway: bool = False
     key_variables: tuple[str, ...] = ()
     trials: int = 1
+    trial_retries: int = 2
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
     strict_side_effects: bool = False

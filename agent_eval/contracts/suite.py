@@ -27,7 +27,8 @@ NOT_PART_OF_A_DEFINITION = frozenset({"topic", "trace", "trials"})
 """Fields of a case that say nothing of what is asked: its topic, and what an agent did."""
 
 RECORDED_METADATA = frozenset(
-    {"attempt_history", "selected_attempt", "max_repairs", "loop_passed", "imported", "recorded_verdicts"}
+    {"attempt_history", "selected_attempt", "max_repairs", "loop_passed", "lost_tries", "imported"}
+    | {"recorded_verdicts"}
     | {"planted_fault", "planted_oddity"}
 )
 """Keys of a case's metadata that do the same: written by a run or an import, not by the suite's author."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
-from typing_extensions import TypedDict
+from pydantic import ConfigDict, Field, StrictInt, StrictStr, model_validator
+from typing_extensions import TypedDict, override
 
 from agent_eval.contracts.base import Contract
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, Fault
 
 REPLAY_CONTRACT = "replay_contract"
 """Id of the judge of the trace itself. It always runs, and does not measure the agent's quality."""
@@ -28,6 +28,9 @@ ANSWER_NOT_CHECKED = "answer_not_checked"
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
+
+FAULT = "fault"
+"""Field of a result that has no score: whose fault that is."""
 
 JUDGING = "judging"
 """Member of a verdict's evidence: what a judge that is a model took, as `JudgingUse` has it."""
@@ -109,6 +112,11 @@ class Verdict(Contract):
         return self.hard and self.outcome in _FAILURES
 
 
+def _without_required_fault(schema: dict[str, Any]) -> None:
+    """Leave the fault out of the fields that every result has."""
+    schema["required"] = [name for name in schema["required"] if name != FAULT]
+
+
 class TrialResult(Contract):
     """All verdicts on one trial of a case, and the result that `combine` derives from them.
 
@@ -116,11 +124,24 @@ class TrialResult(Contract):
     where results of trials become the result of their case.
     """
 
+    model_config = ConfigDict(json_schema_extra=_without_required_fault)
+
     outcome: Outcome
     passed: bool
     hard_failed: bool
     score: float | None = None
     verdicts: list[Verdict]
+    fault: Fault | None = None
+    """Whose fault it is that there is no score (`fault_of`); written only then, and not by older versions."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the trial says nothing of the agent, through no fault of it."""
+        return self.fault is not None and self.fault is not Fault.AGENT
+
+    @override
+    def to_json(self) -> dict[str, Any]:
+        return without_no_fault(super().to_json())
 
 
 class CaseResult(TrialResult):
@@ -218,8 +239,109 @@ def _combined(verdicts: list[Verdict]) -> CombinedVerdicts:
     )
 
 
+_OF_THE_RUN: dict[str | None, Fault] = {
+    FailureKind.INFRASTRUCTURE: Fault.INFRASTRUCTURE,
+    FailureKind.ENVIRONMENT: Fault.ENVIRONMENT,
+    FailureKind.SIMULATOR_ERROR: Fault.ENVIRONMENT,
+}
+"""Faults by the kind of failure that ended the agent's attempt; every other kind is the agent's."""
+
+_OF_A_JUDGE = frozenset(
+    (
+        FailureKind.JUDGE_ERROR,
+        FailureKind.INFRASTRUCTURE,
+        FailureKind.TIMEOUT,
+        FailureKind.OUTPUT_LIMIT,
+    )
+)
+"""Kinds of errors that a judge has itself: its program or model failed. `execution` has none of its own."""
+
+Finding = tuple[str, str, str | None]
+"""What a verdict says of the fault: judge id, outcome, kind of failure."""
+
+
+def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
+    """Derive whose fault it is that a trial has no score. The only place that knows the rule.
+
+    None where the trial passed, or judges decided against the agent, or there was nothing to judge. The
+    judge `execution` says how the agent's attempt ended: where something else than the agent ended it, the
+    trial is lost to that, unless a judge of safety has failed what the agent did before. Otherwise a judge
+    that failed the trial has judged the agent, whatever else went wrong, and an error that is the agent's
+    comes before one of a judge.
+
+    Args:
+        outcome: Outcome of the trial.
+        findings: The verdicts on it. Their kinds of failure are from the components that saw them.
+
+    Example:
+        >>> unreachable, unjudged = ("execution", "error", "infrastructure"), ("lean", "error", "judge_error")
+        >>> fault_of("error", [unreachable, ("regex", "error", "missing_output")])
+        <Fault.INFRASTRUCTURE: 'infrastructure'>
+        >>> fault_of("error", [("regex", "failed", "contract_violation"), unjudged])
+        <Fault.AGENT: 'agent'>
+    """
+    if outcome not in (Outcome.ERROR, Outcome.INCONCLUSIVE):
+        return None
+    judged = list(findings)
+    failed = {judge_id for judge_id, of_judge, _ in judged if of_judge == Outcome.FAILED}
+    ended_by = next(
+        (of_run for judge_id, of_judge, kind in judged if (of_run := _ended(judge_id, of_judge, kind))), None
+    )
+    if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(ZERO_TOLERANCE)):
+        return ended_by
+    if outcome == Outcome.INCONCLUSIVE:
+        return None
+    errors = {kind for _, of_judge, kind in judged if of_judge == Outcome.ERROR}
+    return Fault.AGENT if failed or not errors <= _OF_A_JUDGE else Fault.JUDGE
+
+
+def _ended(judge_id: str, outcome: str, kind: str | None) -> Fault | None:
+    """Tell whose fault it is that the agent's attempt did not end by itself; None where it did."""
+    if judge_id != EXECUTION:
+        return None
+    if outcome == Outcome.INCONCLUSIVE:
+        return Fault.ENVIRONMENT  # the simulated user failed
+    return _OF_THE_RUN.get(kind, Fault.AGENT) if outcome == Outcome.ERROR else None
+
+
+def without_no_fault(fields: dict[str, Any]) -> dict[str, Any]:
+    """Remove the fault from a result written as JSON, and from its trials, where there is none."""
+    for row in (fields, *fields.get("trials", ())):
+        if row.get(FAULT) is None:
+            row.pop(FAULT, None)
+    return fields
+
+
+def row_fault(row: TrialResultRow) -> Fault | None:
+    """Read whose fault it is that a trial has no score; derived where an older version did not write it."""
+    stated = row.get(FAULT)
+    if stated is not None:
+        return Fault(str(stated))
+    verdicts = row["verdicts"]
+    return fault_of(
+        row["outcome"], [(found["judge_id"], found["outcome"], found["failure"]) for found in verdicts]
+    )
+
+
+def is_lost(row: TrialResultRow) -> bool:
+    """Tell whether a trial says nothing of the agent, through no fault of it.
+
+    Example:
+        >>> verdict = {"judge_id": "execution", "outcome": "error", "failure": "infrastructure"}
+        >>> is_lost({"outcome": "error", "verdicts": [verdict]})
+        True
+    """
+    return row_fault(row) not in (None, Fault.AGENT)
+
+
+def _fault(outcome: Outcome, verdicts: list[Verdict]) -> Fault | None:
+    if outcome in (_PASSED, Outcome.FAILED):
+        return None
+    return fault_of(outcome, [(found.judge_id, found.outcome, found.failure) for found in verdicts])
+
+
 def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:
-    """Derive a case's result from its verdicts (`combine`)."""
+    """Derive a case's result from its verdicts (`combine`, `fault_of`)."""
     outcome, hard_failed, score = _combined(verdicts)
     # The verdicts are valid, and the rest follows from them: validating again would only take time.
     return CaseResult.model_construct(
@@ -230,6 +352,7 @@ def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> Cas
         hard_failed=hard_failed,
         score=score,
         verdicts=verdicts,
+        fault=_fault(outcome, verdicts),
         case_policy=None,
         trials=[],
     )
@@ -239,6 +362,7 @@ def with_verdicts(result: CaseResult, verdicts: list[Verdict]) -> CaseResult:
     """Copy a result with other verdicts in place of its own; what does not follow from them stays."""
     outcome, hard_failed, score = _combined(verdicts)
     follows = {"outcome": outcome, "passed": outcome is _PASSED, "hard_failed": hard_failed, "score": score}
+    follows[FAULT] = _fault(outcome, verdicts)
     return result.model_copy(update={**follows, "verdicts": verdicts})
 
 
@@ -267,6 +391,7 @@ class TrialResultRow(TypedDict):
     hard_failed: bool
     score: float | None
     verdicts: list[VerdictRow]
+    fault: NotRequired[str | None]
 
 
 class CaseResultRow(TrialResultRow):

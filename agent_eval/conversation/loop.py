@@ -36,6 +36,7 @@ from agent_eval.errors import FailureKind, UsageError
 
 _REASONS = {
     FailureKind.INFRASTRUCTURE: EndReason.AGENT_INFRASTRUCTURE,
+    FailureKind.ENVIRONMENT: EndReason.AGENT_INFRASTRUCTURE,
     FailureKind.TIMEOUT: EndReason.AGENT_INFRASTRUCTURE,
     FailureKind.BUDGET_EXCEEDED: EndReason.BUDGET,
 }

@@ -12,24 +12,33 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from types import TracebackType
 from typing import Any
-
-from typing_extensions import override
 
 from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
-from agent_eval.engine.journaled_suite import UNANSWERED, FinishedTrial, Slots, check_record, executed
+from agent_eval.engine.journaled_suite import (
+    JUDGED_AGAIN,
+    FinishedTrial,
+    Slots,
+    check_record,
+    executed,
+    loaded_trial,
+    place_of,
+)
+from agent_eval.engine.lost_trials import MOST_RETRIES, OUTAGE, LostTrials
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.runnable import refuse_unrunnable
-from agent_eval.engine.scheduler import CostPace, Crew, FixedLimit, TrialRunner
+from agent_eval.engine.scheduler import CostPace, FixedLimit, TrialRunner
+from agent_eval.engine.second_judging import judge_again
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
+from agent_eval.engine.trial_threads import TrialThreads
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.models.limits import AdaptiveLimit, Limit, limit_of
+from agent_eval.http.retry import backoff
+from agent_eval.models.limits import AdaptiveLimit, limit_of
 from agent_eval.models.retries import Retries
 from agent_eval.storage.background import BackgroundWriter
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged
@@ -44,6 +53,8 @@ class ExecutionPlan:
 
     Attributes:
         trial: Settings of every trial; `execute` sets its `retry`, `interrupted` and `abandoned`.
+        lost_retries: How often a trial is run again that was lost through no fault of the agent, or judged
+            again where a judge could not; after all others, and only while anything works.
         trials: Number of trials of each case. Every case has its first trial before any has its second,
             unless the run has a limit.
         policy: Decides when a case with several trials passes.
@@ -68,6 +79,7 @@ class ExecutionPlan:
 
     trial: TrialPlan
     trials: int = 1
+    lost_retries: int = MOST_RETRIES
     policy: CasePolicy = ALL
     parallel: int | None = 1
     workers: int | None = None
@@ -86,6 +98,7 @@ class Execution:
         stopped: Reason why the run ended early, as a clause; empty when every case has been run.
         progress: Counts of trials, and what they cost.
         interrupted: Whether the run ended early because `stop` gave a reason.
+        outage: Reason why the run ended early, if that is an outage; else empty.
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -106,6 +119,7 @@ class Execution:
     stopped: str
     progress: RunProgress
     interrupted: bool = False
+    outage: str = ""
 
     @property
     def complete(self) -> bool:
@@ -148,77 +162,6 @@ def execute(
     return run.result()
 
 
-class TrialThreads(TrialRunner):
-    """Runs trials in threads of this process; one more thread writes finished trials. A context manager.
-
-    Used for agents that wait for a program or a server; `trial_workers.TrialWorkers` runs Python code.
-
-    Args:
-        run_one: Runs a trial; returns None if the run is being ended.
-        numbers: The trials to run.
-        limit: Decides how many run at once.
-        writer: Writes the journal.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.storage.records import encode
-        >>> def run_one(number):
-        ...     return FinishedTrial(number, "passed", None, 0, [], encode({"trial": number}))
-        >>> recorded = []
-        >>> with Journal.create(Path("run.journal"), {}) as journal:
-        ...     writer = BackgroundWriter(journal, lambda trial, offset: recorded.append(trial.number))
-        ...     with TrialThreads(run_one, iter(range(3)), FixedLimit(1), writer) as trials:
-        ...         trials.run(lambda: None)
-        >>> recorded
-        [0, 1, 2]
-    """
-
-    def __init__(
-        self,
-        run_one: Callable[[int], FinishedTrial | None],
-        numbers: Iterator[int],
-        limit: Limit,
-        writer: BackgroundWriter[FinishedTrial],
-    ) -> None:
-        self._run_one, self._writer = run_one, writer
-        self._crew = Crew(self._run, numbers, limit)
-
-    @property
-    @override
-    def in_flight(self) -> int:
-        return self._crew.in_flight
-
-    @override
-    def run(self, tick: Callable[[], object]) -> None:
-
-        def check_and_tick() -> None:
-            self._writer.check()
-            tick()
-
-        self._crew.run(check_and_tick)
-
-    def _run(self, number: int) -> None:
-        done = self._run_one(number)
-        if done is not None:
-            self._writer.put(done, done.line)
-
-    @override
-    def stop(self, within: float | None = None) -> None:
-        self._crew.stop(within)
-
-    @override
-    def settle(self) -> None:
-        self._crew.settle()
-
-    def __enter__(self) -> TrialThreads:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
-
-
 class _AgentRun:
     """The state of one call of `execute`."""
 
@@ -234,6 +177,8 @@ class _AgentRun:
         plan.retries.stopping = self._interrupted
         if isinstance(self._limit, AdaptiveLimit):
             plan.retries.limit = self._limit
+        at_once = plan.parallel or self._limit.current()
+        self._lost = LostTrials(plan.lost_retries, max(OUTAGE, at_once))
         self._trial = replace(
             plan.trial,
             retry=plan.retries,
@@ -241,11 +186,13 @@ class _AgentRun:
             abandoned=self._abandoned.is_set,
         )
         self._stopped = ""
+        self._open: set[int] = set()
+        """Slots whose last try is lost, and that are not counted as done."""
 
     def load_journal(self) -> None:
         """Count the trials that the journal has."""
         for offset, record, digest in self._journal.entries():
-            trial, position = _place(record)
+            trial, position = place_of(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
                 raise InvalidInput(
                     f"{self._journal.path}: has a trial that the suite does not have",
@@ -254,34 +201,81 @@ class _AgentRun:
                 )
             check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
-            if not self._slots.has(number):
+            # What was scored is final: only a lost trial has another record that counts.
+            if not self._slots.has(number) or self._lost.holds(number):
                 self._slots.put(number, offset, digest)
-                self._use.add(record["cost_usd"])
-                outcome = record["result"]["outcome"]
-                self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
-                self._counter.add_unanswered(record.get(UNANSWERED, 0))
-                self._plan.keep_calls(record.get("calls", []))
+                if not record.get(JUDGED_AGAIN):
+                    self._use.add(record["cost_usd"])
+                self._count(loaded_trial(number, record), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
-        """Run the trials that the journal does not have."""
-        with self._workers() or self._threads() as trials:
+        """Run the trials that the journal does not have, then those that were lost."""
+        self._run_all(self._runner(self._missing(), self._slots.missing()), on_progress, stop)
+        if self._slots.missing():
+            self._stopped = self._stopped or self._lost.outage
+        for attempt in range(1, self._plan.lost_retries + 1):
+            lost = self._lost.to_retry()
+            if self._stopped or self._use.is_spent() or not (lost and self._lost.any_scored):
+                break
+            self._wait(attempt, on_progress, stop)
+            self._retry(lost, on_progress, stop)
+        on_progress(self._progress(0))
+
+    def _retry(
+        self, lost: list[int], on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
+    ) -> None:
+        """Run lost trials again; those that judges could not judge are only judged again."""
+        self._lost.begin_round()
+        self._trial = replace(self._trial, lost_tries=self._lost.tries())
+        to_judge = [number for number in lost if self._lost.is_of_judge(number)]
+        to_run = [number for number in lost if not self._lost.is_of_judge(number)]
+        if to_run and not self._stopped:
+            self._run_all(self._runner(self._unspent(to_run), len(to_run)), on_progress, stop)
+        if to_judge and not self._stopped:
+            self._run_all(self._judging(to_judge), on_progress, stop)
+        self._stopped = self._stopped or self._lost.outage
+
+    def _wait(
+        self, attempt: int, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
+    ) -> None:
+        """Wait before lost trials are tried again, longer each time."""
+        retries = self._plan.retries
+        on_progress(self._progress(0))
+        (retries.wait or self._interrupted.wait)(backoff(attempt, retries.patience, retries.chance()))
+        if reason := stop():
+            self._stopped = reason
+            self._interrupted.set()
+
+    def _run_all(
+        self,
+        runner: AbstractContextManager[TrialRunner],
+        on_progress: Callable[[RunProgress], None],
+        stop: Callable[[], str],
+    ) -> None:
+        """Run the trials of a runner until none is left, or a limit, an outage or the caller ends the run."""
+        with runner as trials:
 
             def tick() -> None:
                 on_progress(self._progress(trials.in_flight))
                 self._stop_if_due(trials, stop)
 
+            ended = False
             try:
                 trials.run(tick)
+                ended = not self._stopped
             except BaseException:
                 if not self._interrupted.is_set():  # otherwise trials in progress had their moment
                     self._interrupted.set()
                     trials.settle()
                 raise
             finally:
-                self._abandoned.set()
-        on_progress(self._progress(0))
+                if not ended:
+                    self._abandoned.set()
 
-    def _workers(self) -> AbstractContextManager[TrialRunner] | None:
+    def _runner(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner]:
+        return self._workers(numbers, most) or self._threads(numbers)
+
+    def _workers(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner] | None:
         """Make forked workers for an agent that is Python code; None if they are not wanted or impossible."""
         agent, wanted = self._plan.trial.agent, self._plan.workers
         if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
@@ -294,30 +288,35 @@ class _AgentRun:
             TrialWorkers,
         )
 
-        parallel = max(1, min(self._limit.current(), self._slots.missing()))
+        parallel = max(1, min(self._limit.current(), most))
         processes = min(parallel, wanted or min(usable_processors(), MOST_PROCESSES))
         threads = tuple(len(range(number, parallel, processes)) for number in range(processes))
         return TrialWorkers(
             TrialJob(self._suite, self._trial, self._plan.redactor, self._journal),
-            self._missing(),
+            numbers,
             threads=threads,
             allowed=self._use.most_at_once if self._plan.limits.cost_usd is not None else None,
-            on_finished=self._count_cost,
+            on_finished=self._count_ended,
             on_recorded=self._count_recorded,
         )
 
-    def _threads(self) -> AbstractContextManager[TrialRunner]:
+    def _threads(self, numbers: Iterator[int]) -> AbstractContextManager[TrialRunner]:
         if isinstance(self._trial.agent, LocalAgent):
             self._trial.agent.load()
         return TrialThreads(
             self._run_trial,
-            self._missing(),
+            numbers,
             CostPace(self._limit, self._use.most_at_once),
             BackgroundWriter(self._journal, self._count_recorded),
         )
 
+    def _judging(self, numbers: list[int]) -> AbstractContextManager[TrialRunner]:
+        """Judge recorded trials again, in threads of this process."""
+        writer = BackgroundWriter(self._journal, self._count_recorded)
+        return TrialThreads(self._judge_again, iter(numbers), FixedLimit(1), writer)
+
     def _stop_if_due(self, trials: TrialRunner, stop: Callable[[], str]) -> None:
-        if not self._stopped and (reached := self._use.reached()):
+        if not self._stopped and (reached := self._use.reached() or self._lost.outage):
             self._stopped = reached
             trials.stop()
         if self._interrupted.is_set():
@@ -334,10 +333,16 @@ class _AgentRun:
 
     def _missing(self) -> Iterator[int]:
         for number in self._order():
-            if self._use.is_spent():
+            if self._use.is_spent() or self._lost.outage:
                 return
             if not self._slots.has(number):
                 yield number
+
+    def _unspent(self, numbers: list[int]) -> Iterator[int]:
+        for number in numbers:
+            if self._use.is_spent() or self._lost.outage:
+                return
+            yield number
 
     def _order(self) -> Iterable[int]:
         """Return all trials in the order in which they are started.
@@ -355,22 +360,54 @@ class _AgentRun:
         raw = self._suite.document.case_at(number % cases).raw
         done = record_trial(raw, TrialNumber(number, cases), self._trial, self._plan.redactor)
         if done is not None:
-            self._count_cost(done)
+            self._count_ended(done)
         return done
 
-    def _count_cost(self, done: FinishedTrial) -> None:
+    def _judge_again(self, number: int) -> FinishedTrial | None:
+        """Judge a lost trial again, from its record; None if the run is being ended."""
+        if self._interrupted.is_set():
+            return None
+        raw = self._suite.document.case_at(number % self._slots.cases).raw
+        with JournalReader(self._journal.path) as reader:
+            record = reader.read(*self._slots.place(number))
+        tries = self._trial.lost_tries[number]
+        done = judge_again(number, raw, record, tries, self._trial.judges, self._plan.redactor)
+        self._lost.see(done.lost_tries)
+        return done
+
+    def _count_ended(self, done: FinishedTrial) -> None:
+        """Count what is known as soon as a trial ends: what it cost, and whether it is lost."""
         self._use.add(done.cost_usd)
+        self._lost.see(done.lost_tries)
 
     def _count_recorded(self, done: FinishedTrial, offset: int) -> None:
         """Count a trial whose record is on disk."""
-        self._plan.keep_calls(done.calls)
-        self._counter.add(done.outcome, done.cost_usd, done.retries)
-        self._counter.add_unanswered(done.unanswered)
+        self._count(done)
         self._slots.put(done.number, offset, record_digest(done.line))
+
+    def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
+        """Count a trial; one that is lost is not done while it may be tried again."""
+        self._plan.keep_calls(done.calls)
+        self._counter.add_unanswered(done.unanswered)
+        self._lost.add(done.number, done.lost_tries)
+        # Another start may have been allowed more tries than this one, and their records follow.
+        most = MOST_RETRIES if resumed else self._plan.lost_retries
+        if 0 < len(done.lost_tries) <= most:
+            self._open.add(done.number)
+            self._counter.add_lost(done.cost_usd, done.retries, is_free=done.judged_again)
+            return
+        self._open.discard(done.number)
+        self._counter.add(
+            done.outcome, done.cost_usd, done.retries, resumed=resumed, is_free=done.judged_again
+        )
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""
-        stopped = self._stop_reason() if self._slots.missing() else ""
+        self._counter.give_up(len(self._open))
+        is_short = self._slots.missing() or (
+            self._lost.to_retry() and (self._stopped or self._use.is_spent())
+        )
+        stopped = self._stop_reason() if is_short else ""
         if changed := self._journal.restore(self._slots.finished()):
             raise RecordsChanged(self._journal.path, changed)
         reader = JournalReader(self._journal.path)
@@ -379,16 +416,11 @@ class _AgentRun:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        return Execution(suite, stopped, self._progress(0), bool(stopped) and self._interrupted.is_set())
+        is_interrupted = bool(stopped) and self._interrupted.is_set()
+        return Execution(
+            suite, stopped, self._progress(0), is_interrupted, outage=stopped if self._lost.outage else ""
+        )
 
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""
         return self._stopped if self._interrupted.is_set() else self._use.reached() or self._stopped
-
-
-def _place(record: Any) -> tuple[int, int]:
-    """Read the trial's number and the case's position from a journal record; (-1, -1) if it has none."""
-    if not isinstance(record, dict):
-        return -1, -1
-    trial, position = record.get("trial"), record.get("position")
-    return (trial, position) if isinstance(trial, int) and isinstance(position, int) else (-1, -1)

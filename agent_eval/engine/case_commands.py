@@ -1,7 +1,8 @@
 """Run the commands that set a case up before each of its trials, and tear it down after.
 
 They come with the suite, so they are run only where the operator allows it. A command that fails makes its
-trial an error of the kind `infrastructure`: the agent did nothing wrong.
+trial an error of the kind `environment`: the agent did nothing wrong. A teardown that fails does so only
+where the trial passed. An agent can break what is torn down after it, and must not be excused by that.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from agent_eval.agents.own_events import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
+from agent_eval.engine.lost_trials import tries_of
 from agent_eval.engine.shard import written_result
 from agent_eval.engine.trial import TrialOutcome
 from agent_eval.errors import InvalidInput
@@ -37,6 +38,9 @@ ARTIFACTS = "artifacts"
 
 UNANSWERED = "unanswered"
 """Key of a record in the journal: number of tool calls without an answer, if there are any."""
+
+JUDGED_AGAIN = "judged_again"
+"""Key of a record in the journal: true where an earlier record's trial was judged again, not run again."""
 
 MISSING = 2**64 - 1
 """Offset of a trial that has not finished."""
@@ -78,6 +82,13 @@ class Slots:
         self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
         self._offsets[number] = offset
 
+    def place(self, number: int) -> tuple[int, bytes]:
+        """Return offset and digest of a finished trial's record."""
+        return (
+            self._offsets[number],
+            bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]),
+        )
+
     def has_any(self, position: int) -> bool:
         """Tell whether a trial of a case has finished."""
         return any(offset != MISSING for offset in self._offsets[position :: self.cases])
@@ -94,7 +105,7 @@ class Slots:
     def of_case(self, position: int) -> list[tuple[int, bytes]]:
         """Return offset and digest of a case's finished trials, in trial order."""
         return [
-            (self._offsets[number], bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]))
+            self.place(number)
             for number in range(position, len(self._offsets), self.cases)
             if self._offsets[number] != MISSING
         ]
@@ -240,6 +251,9 @@ class FinishedTrial:
     calls: list[dict[str, Any]]
     line: bytes
     unanswered: int = 0
+    lost_tries: Sequence[Mapping[str, Any]] = ()
+    """All tries at this trial, which are lost; none where this one was scored."""
+    judged_again: bool = False
 
 
 def finished_trial(
@@ -279,7 +293,10 @@ def finished_trial(
         record.update(redactor.redact_value(outcome.recorded))
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
-    return FinishedTrial(number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered)
+    tries = tries_of(outcome.result, outcome.recorded["metadata"], cost_usd)
+    return FinishedTrial(
+        number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered, tries
+    )
 
 
 def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
@@ -299,3 +316,29 @@ def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
         for name, data in artifacts.items()
     }
     return named if len(records) == 1 else storable(named)
+
+
+def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
+    """Make what the run counts of a trial from its record."""
+    result = CaseResult.model_validate(record["result"])
+    again = record.get(JUDGED_AGAIN) is True
+    cost_usd = None if again else record["cost_usd"]
+    return FinishedTrial(
+        number,
+        result.outcome.value,
+        cost_usd,
+        record["retries"],
+        record.get("calls", []),
+        line=b"",
+        unanswered=0 if again else record.get(UNANSWERED, 0),
+        lost_tries=tries_of(result, record["metadata"], cost_usd),
+        judged_again=again,
+    )
+
+
+def place_of(record: Any) -> tuple[int, int]:
+    """Read the trial's number and the case's position from a journal record; (-1, -1) if it has none."""
+    if not isinstance(record, dict):
+        return -1, -1
+    trial, position = record.get("trial"), record.get("position")
+    return (trial, position) if isinstance(trial, int) and isinstance(position, int) else (-1, -1)

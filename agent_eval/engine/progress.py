@@ -30,6 +30,7 @@ class RunProgress:
         seconds: Time since this start.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
+        retried: Trials that were run or judged again, because they were lost through no fault of the agent.
 
     Example:
         >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)
@@ -50,6 +51,7 @@ class RunProgress:
     seconds: float = 0.0
     unit: str = "trials"
     unanswered_calls: int = 0
+    retried: int = 0
 
     @property
     def failed(self) -> int:
@@ -86,8 +88,16 @@ class Counter:
     def __post_init__(self) -> None:
         self._progress = RunProgress(self.total)
 
-    def add(self, outcome: str, cost_usd: float | None, retries: int, *, resumed: bool = False) -> None:
-        """Count a finished trial."""
+    def add(
+        self,
+        outcome: str,
+        cost_usd: float | None,
+        retries: int,
+        *,
+        resumed: bool = False,
+        is_free: bool = False,
+    ) -> None:
+        """Count a finished trial; `is_free` where it was only judged again, which costs nothing here."""
         with self._lock:
             before = self._progress
             self._progress = replace(
@@ -98,7 +108,36 @@ class Counter:
                 errors=before.errors + (outcome == Outcome.ERROR.value),
                 retries=before.retries + retries,
                 cost_usd=before.cost_usd + (cost_usd or 0.0),
-                unknown_cost=before.unknown_cost + (cost_usd is None),
+                unknown_cost=before.unknown_cost + (cost_usd is None and not is_free),
+            )
+
+    def add_lost(self, cost_usd: float | None, retries: int, *, is_free: bool = False) -> None:
+        """Count a trial that is lost and will be tried again, so that it is not done.
+
+        Args:
+            cost_usd: What the agent spent on it; None if unknown.
+            retries: Number of requests that were sent again.
+            is_free: Whether it was only judged again, so that the agent spent nothing.
+        """
+        with self._lock:
+            before = self._progress
+            self._progress = replace(
+                before,
+                retried=before.retried + 1,
+                retries=before.retries + retries,
+                cost_usd=before.cost_usd + (cost_usd or 0.0),
+                unknown_cost=before.unknown_cost + (cost_usd is None and not is_free),
+            )
+
+    def give_up(self, trials: int) -> None:
+        """Count trials as done that are lost and that the run has ended too early to try again."""
+        with self._lock:
+            before = self._progress
+            self._progress = replace(
+                before,
+                done=before.done + trials,
+                errors=before.errors + trials,
+                retried=before.retried - trials,
             )
 
     def add_unanswered(self, calls: int) -> None:

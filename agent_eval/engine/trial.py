@@ -96,6 +96,7 @@ class TrialPlan:
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
         simulation: The model that plays the user in conversations; None where none is played.
         loop: Number of the trial, from 1.
+        lost_tries: Tries at trials of the run that were lost before, by slot (`lost_trials.LostTrials`).
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -123,6 +124,7 @@ class TrialPlan:
     tear_down: Callable[[], str] = str
     simulation: Simulation | None = None
     loop: int = 1
+    lost_tries: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 class Recorded(TypedDict):
@@ -228,12 +230,12 @@ def run_trial(
         attempts.add(task, attempt, tools.recorded())
         attempts.history.append(_entry(task, attempt, attempts.use.reached(plan.limits)))
         result = _judged(case, attempts.history, attempt.events, plan)
-        _add_verdicts(attempts.history[-1], result)
+        add_verdicts(attempts.history[-1], result)
         if _is_last(result, attempt, attempts.use, task.attempt, plan):
-            if (problem := plan.tear_down()) and attempt.failure is None:
-                attempts.history[-1].update(failure=FailureKind.INFRASTRUCTURE.value, problem=problem)
+            if (problem := plan.tear_down()) and result.passed:
+                attempts.history[-1].update(failure=FailureKind.ENVIRONMENT.value, problem=problem)
                 result = _judged(case, attempts.history, attempt.events, plan)
-                _add_verdicts(attempts.history[-1], result)
+                add_verdicts(attempts.history[-1], result)
             return _outcome(attempts, attempt, result, plan)
         if plan.interrupted():
             raise Interrupted
@@ -339,7 +341,8 @@ def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, 
     }
 
 
-def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
+def add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
+    """Add to the entry of an attempt what judges say of it."""
     entry.update(passed=result.passed, hard_failed=result.hard_failed)
     entry["verdicts"] = [
         {
@@ -354,10 +357,17 @@ def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
     ]
 
 
+_NOTHING_TO_REPAIR = (FailureKind.INFRASTRUCTURE, FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR)
+
+
 def _is_last(result: CaseResult, attempt: AttemptResult, use: TrialUse, number: int, plan: TrialPlan) -> bool:
     # An agent that could not be reached after all retries has nothing to repair; nor where its user failed.
-    unreachable = attempt.failure in (FailureKind.INFRASTRUCTURE, FailureKind.SIMULATOR_ERROR)
-    return result.passed or unreachable or number >= plan.max_repairs or use.is_spent(plan.limits)
+    return (
+        result.passed
+        or attempt.failure in _NOTHING_TO_REPAIR
+        or number >= plan.max_repairs
+        or use.is_spent(plan.limits)
+    )
 
 
 def _shareable_history(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[dict[str, Any]]:

@@ -11,9 +11,11 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
+from agent_eval.engine.lost_trials import LOST_TRIES
 from agent_eval.engine.trial import (
     Attempts,
     Interrupted,
+    Recorded,
     TrialOutcome,
     TrialPlan,
     TrialWatch,
@@ -70,14 +72,24 @@ def record_trial(
         plan = replace(plan, loop=number.number // number.cases + 1)
         with _prepared(raw, plan, lost) as (prepared, lost_attempt):
             outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)
-        return finished_trial(*number, raw["case_id"], outcome, redactor)
+        return finished_trial(*number, raw["case_id"], _after(outcome, number, plan), redactor)
     except Interrupted:
         return None
     except (AgentEvalError, MemoryError):
         raise
     except Exception as error:
-        outcome = _failed(raw, plan, error)
+        outcome = _after(_failed(raw, plan, error), number, plan)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
+
+
+def _after(outcome: TrialOutcome, number: TrialNumber, plan: TrialPlan) -> TrialOutcome:
+    """Record with a trial which tries at it were lost before."""
+    tries = plan.lost_tries.get(number.number)
+    if not tries:
+        return outcome
+    metadata = {**outcome.recorded["metadata"], LOST_TRIES: [dict(entry) for entry in tries]}
+    recorded: Recorded = {"trace": outcome.recorded["trace"], "metadata": metadata}
+    return replace(outcome, recorded=recorded)
 
 
 @contextmanager
@@ -96,7 +108,7 @@ def _prepared(
     trial = plan.commands.prepare(Case.model_validate({**raw, "trace": [], "trials": []}))
     try:
         problem = trial.set_up()
-        failed = LostAttempt(FailureKind.INFRASTRUCTURE, problem, seconds=0.0) if problem else lost
+        failed = LostAttempt(FailureKind.ENVIRONMENT, problem, seconds=0.0) if problem else lost
         yield replace(plan, tear_down=trial.tear_down), failed
     finally:
         trial.tear_down()

@@ -25,7 +25,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.run import judging_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
-from agent_eval.contracts.verdict import TrialResult
+from agent_eval.contracts.verdict import FAULT, TrialResult, fault_of, is_lost
 from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
 from agent_eval.evidence.row_cache import CompactResult, IndexRow, KnownLines, PieceTable
 from agent_eval.evidence.sources import invalid_pack
@@ -38,6 +38,8 @@ _DECISIVE = itemgetter("judge_id", "outcome", "passed", "hard", "failure", "scor
 _MOST_COMBINATIONS = 1_000
 _FACTS = itemgetter("judge_id", "outcome", "hard", "weight")
 """Reads `contracts.verdict.VerdictFacts` from a row."""
+_FINDING = itemgetter("judge_id", "outcome", "failure")
+"""Reads `contracts.verdict.Finding` from a row."""
 _PASSED = Outcome.PASSED.value
 
 
@@ -129,7 +131,7 @@ _ABSENT = object()
 """Placeholder for a missing field; its type is none of JSON's."""
 
 _VERDICT = _Shape(VerdictRow)
-_RESULT = _Shape(CaseResultRow)
+_RESULT = _Shape(CaseResultRow, rare=frozenset({FAULT}))
 _INDEX = _Shape(CaseIndexRow, rare=frozenset({"topic"}))
 
 
@@ -291,7 +293,7 @@ class ResultChecker:
         if problem := _RESULT.problem(row):
             return problem
         case_id = row["case_id"]
-        key = [row["outcome"], row["passed"], row["hard_failed"], row["score"], row["trial"]]
+        key = [row["outcome"], row["passed"], row["hard_failed"], row["score"], row["trial"], row.get(FAULT)]
         for verdict in row["verdicts"]:
             if problem := _VERDICT.problem(verdict):
                 return f"verdicts: {problem}"
@@ -354,6 +356,9 @@ def _inconsistency(row: CaseResultRow) -> str | None:
         return f"outcome {row['outcome'][:40]!r} does not follow from its verdicts ({expected.outcome})"
     if row["hard_failed"] != expected.hard_failed:
         return "hard_failed does not follow from its verdicts"
+    stated = row.get(FAULT)
+    if stated is not None and stated != fault_of(row["outcome"], map(_FINDING, verdicts)):
+        return f"fault {str(stated)[:40]!r} does not follow from its verdicts"
     return _score_problem(row["score"], expected.score)
 
 
@@ -395,6 +400,8 @@ def contradiction(row: CaseResultRow) -> str | None:
         TrialFacts(
             trial["outcome"],
             is_unsafe((verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]),
+            # A pack of an older version states no fault, and was decided on without regard to it.
+            is_lost=FAULT in trial and is_lost(trial),
         )
         for trial in row["trials"]
     ]

@@ -25,6 +25,7 @@ class Reply(Generic[T]):
             sends fewer requests at a time.
         received: What came instead of an answer, for the case's artifacts.
         block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
+        delivered: Whether the request may have reached the service although there is no answer of use.
 
     Example:
         >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
@@ -38,6 +39,7 @@ class Reply(Generic[T]):
     rate_limited: bool = False
     received: bytes = b""
     block_reason: str | None = None
+    delivered: bool = False
 
     def without_value(self) -> Reply[Any]:
         """Return the same failure, typed for another kind of answer."""

@@ -74,6 +74,7 @@ class RunLoopResult:
         pack: Path of the pack.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
         progress: Counts of trials, and what they cost.
+        outage: The same, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
 
     Example:
@@ -98,6 +99,7 @@ class RunLoopResult:
     stopped: str
     progress: RunProgress
     was_complete: bool = False
+    outage: str = ""
 
     @property
     def run_id(self) -> str:
@@ -267,6 +269,7 @@ def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
         pass_on=agent.environment,
         keep_alive=agent.keep_alive,
         headers={name: _value_of(variable, environ) for name, variable in agent.headers},
+        gateway=agent.gateway,
         base_url=agent.base_url,
         system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
     )
@@ -346,7 +349,7 @@ class _PreparedRun:
         _write_summary(output, summary)
         if done.complete:
             self.journal.remove()
-        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress)
+        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
 
     def _config(self, damaged: int) -> RunConfig:
         """Add to the configuration how many records of the journal were damaged."""
@@ -360,6 +363,7 @@ class _PreparedRun:
         return ExecutionPlan(
             trial=trial,
             trials=self.agent_spec.trials,
+            lost_retries=self.agent_spec.trial_retries,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
             workers=1 if self._is_one_process(trial) else self.spec.judging.workers,

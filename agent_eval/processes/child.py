@@ -83,8 +83,8 @@ class ChildResult:
         stdout: Standard output, cut off at the limit.
         stderr: Standard error, cut off at the limit.
         failure: None if the child ended by itself with exit code 0. `TIMEOUT` or `OUTPUT_LIMIT` if a limit
-            ended it, `AGENT_ERROR` for another exit code or a signal, `INFRASTRUCTURE` if its supervisor
-            was lost.
+            ended it, `AGENT_ERROR` for another exit code or a signal, and if its supervisor was lost: what
+            has the right and the occasion to end that is the child itself.
         problem: The failure in words, starting with a verb ("exited with code 1"); empty without a failure.
         duration_s: Seconds that the child ran.
         survivors: Number of descendants that could not be ended: processes of another user, or processes
@@ -358,7 +358,7 @@ class _Exchange:
 
     def lost_result(self) -> ChildResult:
         """Return the result of a child whose supervisor was lost."""
-        self._failure = FailureKind.INFRASTRUCTURE
+        self._failure = FailureKind.AGENT_ERROR
         self._problem = "lost its supervising process, which was killed or stopped"
         return self._result(None, time.monotonic() - self._began, 0)
 

@@ -169,7 +169,7 @@ class ConversingChild:
             self._link.destroy()
             self._close_pipes()
             words = "lost its supervising process, which was killed or stopped"
-            return self._failed(FailureKind.INFRASTRUCTURE, words, began)
+            return self._failed(FailureKind.AGENT_ERROR, words, began)
         self._drain()
         SUPERVISORS.give_back(self._link)
         if errno:

@@ -112,6 +112,17 @@ AGENT: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
+        "agent-gateway",
+        "switch",
+        "What answers at `agent-url` is a gateway or load balancer that the change does not build. Its 429, "
+        "502, 503 and 504, and a connection that it breaks, are then infrastructure: sent again, and no "
+        "fault of the agent. Without it they are the agent's own answers.",
+        goes_to="agent.gateway",
+        commands=_CONNECTS,
+        loosens="on",
+        default="false",
+    ),
+    Option(
         "setup-command",
         "script",
         "Shell commands that install what the agent needs, run once before it and in the same place, by "
@@ -176,6 +187,18 @@ AGENT: tuple[Option, ...] = (
         metavar="N",
         aliases=("loops",),
         recorded="trials",
+    ),
+    Option(
+        "trial-retries",
+        "count",
+        "How often a trial is run again that was lost to infrastructure or its environment, or judged again "
+        "where a judge could not; at most 2. What the agent itself failed is never run again.",
+        goes_to="agent.trial_retries",
+        commands=("run", "run-loop", "ci"),
+        loosens="higher",
+        default="2",
+        bounds=(0, 2),
+        metavar="N",
     ),
     Option(
         "max-repairs",

@@ -52,7 +52,10 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
         if failure is FailureKind.SIMULATOR_ERROR:
             return self.inconclusive(case, words)
         return self.error(
-            case, f"the agent {words}", failure, refs=[event.idx for event in trace.events[-1:]]
+            case,
+            words if failure is FailureKind.ENVIRONMENT else f"the agent {words}",
+            failure,
+            refs=[event.idx for event in trace.events[-1:]],
         )
 
 

@@ -39,7 +39,9 @@ MOST_CRITERIA = 100
 AT_ONCE = 8
 """Criteria of one case that are asked at the same time, after the first, which fills the provider's cache."""
 
-_NOT_EVALUATED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.TIMEOUT.value})
+_NOT_EVALUATED = frozenset(
+    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.TIMEOUT.value}
+)
 """Failures of an attempt that say nothing of the agent."""
 _REASONING_LIMIT = 4000
 _CLOSING = ".!"

@@ -160,7 +160,6 @@ _STDERR_LIMIT = 500
 _FAILURES = {
     FailureKind.TIMEOUT: FailureKind.TIMEOUT,
     FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT,
-    FailureKind.INFRASTRUCTURE: FailureKind.INFRASTRUCTURE,
 }
 """Failures of a child process that are those of the verdict too; every other is a judge error."""
 

@@ -19,7 +19,12 @@ FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
 
 _NOT_EVALUATED = frozenset(
-    {FailureKind.INFRASTRUCTURE.value, FailureKind.TIMEOUT.value, FailureKind.SIMULATOR_ERROR.value}
+    {
+        FailureKind.INFRASTRUCTURE.value,
+        FailureKind.ENVIRONMENT.value,
+        FailureKind.TIMEOUT.value,
+        FailureKind.SIMULATOR_ERROR.value,
+    }
 )
 """Failures of an attempt that say nothing of the agent."""
 

@@ -18,6 +18,8 @@ class JsonServer:
         self.requests: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.hang = 0.0
+        self.breaks = False
+        """Whether each connection is cut after the answer, whatever length that states."""
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -36,6 +38,7 @@ class JsonServer:
                 with suppress(BrokenPipeError, ConnectionResetError):
                     self.end_headers()
                     self.wfile.write(body)
+                self.close_connection = self.close_connection or owner.breaks
 
             def log_message(self, *arguments: object) -> None:
                 pass

@@ -207,7 +207,11 @@ def test_tools_behind_an_address() -> None:
             server.answers = [(status, {}, body)]
             with pytest.raises(ToolFault) as caught:
                 tools.call("c", "echo", {})
-            assert caught.value.failure is FailureKind.INFRASTRUCTURE
+            # The agent chose the arguments that arrived: what they do to the server excuses nothing.
+            assert caught.value.failure is FailureKind.AGENT_ERROR
+    with pytest.raises(ToolFault, match="could not be reached") as caught:
+        open_tool_server(server.url).call("c", "echo", {})
+    assert caught.value.failure is FailureKind.ENVIRONMENT
 
 
 def test_tools_that_refuse_are_asked_again_and_others_are_not() -> None:

@@ -73,6 +73,10 @@ def catches(task):
     return "late"
 def spins(task):
     while True: pass
+class Trap(dict):
+    def __iter__(self): raise ConnectionError("HTTP 503: infrastructure")
+    items = keys = values = __iter__
+def trap(task): return Trap(assistant_output="x")
 not_callable = 3
 """
 
@@ -89,9 +93,11 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def post(server: JsonServer, *, retry: Any = None, **task_options: Any) -> AttemptResult:
+def post(
+    server: JsonServer, *, retry: Any = None, gateway: bool = False, **task_options: Any
+) -> AttemptResult:
     task = make_task("hi", **task_options)
-    agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}))
+    agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}, gateway=gateway))
     assert "hidden-key" not in str(agent.describe())
     return agent.attempt(task, around(task, retry=retry))
 
@@ -125,12 +131,49 @@ def test_an_agent_may_say_that_its_model_was_cut_off(server: JsonServer, reason:
     assert verdict.outcome.value == outcome
 
 
-def test_http_agent_that_asks_to_wait(server: JsonServer) -> None:
+def test_a_gateway_that_asks_to_wait(server: JsonServer) -> None:
     server.answers = [(429, {"Retry-After": "3"}, b""), (503, {}, b""), (200, {}, b'{"output": "ok"}')]
     retry = Retries()
-    assert post(server, retry=retry).retries == 2
+    assert post(server, retry=retry, gateway=True).retries == 2
     assert retry.asked == [3.0, None]
     assert retry.limited == [True, False]
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_an_agent_that_answers_with_an_error_status_gets_no_second_request(
+    server: JsonServer, status: int
+) -> None:
+    server.answers = [(status, {"Retry-After": "1"}, b"not now"), (200, {}, b'{"output": "lucky"}')]
+    result = post(server, retry=Retries())
+    assert (result.failure, result.retries) == (FailureKind.AGENT_ERROR, 0)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("gateway", "failure", "requests"),
+    [(False, FailureKind.AGENT_ERROR, 1), (True, FailureKind.INFRASTRUCTURE, 3)],
+)
+def test_a_connection_that_breaks_after_the_request_is_the_agents_unless_a_gateway_is_there(
+    server: JsonServer, gateway: bool, failure: FailureKind, requests: int
+) -> None:
+    server.answers = [(200, {"Content-Length": "900"}, b'{"output": "cut')]
+    server.breaks = True
+    result = post(server, retry=Retries(2), gateway=gateway)
+    assert (result.failure, len(server.requests)) == (failure, requests)
+
+
+def test_an_address_where_nothing_listens_is_infrastructure_for_any_agent() -> None:
+    with JsonServer() as stopped:
+        pass
+    result = post(stopped, retry=Retries(2))
+    assert (result.failure, result.retries) == (FailureKind.INFRASTRUCTURE, 2)
+
+
+def test_whether_a_gateway_answers_is_recorded_and_read_again() -> None:
+    agent = open_agent("http://agent.example/run", AgentOptions(gateway=True))
+    assert agent.describe()["gateway"] is True
+    _, options = type(agent).from_description(agent.describe(), AgentOptions())
+    assert options.gateway
 
 
 @pytest.mark.parametrize(
@@ -138,7 +181,7 @@ def test_http_agent_that_asks_to_wait(server: JsonServer) -> None:
     [
         (500, b"boom", FailureKind.AGENT_ERROR, "answered with HTTP 500: boom"),
         (404, b"", FailureKind.AGENT_ERROR, "answered with HTTP 404"),
-        (502, b"", FailureKind.INFRASTRUCTURE, "answered with HTTP 502"),
+        (502, b"", FailureKind.AGENT_ERROR, "answered with HTTP 502"),
         (200, b"", FailureKind.MISSING_OUTPUT, "gave nothing on its answer"),
         (200, b"<html>", FailureKind.PARSE_ERROR, "gave no JSON"),
         (200, b"3", FailureKind.TYPE_ERROR, "answered with a number"),
@@ -481,3 +524,9 @@ def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
     task = make_task({"b": 1, "a": [{"d": 2, "c": 3}]}, metadata={"tool_responses": {"t": {"z": 1, "y": 2}}})
     result = open_agent("python:agent_functions_b:shows").attempt(task, around(task))
     assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
+
+
+def test_a_value_that_raises_when_it_is_read_is_the_agents_fault() -> None:
+    result = call("trap")
+    assert result.failure is FailureKind.TYPE_ERROR
+    assert b"HTTP 503: infrastructure" in result.artifacts["stderr.txt"]

@@ -23,12 +23,14 @@ from agent_eval.contracts import (
 from tests.factories import make_config
 
 Said = str | Mapping[str, str]
-"""One outcome (of the judge `policy`), or outcomes by judge."""
+"""One outcome (of the judge `policy`), or outcomes by judge; `lost` where infrastructure kept it from one."""
 
 
 def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[str, ...] = ()) -> Any:
     by_judge = {"policy": said} if isinstance(said, str) else said
     verdicts = []
+    if said == "lost":
+        by_judge = {"execution": "error", "policy": "error"}
     for judge_id, outcome in {"replay_contract": "passed", **by_judge}.items():
         failing = outcome in ("failed", "error")
         verdicts.append(
@@ -40,11 +42,17 @@ def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[s
                 score=1.0 if outcome == "passed" else None,
                 reason=reason if reason is not None and failing else f"{judge_id} {outcome}",
                 hard=judge_id not in soft,
-                failure="policy_violation" if failing else None,
+                failure=_kind(judge_id, said) if failing else None,
                 evidence_refs=[2] if failing else [],
             )
         )
     return case_result(case_id, verdicts)
+
+
+def _kind(judge_id: str, said: Said) -> str:
+    if said != "lost":
+        return "policy_violation"
+    return "infrastructure" if judge_id == "execution" else "missing_output"
 
 
 def tried(case_id: str, *trials: Said, policy: str = "all") -> Any:

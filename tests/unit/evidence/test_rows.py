@@ -50,6 +50,8 @@ def test_a_malformed_result_after_one_of_an_older_version_is_refused(malformed: 
 def decided_by(number: int) -> str | None:
     """The contradiction in a case of three trials, two of them errors, that says that this one decides it."""
     row = tried("a", "error", "error", "passed", policy="any").to_json()
+    for result in (row, *row["trials"]):
+        result.pop("fault", None)  # which older versions did not write
     row.update(row["trials"][number], trial=number)
     return contradiction(row)  # type: ignore[arg-type]
 
@@ -59,6 +61,24 @@ def test_most_trials_that_are_errors_decide_a_case_or_by_an_older_version_the_po
     # Up to 0.1 the policy decided however many trials were errors.
     assert decided_by(2) is None
     assert decided_by(1) == "trial 1 does not decide it, by any trial 0 does"
+
+
+def lost_beside(number: int) -> dict[str, Any]:
+    """Three trials, two of them lost to the infrastructure, of a case that this one is said to decide."""
+    row = tried("a", "lost", "lost", "passed", policy="all").to_json()
+    return row | {"fault": None} | row["trials"][number] | {"trial": number}
+
+
+def test_a_trial_that_is_lost_decides_nothing_while_another_was_scored() -> None:
+    assert contradiction(lost_beside(2)) is None  # type: ignore[arg-type]
+    assert contradiction(lost_beside(0)) == "trial 0 does not decide it, by all trial 2 does"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stated", ["judge", "agent", "environment", "weather"])
+def test_a_fault_that_does_not_follow_from_the_verdicts_is_refused(stated: str) -> None:
+    lost = tried("a", "lost").to_json() | {"fault": stated}
+    with pytest.raises(InvalidPack, match=f"fault '{stated}' does not follow from its verdicts"):
+        ResultChecker("pack").check(lost, "v.json")
 
 
 def test_lines_are_parsed_at_once_or_one_by_one_with_the_same_result() -> None:
