@@ -22,8 +22,11 @@ from agent_eval.reports.terminal import progress_text
 from agent_eval.suites.paths import any_of_conversations
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count, verb
 
 SECONDS_BETWEEN_LINES = 10.0
+NOTHING_OF_THE_CHANGE = "This says nothing about the change."
+AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
 
 _LIMITS_OF_A_RUN = " or ".join(f"`{row.name}`" for row in LIMITS if row.part == "limits.run")
 
@@ -66,7 +69,7 @@ def run_live(
 
     Raises:
         AgentEvalError: As `run_agent`.
-        NotEvaluable: A limit ended the run. The evidence of the finished trials is written.
+        NotEvaluable: A limit or an outage ended the run. The evidence of the finished trials is written.
     """
     discard_journal(spec.output.pack)
     done = run_agent(
@@ -79,9 +82,12 @@ def run_live(
     )
     if done.stopped:
         progress = done.progress
+        not_run = progress.total - progress.done
+        outage = f" The run stopped there: {count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run."
         raise NotEvaluable(
-            f"{spec.suite}: {done.stopped}, after {progress.done} of {progress.total} trials.",
-            remedy=f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
+            f"{spec.suite}: {done.stopped}, after {progress.done} of {progress.total} trials."
+            f"{f'{outage} {NOTHING_OF_THE_CHANGE}' if done.outage else ''}",
+            remedy=AFTER_AN_OUTAGE if done.outage else f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
             file=str(spec.suite),
         )
 

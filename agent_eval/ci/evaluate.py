@@ -120,7 +120,11 @@ class Evaluation:
     @property
     def problem(self) -> str:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
-        problems = [suite.unjudged for suite in self.suites if suite.unjudged]
+        problems = [
+            suite.unjudged or " ".join(suite.decision.not_evaluated)
+            for suite in self.suites
+            if suite.unjudged or suite.decision.not_evaluated
+        ]
         if (outage := self.search.outage) is not None:
             problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
         return " ".join(problems)

@@ -150,11 +150,13 @@ _BY_FAILURE = {
     "missing_output": "The agent ended without an answer; look at its last event.",
     "judge_error": "The judge itself failed; fix it before trusting this result.",
     "simulator_error": "The model that plays the user failed, not the agent; read why, and run again.",
+    "environment": "Not the agent's doing: check set-up commands and live tools, then run again.",
     "infrastructure": "Not the agent's doing: check network, quotas and the machine, then run again.",
 }
 
 _NOT_THE_AGENT = frozenset(
-    {"agent_error", "timeout", "missing_output", "judge_error", "simulator_error", "infrastructure"}
+    {"agent_error", "timeout", "missing_output", "judge_error", "simulator_error", "environment"}
+    | {"infrastructure"}
 )
 
 

@@ -30,7 +30,7 @@ from agent_eval.comparison.metrics import (
     top_regressed_judges,
 )
 from agent_eval.comparison.topics import compared_topics
-from agent_eval.comparison.trials import compare_trials
+from agent_eval.comparison.trials import compare_trials, is_lost_case
 from agent_eval.contracts import (
     BehaviourChange,
     CaseRegression,
@@ -89,8 +89,15 @@ def compare(
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
     twice = judged_twice or JudgedTwice()
+    lost = frozenset(case_id for case_id, row in candidate.results.items() if is_lost_case(row))
     compared, case_sets = select(
-        compatibility, parts, before, changed, quarantined=quarantined, judged_twice=twice.baseline
+        compatibility,
+        parts,
+        before,
+        changed,
+        quarantined=quarantined,
+        judged_twice=twice.baseline,
+        lost=lost,
     )
     todays = twice.outcomes(before, now)
     views = twice.todays(baseline, candidate)
@@ -106,6 +113,7 @@ def compare(
         apart=twice.apart,
         by_baseline=twice.by_baseline,
         is_helped=is_helped(baseline.config, candidate.config),
+        lost=lost,
     )
     metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
     differing_cases = differences(baseline, candidate, compared)

@@ -96,6 +96,7 @@ def select(
     *,
     quarantined: frozenset[str] = frozenset(),
     judged_twice: Iterable[str] = (),
+    lost: frozenset[str] = frozenset(),
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
 
@@ -106,6 +107,7 @@ def select(
         changed: What to do about cases that differ.
         quarantined: Ids of cases that are left out.
         judged_twice: Ids of cases whose definition changed and that can be compared all the same.
+        lost: Ids of cases without a scored trial in the candidate, which are left out.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
@@ -128,7 +130,7 @@ def select(
             remedy="Compare runs of the same suite.",
         )
     not_comparable = [case_id for case_id in parts.changed if case_id not in set(judged_twice)]
-    left_out = quarantined.union(not_comparable if changed == "exclude" else ())
+    left_out = quarantined.union(lost, not_comparable if changed == "exclude" else ())
     compared = [case_id for case_id in parts.common if case_id not in left_out]
     sets = CaseSets(
         compared=len(compared),

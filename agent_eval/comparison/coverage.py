@@ -32,6 +32,7 @@ class CoverageFacts:
         apart: Ids of the judges that are not compared, because they could not judge both runs alike.
         is_helped: Whether the candidate's agent was given what the baseline's was not.
         by_baseline: Results of the candidate by the baseline's definitions and judges, where these differ.
+        lost: Ids of the cases of which every trial of the candidate is lost through no fault of the agent.
 
     Example:
         >>> passed = CaseOutcome("passed", passed=True, hard_failed=False, failing=False, judges={})
@@ -49,6 +50,7 @@ class CoverageFacts:
     apart: frozenset[str] = frozenset()
     by_baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
     is_helped: bool = False
+    lost: frozenset[str] = frozenset()
 
 
 def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, trials_differ: bool) -> Coverage:
@@ -94,6 +96,8 @@ def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:
         return "changed"
     if facts.is_helped:
         return "helped"
+    if case_id in facts.lost:
+        return "lost"
     before = facts.before_today.get(case_id, facts.before[case_id])
     if before.outcome == _ERROR and not facts.now[case_id].passed:
         return "baseline-error"
@@ -167,7 +171,7 @@ def failures_apart(facts: CoverageFacts, compared: Sequence[str]) -> dict[str, l
     """List the cases of the candidate that a judge newly fails where it is not compared, by judge id."""
     failures: dict[str, list[str]] = {}
     left_out = facts.now.keys() - set(compared)
-    for case_id in sorted(facts.now if facts.apart else left_out):
+    for case_id in sorted((facts.now.keys() if facts.apart else left_out) - facts.lost):
         known = facts.before.get(case_id)
         for judge_id, outcome in facts.now[case_id].judges.items():
             if outcome not in FAILURES or not (case_id in left_out or judge_id in facts.apart):

@@ -198,6 +198,7 @@ POLICY: dict[str, Loosens] = {
     "deterministic": "on",
     "max_new_error_cases": "higher",
     "max_baseline_error_rate": "higher",
+    "max_lost_share": "higher",
     "on_case_removed": "earlier",
     "thresholds": "compared",
     "quarantine": "compared",

@@ -19,6 +19,7 @@ Cause = Literal[
     "fewer-trials",
     "new-expectation",
     "waived",
+    "lost",
 ]
 """How a part of the baseline is lost to a comparison.
 
@@ -29,6 +30,7 @@ else. `baseline-error`: the baseline could not be judged on the case, and the ca
 `helped`: the agent was given what it was not in the baseline: the expected output, or more repairs after what
 the judges said. `fewer-trials`: the candidate has fewer trials of the case.
 `new-expectation`: the case passes by today's definition and judges, and regresses by the baseline's.
+`lost`: no trial of the candidate has a score, through no fault of the agent (`Fault`).
 `quarantined` and `waived`: the policy or a waiver that names no case leaves a verdict out of the decision.
 """
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, StrictInt, StrictStr
+from typing_extensions import override
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.confirmation import SuspectResult
@@ -197,6 +198,11 @@ class ExpiredExcuse(Contract):
     case_ids: list[StrictStr]
 
 
+def _without_required_reason(schema: dict[str, Any]) -> None:
+    """Leave the reason why nothing was evaluated out of the fields that every decision has."""
+    schema["required"] = [name for name in schema["required"] if name != "not_evaluated"]
+
+
 class GateDecision(Contract):
     """The decision and its reasons. `regression_delta` is candidate minus baseline pass rate, a share.
 
@@ -205,6 +211,8 @@ class GateDecision(Contract):
     inconclusive and the policy blocks on that. `steps`, `evidence` and `explanation` (at most ten lines)
     are there when a policy decided, not thresholds alone.
     """
+
+    model_config = ConfigDict(json_schema_extra=_without_required_reason)
 
     schema_version: StrictStr = SCHEMA_VERSION
     generated_at: StrictStr
@@ -242,3 +250,12 @@ class GateDecision(Contract):
     """What fresh trials of both sides say of the cases that passed before and do not now."""
     confirmation_sha256: StrictStr | None = None
     """The record of these trials; null where none was made."""
+    not_evaluated: list[StrictStr] = Field(default_factory=list)
+    """Why the run says nothing of the change, and what to do; written only where that is so."""
+
+    @override
+    def to_json(self) -> dict[str, Any]:
+        fields = super().to_json()
+        if not self.not_evaluated:
+            fields.pop("not_evaluated", None)
+        return fields

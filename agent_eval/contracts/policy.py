@@ -28,6 +28,9 @@ Ceiling = Annotated[float, Field(gt=0, le=LARGEST_MARGIN, allow_inf_nan=False)]
 MAX_BASELINE_ERROR_RATE = 0.2
 """The default of `GatePolicy.max_baseline_error_rate`."""
 
+MAX_LOST_SHARE = 0.2
+"""The default of `GatePolicy.max_lost_share`."""
+
 
 class Quarantine(Contract):
     """A case known to be flaky: it runs and is reported, but is counted apart.
@@ -83,6 +86,8 @@ class GatePolicy(Contract):
     """How many cases may end in an error that did not in the baseline."""
     max_baseline_error_rate: float = Field(default=MAX_BASELINE_ERROR_RATE, ge=0, le=1, allow_inf_nan=False)
     """The share of cases that may end in an error in a run that is to be a baseline."""
+    max_lost_share: float = Field(default=MAX_LOST_SHARE, ge=0, le=1, allow_inf_nan=False)
+    """The share of a run's trials that may be lost through no fault of the agent."""
     on_case_removed: Literal["warn", "fail"] = "warn"
     thresholds: Thresholds = Field(default_factory=Thresholds)
     quarantine: list[Quarantine] = Field(default_factory=list)

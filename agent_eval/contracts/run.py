@@ -14,11 +14,13 @@ from agent_eval.contracts.execution import ExecutionConfig
 from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
 from agent_eval.contracts.verdict import (
     ANSWER_NOT_CHECKED,
+    FAULT,
     FIELDS_NOT_JUDGED,
     JUDGING,
     CaseResult,
     CaseResultRow,
     Outcome,
+    is_lost,
 )
 
 
@@ -141,6 +143,10 @@ class RunSummary(SparseContract, frozen=True):
     """Number of cases by field that no judge of the run looks at; not written where there is none."""
     judging: JudgingUse | None = None
     """What judges that are models took; not written where there are none."""
+    trials: int = 0
+    """Trials of all cases; written only with `lost_trials`."""
+    lost_trials: dict[str, int] = Field(default_factory=dict)
+    """Trials that say nothing of the agent, through no fault of it, by whose; not written where none is."""
 
     _writes_none: ClassVar[bool] = True
 
@@ -164,6 +170,7 @@ class Tally:
         """Number of cases by `(passed trials, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         self.judging: Counter[str] = Counter()
         """Sums of `judging_in`: money is in billionths of a dollar, so that no order changes its sum."""
 
@@ -179,6 +186,7 @@ class Tally:
             if verdict.evidence:
                 self._add_not_judged(verdict.evidence, 1)
         for trial in result.trials or [result]:
+            self.lost[trial.fault.value if trial.is_lost and trial.fault is not None else ""] += 1
             for verdict in trial.verdicts:
                 self.judging.update(dict(judging_in(verdict.evidence)))
 
@@ -200,6 +208,8 @@ class Tally:
             if verdict["evidence"]:
                 self._add_not_judged(verdict["evidence"], times)
         for trial in trials:
+            # An older version's summary does not know of lost trials, which its rows do not state.
+            self.lost[(trial.get("fault") or "") if FAULT in trial and is_lost(trial) else ""] += times
             for verdict in trial["verdicts"]:
                 for name, number in judging_in(verdict["evidence"]):
                     self.judging[name] += number * times
@@ -219,6 +229,7 @@ class Tally:
         self.fields_not_judged.update(other.fields_not_judged)
         self.trials.update(other.trials)
         self.judging.update(other.judging)
+        self.lost.update(other.lost)
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
 
@@ -232,7 +243,10 @@ class Tally:
             "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
             "judging": self._judging(),
+            "lost_trials": {name: number for name, number in sorted(self.lost.items()) if name and number},
         }
+        if not_judged["lost_trials"]:
+            not_judged["trials"] = self.lost.total()
         return RunSummary(
             schema_version=SCHEMA_VERSION,
             run_id=run_id,

@@ -89,6 +89,7 @@ _WORDS: dict[Cause, tuple[str, str]] = {
         "{cases} passes only by its new expectation",
         "{cases} pass only by new expectations",
     ),
+    "lost": ("{cases} has no scored trial", "{cases} have no scored trial"),
     "waived": ("a waiver that names no case excuses {judge} in {cases}",) * 2,
 }
 """What a loss is called, for one case and for several."""

@@ -29,7 +29,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import instant
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.history import PooledRuns
-from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
+from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, MAX_LOST_SHARE, GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
@@ -37,6 +37,7 @@ from agent_eval.gate.confirmation import Confirmed, suspect_results
 from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
+from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated
 from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
@@ -109,7 +110,9 @@ def decide_by_policy(
     if confirmation is not None:
         update = {"confirmed": results, "confirmation_sha256": confirmation.sha256}
         decision = decision.model_copy(update=update)
-    return _with_policy(decision, comparison, policy, decided, evidence, excuses)
+    decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
+    why = why_not_evaluated(comparison.candidate.summary, excuses.coverage, policy.max_lost_share)
+    return marked_not_evaluated(decision, why)
 
 
 def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
@@ -293,6 +296,7 @@ def decide(
     comparison_sha256: str | None = None,
     waivers: Sequence[Waiver] = (),
     max_baseline_error_rate: float = MAX_BASELINE_ERROR_RATE,
+    max_lost_share: float = MAX_LOST_SHARE,
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
@@ -306,6 +310,7 @@ def decide(
         comparison_sha256: Digest of the file the comparison was read from.
         waivers: Waivers of the baseline; a waived case does not count as regressed or newly hard-failed.
         max_baseline_error_rate: The share of the baseline's cases that may have ended in an error.
+        max_lost_share: The share of the candidate's trials that may be lost through no fault of the agent.
 
     Raises:
         UsageError: No rule is set, or a threshold is no number.
@@ -338,7 +343,8 @@ def decide(
     decision.waivers = excuses.applied
     decision.expired = excuses.expired
     decision.waived_case_ids = sorted(excuses.waived)
-    return decision
+    why = why_not_evaluated(comparison.candidate.summary, excuses.coverage, max_lost_share)
+    return marked_not_evaluated(decision, why)
 
 
 def decide_without_baseline(
@@ -367,7 +373,7 @@ def decide_without_baseline(
     status = GateStatus.NO_BASELINE
     if applied:
         status = GateStatus.PASSED if all(rule.passed for rule in applied) else GateStatus.FAILED
-    return decision_of(
+    decision = decision_of(
         thresholds,
         rules,
         measured,
@@ -377,6 +383,8 @@ def decide_without_baseline(
         baseline=None,
         comparison_sha256=None,
     )
+    max_lost_share = policy.max_lost_share if policy is not None else MAX_LOST_SHARE
+    return marked_not_evaluated(decision, why_not_evaluated(run.summary, None, max_lost_share))
 
 
 def decision_of(

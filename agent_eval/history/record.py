@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome
 from agent_eval.contracts.history import CaseRecord, HistoryRun
-from agent_eval.contracts.verdict import TrialResultRow
-from agent_eval.errors import FailureKind
+from agent_eval.contracts.verdict import TrialResultRow, row_fault
+from agent_eval.errors import FailureKind, Fault
 from agent_eval.evidence.reader import Pack
 from agent_eval.history.key import history_key
 
@@ -20,12 +20,15 @@ INCONCLUSIVE = "inconclusive"
 NOT_JUDGED = "not_judged"
 """As what a trial was lost to: no judge had anything to judge."""
 
-_NOT_OF_THE_AGENT = {
-    FailureKind.JUDGE_ERROR.value: "judge",
-    FailureKind.SIMULATOR_ERROR.value: "environment",
-    FailureKind.INFRASTRUCTURE.value: "infrastructure",
-}
-"""What a trial is lost to, by the kind of failure that the engine or the judge recorded."""
+_NOT_OF_THE_AGENT = frozenset(
+    {
+        FailureKind.JUDGE_ERROR.value,
+        FailureKind.SIMULATOR_ERROR.value,
+        FailureKind.ENVIRONMENT.value,
+        FailureKind.INFRASTRUCTURE.value,
+    }
+)
+"""Kinds of failure that are never why the agent missed."""
 
 
 @dataclass(frozen=True)
@@ -100,21 +103,11 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
 
 
 def lost_to(trial: CaseResultRow | TrialResultRow) -> str | None:
-    """Tell what a trial that did not pass was lost to; None where it says something about the agent.
-
-    A judge that failed the trial has judged the agent, whatever else went wrong.
-    """
+    """Tell what a trial that did not pass was lost to; None where it says something about the agent."""
     if trial["outcome"] == Outcome.SKIPPED.value:
         return NOT_JUDGED
-    if trial["outcome"] != Outcome.ERROR.value:
-        return None
-    classes = set()
-    for verdict in trial["verdicts"]:
-        if verdict["outcome"] == Outcome.FAILED.value:
-            return None
-        if verdict["outcome"] == Outcome.ERROR.value:
-            classes.add(_NOT_OF_THE_AGENT.get(verdict["failure"] or ""))
-    return None if None in classes else min(filter(None, classes), default=None)
+    fault = row_fault(trial)
+    return None if fault is None or fault is Fault.AGENT else fault.value
 
 
 def _kind_of_miss(trial: CaseResultRow | TrialResultRow) -> str:

@@ -17,6 +17,8 @@ from agent_eval.storage.json import read_json
 LOOP_MODE = "propose_execute_repair"
 """`RunConfig.execution_mode` of every run of an agent."""
 
+_NOT_REACHED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value})
+
 
 def is_paid_for(out: Path) -> bool:
     """Tell whether the pack at `out` is of a run of an agent that was reached, rather than judged again."""
@@ -60,7 +62,7 @@ def refuse_unreachable(pack: Pack, suite: Path) -> None:
 
 def may_be_unreachable(summary: RunSummary) -> bool:
     """Tell whether the agent may have been unreachable in every case, by the summary alone."""
-    return summary.passed_cases == 0 and FailureKind.INFRASTRUCTURE.value in summary.failures
+    return summary.passed_cases == 0 and not _NOT_REACHED.isdisjoint(summary.failures)
 
 
 def _was_unreachable(row: CaseResultRow) -> bool:
@@ -70,6 +72,5 @@ def _was_unreachable(row: CaseResultRow) -> bool:
 
 def _has_infrastructure_failure(verdicts: Sequence[VerdictRow]) -> bool:
     return any(
-        verdict["judge_id"] == EXECUTION and verdict["failure"] == FailureKind.INFRASTRUCTURE
-        for verdict in verdicts
+        verdict["judge_id"] == EXECUTION and verdict["failure"] in _NOT_REACHED for verdict in verdicts
     )

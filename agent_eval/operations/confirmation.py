@@ -22,7 +22,9 @@ LARGEST_EVIDENCE = 256 << 20
 """Most bytes of the archive with the packs of fresh trials."""
 
 _REASON_LIMIT = 200
-_OF_JUDGING = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.JUDGE_ERROR.value})
+_OF_JUDGING = frozenset(
+    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.JUDGE_ERROR.value}
+)
 _Counts = Counter[tuple[str, str, FreshResult, tuple[str, ...]]]
 
 CONFIRMATION = Path("compare") / "confirmation.json"

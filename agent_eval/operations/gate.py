@@ -80,6 +80,8 @@ class GateResult:
     @property
     def exit_code(self) -> ExitCode:
         """Exit code of the command."""
+        if self.decision.not_evaluated:
+            return ExitCode.NOT_EVALUABLE
         if not self.decision.blocks:
             return ExitCode.OK
         return ExitCode.NO if self.decision.gate_status is GateStatus.FAILED else ExitCode.INCONCLUSIVE

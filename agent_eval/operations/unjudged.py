@@ -11,6 +11,7 @@ from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.fitness import judged_nothing
+from agent_eval.gate.losses import why_not_evaluated
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
 
@@ -42,7 +43,7 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
 
 
 def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:
-    """Refuse a run that judged no case. Its pack stays where it is, with every error.
+    """Refuse a run that judged no case, or lost too many trials. Its pack stays, with every error.
 
     Args:
         where: The run's pack.
@@ -51,11 +52,17 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
         remedy: What to do.
 
     Raises:
-        NotEvaluable: No case could be judged; says why most could not.
+        NotEvaluable: No case could be judged; says why most could not. Or more trials were lost through no
+            fault of the agent than a gate allows by default; says to what.
     """
     if _is_unjudged(summary):
         why = why_unjudged(name, summary, open_pack(where).results())
         raise NotEvaluable(why, remedy=remedy, file=name)
+    if lost := why_not_evaluated(summary):
+        first, *to_do = lost
+        raise NotEvaluable(
+            f"{one_line(name, limit=_REASON_LIMIT)}: {first}", remedy=" ".join(to_do), file=name
+        )
 
 
 def _is_unjudged(summary: RunSummary) -> bool:

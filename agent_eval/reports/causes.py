@@ -140,7 +140,9 @@ def is_crash(judge: JudgeChange) -> bool:
     return judge.candidate is Outcome.ERROR and is_told_by and judge.failure in _CRASHES
 
 
-_CRASHES = frozenset({"agent_error", "timeout", "output_limit", "infrastructure", "missing_output"})
+_CRASHES = frozenset(
+    {"agent_error", "timeout", "output_limit", "environment", "infrastructure", "missing_output"}
+)
 
 
 @lru_cache(maxsize=4096)
@@ -162,10 +164,11 @@ _BY_FAILURE = {
     "output_limit": Reason("the agent printed more than it may"),
     "missing_output": Reason("the answer is missing"),
     "simulator_error": Reason("the simulated user failed", (), "service"),
+    "environment": Reason("what surrounds the agent failed", (), "service"),
     "infrastructure": Reason("a service or the machine failed", (), "service"),
     "budget_exceeded": Reason("the agent used up its budget"),
 }
-_ANY_JUDGE = frozenset({"missing_output", "infrastructure", "simulator_error"})
+_ANY_JUDGE = frozenset({"missing_output", "environment", "infrastructure", "simulator_error"})
 
 _BY_REASON = tuple(
     (re.compile(pattern), template)

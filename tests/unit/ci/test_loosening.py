@@ -43,7 +43,8 @@ def write(runner: InProcess, name: str, data: bytes) -> None:
 def pair(row: Option) -> tuple[str, str]:
     """A strict value of an option, and one that lets more pass."""
     if row.loosens in ("higher", "lower"):
-        small, large = ("0.2", "0.4") if row.kind == "share" else ("2", "4")
+        most = int(row.bounds[1]) if row.bounds is not None else 4
+        small, large = ("0.2", "0.4") if row.kind == "share" else (str(min(4, most) // 2), str(min(4, most)))
         return (small, large) if row.loosens == "higher" else (large, small)
     if row.loosens in ("on", "off"):
         return ("false", "true") if row.loosens == "on" else ("true", "false")

@@ -32,6 +32,7 @@ _BY_KIND: dict[str, tuple[str, Any]] = {
 
 _BY_NAME: dict[str, tuple[str, Any]] = {
     "comment-id": ("nightly", "nightly"),
+    "trial-retries": ("1", 1),
     "dask-scheduler": ("tcp://host:8786", "tcp://host:8786"),
 }
 

@@ -1,0 +1,109 @@
+"""Whether enough of a run was scored to decide on the change, and what to do where it was not.
+
+Losing trials never makes a gate greener: a decision that would rest on what is left never passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from agent_eval.comparison.facts import cut
+from agent_eval.contracts import Coverage, GateDecision, GateStatus, RunSummary
+from agent_eval.contracts.policy import MAX_LOST_SHARE
+from agent_eval.errors import Fault
+from agent_eval.gate.rules import exact
+from agent_eval.text.numbers import allowed, apart, count, of_all, percent, verb
+
+NAMED = 3
+"""Most cases that a sentence names; it always gives the number of all of them."""
+NAME_LIMIT = 60
+
+_LOST_TO = {
+    Fault.INFRASTRUCTURE: "the infrastructure",
+    Fault.ENVIRONMENT: "the agent's environment",
+    Fault.JUDGE: "a judge",
+}
+_TO_DO = {
+    Fault.INFRASTRUCTURE: "Check that the agent's address and its model's provider answer, then run again.",
+    Fault.ENVIRONMENT: "Check set-up commands, live tools and the simulated user, then run again.",
+    Fault.JUDGE: "Mend the judge, or check that its model answers, then run again.",
+}
+
+
+def why_not_evaluated(
+    summary: RunSummary, coverage: Coverage | None = None, max_lost_share: float = MAX_LOST_SHARE
+) -> list[str]:
+    """Say why a run says nothing of the change, and what to do, as sentences; none where it does.
+
+    That is where more trials than the policy allows were lost through no fault of the agent, and where a case
+    of the baseline that would be compared has no scored trial.
+
+    Example:
+        >>> from agent_eval.contracts import Tally
+        >>> summary = Tally().summary("run-1", "shop").model_copy(
+        ...     update={"total_cases": 8, "trials": 8, "lost_trials": {"judge": 2}}
+        ... )
+        >>> for sentence in why_not_evaluated(summary):
+        ...     print(sentence)
+        2 of 8 trials (25.0%) were lost to a judge, above max_lost_share 20%.
+        Mend the judge, or check that its model answers, then run again.
+
+    Args:
+        summary: The run's.
+        coverage: What is compared with the baseline; None without one.
+        max_lost_share: The share of the trials that may be lost.
+    """
+    lost = {Fault(name): number for name, number in summary.lost_trials.items() if number}
+    sentences = []
+    number, total = sum(lost.values()), summary.trials or summary.total_cases
+    share = Fraction(number, total) if total else Fraction(0)
+    if share > exact(max_lost_share):
+        stated = percent(float(share), decimals=apart(float(share), max_lost_share))
+        sentences.append(
+            f"{of_all(number, total, 'trial')} ({stated}) {verb(number, 'was', 'were')} lost to "
+            f"{lost_to_words(lost)}, above max_lost_share {allowed(max_lost_share)}."
+        )
+    cases = unscored_cases(coverage)
+    if cases:
+        by = "" if sentences or not lost else f" Lost to {lost_to_words(lost)}."
+        sentences.append(
+            f"{_cases(cases)} of the baseline {verb(len(cases), 'has', 'have')} no scored trial.{by}"
+        )
+    return [*sentences, *(_TO_DO[fault] for fault in _TO_DO if sentences and fault in lost)]
+
+
+def unscored_cases(coverage: Coverage | None) -> list[str]:
+    """List the cases of the baseline that would be compared, and that have no scored trial, by id."""
+    losses = coverage.losses if coverage is not None else ()
+    return sorted(case_id for loss in losses if loss.cause == "lost" for case_id in loss.cases)
+
+
+def lost_to_words(lost: Mapping[Fault, int]) -> str:
+    """Say what trials were lost to: `the infrastructure`, or `a judge (3) and the infrastructure (2)`."""
+    ordered = sorted(lost.items(), key=lambda pair: (-pair[1], pair[0].value))
+    if len(ordered) == 1:
+        return _LOST_TO[ordered[0][0]]
+    named = [f"{_LOST_TO[fault]} ({number:,})" for fault, number in ordered]
+    return f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def marked_not_evaluated(decision: GateDecision, sentences: Sequence[str]) -> GateDecision:
+    """Mark a decision that rests on too little: it never passes, and says so first."""
+    if not sentences:
+        return decision
+    failed = decision.gate_status is GateStatus.FAILED
+    return decision.model_copy(
+        update={
+            "gate_status": GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE,
+            "passed": False,
+            "blocks": True,
+            "not_evaluated": list(sentences),
+            "failures": [*sentences[:1], *decision.failures],
+        }
+    )
+
+
+def _cases(case_ids: Sequence[str]) -> str:
+    named = ", ".join(cut(case_id, NAME_LIMIT) for case_id in case_ids[:NAMED])
+    return f"{count(len(case_ids), 'case')} ({named}{', …' if len(case_ids) > NAMED else ''})"
