@@ -256,6 +256,9 @@ _OF_A_JUDGE = frozenset(
 )
 """Kinds of errors that a judge has itself: its program or model failed. `execution` has none of its own."""
 
+_OF_THE_ENVIRONMENT = frozenset((FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR))
+"""Kinds of errors of judges that had nothing to judge, because what surrounds the agent failed."""
+
 Finding = tuple[str, str, str | None]
 """What a verdict says of the fault: judge id, outcome, kind of failure."""
 
@@ -292,7 +295,9 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
     if outcome == Outcome.INCONCLUSIVE:
         return None
     errors = {kind for _, of_judge, kind in judged if of_judge == Outcome.ERROR}
-    return Fault.AGENT if failed or not errors <= _OF_A_JUDGE else Fault.JUDGE
+    if failed or not errors <= _OF_A_JUDGE | _OF_THE_ENVIRONMENT:
+        return Fault.AGENT
+    return Fault.JUDGE if errors.isdisjoint(_OF_THE_ENVIRONMENT) else Fault.ENVIRONMENT
 
 
 def _ended(judge_id: str, outcome: str, kind: str | None) -> Fault | None:

@@ -394,7 +394,7 @@ class _AgentRun:
         most = MOST_RETRIES if resumed else self._plan.lost_retries
         if 0 < len(done.lost_tries) <= most:
             self._open.add(done.number)
-            self._counter.add_lost(done.cost_usd, done.retries, is_free=done.judged_again)
+            self._counter.add_lost(done.cost_usd, done.retries)
             return
         self._open.discard(done.number)
         self._counter.add(

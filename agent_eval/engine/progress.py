@@ -111,13 +111,12 @@ class Counter:
                 unknown_cost=before.unknown_cost + (cost_usd is None and not is_free),
             )
 
-    def add_lost(self, cost_usd: float | None, retries: int, *, is_free: bool = False) -> None:
+    def add_lost(self, cost_usd: float | None, retries: int) -> None:
         """Count a trial that is lost and will be tried again, so that it is not done.
 
         Args:
             cost_usd: What the agent spent on it; None if unknown.
             retries: Number of requests that were sent again.
-            is_free: Whether it was only judged again, so that the agent spent nothing.
         """
         with self._lock:
             before = self._progress
@@ -126,7 +125,6 @@ class Counter:
                 retried=before.retried + 1,
                 retries=before.retries + retries,
                 cost_usd=before.cost_usd + (cost_usd or 0.0),
-                unknown_cost=before.unknown_cost + (cost_usd is None and not is_free),
             )
 
     def give_up(self, trials: int) -> None:

@@ -87,6 +87,7 @@ LOOSER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "deterministic": ({}, {"deterministic": True}),
     "max_new_error_cases": ({}, {"max_new_error_cases": 9}),
+    "max_lost_share": ({}, {"max_lost_share": 0.5}),
     "max_baseline_error_rate": ({}, {"max_baseline_error_rate": 0.9}),
     "on_case_removed": ({"on_case_removed": "fail"}, {}),
     "quarantine": (

@@ -196,9 +196,15 @@ def test_a_changed_case_is_not_compared_where_a_plug_in_judges_it(plug_in: str) 
 
 
 def test_a_judge_that_runs_a_command_is_not_run_from_a_pack() -> None:
-    command = {"command": ["touch", "ran"]}
+    passes = "echo '{\"passed\": true}'"
+    command = {"command": ["sh", "-c", f"touch ran; {passes}"]}
     judged("before", answer("a", "done", "done"), judges=("regex", "command"), command=command)
-    judged("now", answer("a", "done", "done"), judges=("regex", "command"), command={"command": ["true"]})
+    judged(
+        "now",
+        answer("a", "done", "done"),
+        judges=("regex", "command"),
+        command={"command": ["sh", "-c", passes]},
+    )
     Path("ran").unlink(missing_ok=True)
     comparison = found()
     assert not Path("ran").exists()
