@@ -59,8 +59,6 @@ class Fault(StrEnum):
     """What surrounds the agent failed: a case's set-up, a live tool, the simulated user."""
     INFRASTRUCTURE = "infrastructure"
     """The agent could not be reached, its model's provider refused, or agent-eval itself failed."""
-    NOT_RUN = "not_run"
-    """The run ended before the trial began."""
 
 
 class AgentEvalError(Exception):

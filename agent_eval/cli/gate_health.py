@@ -43,9 +43,21 @@ def _lines(health: GateHealth) -> list[str]:
             f"{name[:24]:<24} {judge.passed:>8,} {judge.failed:>8,} {judge.error:>8,} {judge.skipped:>8,} "
             f"{cost:>10}  {judge.remark.replace('-', ' ')}"
         )
-    lines += ["", *_case_lines(health)]
+    lines += ["", *_case_lines(health), *_lost_lines(health)]
     suggestions = health.suggestions()
     return lines + (["", "What to do:", *(f"  {line}" for line in suggestions)] if suggestions else [])
+
+
+def _lost_lines(health: GateHealth) -> list[str]:
+    """Say how many trials were lost through no fault of the agent, and to what."""
+    lost = health.lost()
+    if not lost:
+        return []
+    by = ", ".join(f"{number:,} to {_LOST_TO.get(fault, fault)}" for fault, number in sorted(lost.items()))
+    return [f"{count(lost.total(), 'trial')} lost: {by}"]
+
+
+_LOST_TO = {"judge": "a judge", "environment": "the environment", "infrastructure": "the infrastructure"}
 
 
 def _case_lines(health: GateHealth) -> list[str]:

@@ -83,6 +83,7 @@ class ExecutionConfig(SparseContract):
         simulator: The model that played the users of conversations, and its prompt; absent for none.
         damaged_records: Records of finished trials that something damaged before the run was resumed; these
             trials were run again. Absent for none. The agent under test can have done that.
+        trials_not_run: Trials that the run ended before, at a limit or in an outage; absent for none.
     """
 
     selected_cases: list[StrictStr] | None = None
@@ -103,6 +104,7 @@ class ExecutionConfig(SparseContract):
     redacted_cases: StrictInt | None = Field(default=None, ge=0)
     redactions: StrictInt | None = Field(default=None, ge=0)
     damaged_records: StrictInt | None = Field(default=None, ge=0)
+    trials_not_run: StrictInt | None = Field(default=None, ge=0)
 
     def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
         """Copy with the number of cases in which something was replaced, and of the replacements."""

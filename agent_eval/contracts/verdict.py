@@ -322,10 +322,10 @@ def row_fault(row: TrialResultRow) -> Fault | None:
     stated = row.get(FAULT)
     if stated is not None:
         return Fault(str(stated))
-    verdicts = row["verdicts"]
-    return fault_of(
-        row["outcome"], [(found["judge_id"], found["outcome"], found["failure"]) for found in verdicts]
-    )
+    if row["outcome"] not in (Outcome.ERROR, Outcome.INCONCLUSIVE):
+        return None
+    findings = [(found["judge_id"], found["outcome"], found["failure"]) for found in row["verdicts"]]
+    return fault_of(row["outcome"], findings)
 
 
 def is_lost(row: TrialResultRow) -> bool:

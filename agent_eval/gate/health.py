@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome
-from agent_eval.contracts.verdict import ZERO_TOLERANCE
+from agent_eval.contracts.verdict import ZERO_TOLERANCE, is_lost, row_fault
 from agent_eval.text.numbers import count
 
 FEWEST_TRIALS = 20
@@ -29,7 +29,8 @@ class Health:
     """How often a judge, or the trials of a case, ended in each way, and what that cost.
 
     `cost_usd` is null where it is not recorded: of a judge what asking its model cost, of a case what the
-    agent spent on it.
+    agent spent on it. `lost` counts the trials of a case that say nothing of the agent, by whose fault that
+    is; they are in none of the other counts.
 
     Example:
         >>> health = Health(passed=30)
@@ -44,6 +45,7 @@ class Health:
     skipped: int = 0
     cost_usd: float | None = None
     follows: str | None = None
+    lost: dict[str, int] = field(default_factory=dict)
 
     @property
     def judged(self) -> int:
@@ -53,9 +55,10 @@ class Health:
     @property
     def remark(self) -> Remark:
         """What is remarkable, by the order in which `Remark` lists it."""
-        if not self.judged:
+        lost = sum(self.lost.values())
+        if not self.judged + lost:
             return "never-ran"
-        if self.error >= ERRORS_TOLERATED * self.judged and self.error > 1:
+        if self.error + lost >= ERRORS_TOLERATED * (self.judged + lost) and self.error + lost > 1:
             return "cannot-judge"
         if self.judged < FEWEST_TRIALS:
             return "too-few"
@@ -69,6 +72,10 @@ class Health:
         """Add one verdict, or one trial of a case."""
         setattr(self, outcome, getattr(self, outcome) + 1)
         self.spend(cost_usd)
+
+    def lose(self, fault: str) -> None:
+        """Add a trial that says nothing of the agent, by whose fault that is."""
+        self.lost[fault] = self.lost.get(fault, 0) + 1
 
     def spend(self, cost_usd: float | None) -> None:
         """Add a cost, where it is known."""
@@ -110,7 +117,10 @@ class GateHealth:
             if (facts := index.get(row["case_id"])) is not None:
                 health.spend(facts["cost_usd"])
             for number, trial in enumerate(row.get("trials") or [row]):
-                health.add(trial["outcome"])
+                if is_lost(trial):
+                    health.lose(str(row_fault(trial)))
+                else:
+                    health.add(trial["outcome"])
                 for verdict in trial["verdicts"]:
                     judge = verdict["judge_id"]
                     self.judges.setdefault(judge, Health()).add(
@@ -128,6 +138,13 @@ class GateHealth:
             equal = [other for other, theirs in self._objections.items() if other != name and theirs == own]
             earlier = sorted(other for other in equal if other < name)
             health.follows = earlier[0] if own and earlier else None
+
+    def lost(self) -> Counter[str]:
+        """Count the trials of all cases that say nothing of the agent, by whose fault that is."""
+        counted: Counter[str] = Counter()
+        for health in self.cases.values():
+            counted.update(health.lost)
+        return counted
 
     def remarks(self) -> Counter[str]:
         """Count the cases by what is remarkable about them."""
@@ -157,6 +174,7 @@ class GateHealth:
             "runs": self.runs,
             "judges": {name: health.to_json() for name, health in sorted(self.judges.items())},
             "cases": {name: health.to_json() for name, health in sorted(self.cases.items())},
+            "lost_trials": dict(sorted(self.lost().items())),
             "suggestions": self.suggestions(),
         }
 

@@ -335,7 +335,7 @@ class _PreparedRun:
             raise
         self._end_interrupted(done)
         self._write_cassette()
-        config = self._config(done.progress.damaged)
+        config = self._config(done.progress)
         summary = score_suite(
             done.suite,
             self.plan,
@@ -351,13 +351,14 @@ class _PreparedRun:
             self.journal.remove()
         return RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
 
-    def _config(self, damaged: int) -> RunConfig:
-        """Add to the configuration how many records of the journal were damaged."""
+    def _config(self, progress: RunProgress) -> RunConfig:
+        """Add how many records of the journal were damaged, and how many trials were not run."""
+        noted = {"damaged_records": progress.damaged, "trials_not_run": progress.total - progress.done}
+        counts = {name: number for name, number in noted.items() if number}
         execution = self.config.execution_config
-        if not damaged or execution is None:
+        if not counts or execution is None:
             return self.config
-        noted = execution.model_copy(update={"damaged_records": damaged})
-        return self.config.model_copy(update={"execution_config": noted})
+        return self.config.model_copy(update={"execution_config": execution.model_copy(update=counts)})
 
     def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(

@@ -16,6 +16,7 @@ import agent_eval
 from agent_eval import contracts
 from agent_eval.contracts import export as schema_export
 from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, TrialResultRow, VerdictRow
+from agent_eval.errors import FailureKind
 from agent_eval.evidence.writer import result_row
 
 DIRECTORY = Path(agent_eval.__file__).parent / "schemas"
@@ -74,12 +75,18 @@ def test_rows_for_bulk_reading_have_the_fields_of_their_model(row, model):
     )
 
 
+_LOST = {"outcome": contracts.Outcome.ERROR, "passed": False, "failure": FailureKind.JUDGE_ERROR}
+
+
 def test_what_a_model_writes_reads_as_its_row():
     verdict = contracts.Verdict(judge_id="regex", case_id="a", outcome="passed", passed=True, reason="")
     result = contracts.case_result("a", [verdict])
     index = contracts.CaseIndex(case_id="a", definition_digest="0" * 64, calls=[("search", "1f")])
     assert TypeAdapter(CaseResultRow).validate_python(result.to_json(), strict=True)
-    assert set(result_row(result)) == set(contracts.CaseResult.model_fields)
+    assert set(result_row(result)) == set(contracts.CaseResult.model_fields) - {"fault"}, "it has a score"
+    lost = contracts.case_result("a", [verdict.model_copy(update=_LOST)])
+    assert TypeAdapter(CaseResultRow).validate_python(lost.to_json(), strict=True)["fault"] == "judge"
+    assert result_row(lost)["fault"] == "judge"
     assert TypeAdapter(CaseIndexRow).validate_python(index.to_json(), strict=True)
 
 

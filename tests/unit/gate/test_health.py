@@ -16,7 +16,13 @@ from tests.factories import make_config, make_pack, make_result
 def row(case_id: str, **judges: str) -> Any:
     """The result of a case by what each judge said."""
     verdicts = [
-        {"judge_id": name, "outcome": outcome, "evidence": {}} for name, outcome in sorted(judges.items())
+        {
+            "judge_id": name,
+            "outcome": outcome,
+            "evidence": {},
+            "failure": "agent_error" if outcome == "error" else None,
+        }
+        for name, outcome in sorted(judges.items())
     ]
     outcome = next((said for said in judges.values() if said != "passed"), "passed")
     return {"case_id": case_id, "outcome": outcome, "verdicts": verdicts}
@@ -45,6 +51,30 @@ def over(runs: int, *rows: Any, index: Any = None) -> GateHealth:
 )
 def test_remarks(counts: dict[str, Any], remark: str) -> None:
     assert Health(**counts).remark == remark
+
+
+def lost(case_id: str, kind: str) -> Any:
+    """A case of which the trial was lost before or while it was judged."""
+    judge_id = "execution" if kind in ("infrastructure", "environment") else "lean"
+    verdict = {"judge_id": judge_id, "outcome": "error", "evidence": {}, "failure": kind}
+    return {"case_id": case_id, "outcome": "error", "verdicts": [verdict]}
+
+
+def test_lost_trials_are_counted_apart_by_whose_fault_they_are() -> None:
+    health = over(20, row("a", regex="passed"))
+    for kind in ("infrastructure", "infrastructure", "judge_error", "environment", "agent_error"):
+        health.add([lost("a", kind)], {})
+    case = health.cases["a"]
+    assert case.lost == {"infrastructure": 2, "judge": 1, "environment": 1}
+    assert (case.passed, case.error) == (20, 1)
+    assert health.to_json()["lost_trials"] == {"environment": 1, "infrastructure": 2, "judge": 1}
+
+
+def test_a_case_that_is_mostly_lost_cannot_be_judged() -> None:
+    health = over(6, row("a", regex="passed"))
+    for _ in range(4):
+        health.add([lost("a", "infrastructure")], {})
+    assert health.cases["a"].remark == "cannot-judge"
 
 
 def test_a_judge_that_fails_exactly_what_another_fails_follows_it() -> None:
