@@ -100,6 +100,8 @@ def select(
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
 
+    More than six parameters: each of the last three leaves cases out, or lets them in, for its own reason.
+
     Args:
         compatibility: The conditions.
         parts: The cases of both runs.

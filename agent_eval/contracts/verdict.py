@@ -132,7 +132,7 @@ class TrialResult(Contract):
     score: float | None = None
     verdicts: list[Verdict]
     fault: Fault | None = None
-    """Whose fault it is that there is no score (`fault_of`); written only then, and not by older versions."""
+    """Whose fault it is that there is no score (`fault_of`); written only where it is not the agent's."""
 
     @property
     def is_lost(self) -> bool:
@@ -141,7 +141,7 @@ class TrialResult(Contract):
 
     @override
     def to_json(self) -> dict[str, Any]:
-        return without_no_fault(super().to_json())
+        return without_own_fault(super().to_json())
 
 
 class CaseResult(TrialResult):
@@ -309,10 +309,13 @@ def _ended(judge_id: str, outcome: str, kind: str | None) -> Fault | None:
     return _OF_THE_RUN.get(kind, Fault.AGENT) if outcome == Outcome.ERROR else None
 
 
-def without_no_fault(fields: dict[str, Any]) -> dict[str, Any]:
-    """Remove the fault from a result written as JSON, and from its trials, where there is none."""
+def without_own_fault(fields: dict[str, Any]) -> dict[str, Any]:
+    """Remove the fault from a result written as JSON, and from its trials, where it is the agent's or none.
+
+    A result without a score and without a stated fault is the agent's fault, as in every older version.
+    """
     for row in (fields, *fields.get("trials", ())):
-        if row.get(FAULT) is None:
+        if row.get(FAULT) in (None, Fault.AGENT):
             row.pop(FAULT, None)
     return fields
 
@@ -324,7 +327,7 @@ def row_fault(row: TrialResultRow) -> Fault | None:
         return Fault(str(stated))
     if row["outcome"] not in (Outcome.ERROR, Outcome.INCONCLUSIVE):
         return None
-    findings = [(found["judge_id"], found["outcome"], found["failure"]) for found in row["verdicts"]]
+    findings = [(verdict["judge_id"], verdict["outcome"], verdict["failure"]) for verdict in row["verdicts"]]
     return fault_of(row["outcome"], findings)
 
 
@@ -342,7 +345,7 @@ def is_lost(row: TrialResultRow) -> bool:
 def _fault(outcome: Outcome, verdicts: list[Verdict]) -> Fault | None:
     if outcome in (_PASSED, Outcome.FAILED):
         return None
-    return fault_of(outcome, [(found.judge_id, found.outcome, found.failure) for found in verdicts])
+    return fault_of(outcome, [(verdict.judge_id, verdict.outcome, verdict.failure) for verdict in verdicts])
 
 
 def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:

@@ -51,9 +51,9 @@ def judge_again(
         add_verdicts(history[-1], result)
         metadata["attempt_history"] = history
     metadata["loop_passed"] = result.passed
-    kept = {name: value for name, value in record.items() if name != "calls"}
+    unchanged = {name: value for name, value in record.items() if name != "calls"}
     line = encode(
-        {**kept, "metadata": metadata, "result": result_row(result), "retries": 0, JUDGED_AGAIN: True}
+        {**unchanged, "metadata": metadata, "result": result_row(result), "retries": 0, JUDGED_AGAIN: True}
     )
     return FinishedTrial(
         number,

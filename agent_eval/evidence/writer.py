@@ -30,7 +30,7 @@ from agent_eval.contracts import (
     Verdict,
     VerdictRow,
 )
-from agent_eval.contracts.verdict import without_no_fault
+from agent_eval.contracts.verdict import without_own_fault
 from agent_eval.errors import UsageError
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import artifact_line, in_order
@@ -422,7 +422,7 @@ def result_row(result: CaseResult) -> CaseResultRow:
     row["verdicts"] = [_verdict_row(verdict) for verdict in result.verdicts]
     if result.trials:
         row["trials"] = [_trial_row(trial) for trial in result.trials]
-    return cast(CaseResultRow, without_no_fault(row))
+    return cast(CaseResultRow, without_own_fault(row))
 
 
 def _trial_row(trial: TrialResult) -> dict[str, Any]:

@@ -303,6 +303,8 @@ def decide(
     Absolute rules, such as `min_pass_rate`, are held against the candidate's run without its new cases, the
     others against the compared cases. With no case compared none of the others can hold.
 
+    More than six parameters: they are the sources of a decision, and most have a default.
+
     Args:
         comparison: Result of `compare`, also one that was read from a file.
         thresholds: At least one rule.

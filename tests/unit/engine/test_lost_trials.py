@@ -127,7 +127,7 @@ def test_what_the_agent_failed_is_never_run_again(
     agent = FakeAgent(lambda task: Answer(failure=kind) if task.case.case_id == "c0" else Answer())
     done = run(make_suite(2), agent, tmp_path / "j")
     assert asked_for(agent) == ["c0", "c1"]
-    assert results(done)["c0"].fault == "agent"
+    assert (results(done)["c0"].outcome, results(done)["c0"].is_lost) == ("error", False)
 
 
 def test_what_a_judge_failed_is_never_run_again(make_suite: MakeSuite, tmp_path: Path) -> None:
@@ -135,7 +135,8 @@ def test_what_a_judge_failed_is_never_run_again(make_suite: MakeSuite, tmp_path:
     judge = Unsteady(raises=9)
     done = run(make_suite(2), agent, tmp_path / "j", judge=judge)
     assert (asked_for(agent), len(judge.seen)) == (["c0", "c1"], 2)
-    assert {result.fault for result in results(done).values()} == {"agent"}
+    assert {result.outcome for result in results(done).values()} == {"error"}
+    assert not any(result.is_lost for result in results(done).values())
 
 
 def test_a_trial_that_no_judge_could_judge_is_judged_again_without_the_agent(
