@@ -29,7 +29,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import instant
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.history import PooledRuns
-from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, MAX_LOST_SHARE, GatePolicy, Quarantine
+from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate import steps
@@ -37,7 +37,7 @@ from agent_eval.gate.confirmation import Confirmed, suspect_results
 from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
-from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated
+from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated, why_too_little
 from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
@@ -73,7 +73,6 @@ def decide_by_policy(
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
         confirmation: Fresh trials of the cases that newly fail; None where none were asked for. What they
             clear does not count as regressed; rates and the tests over the suite stay those of the first run.
-
         pool: Runs of the base branch that the tests over the suite hold the candidate against; None where
             that is the baseline alone.
 
@@ -111,7 +110,8 @@ def decide_by_policy(
         update = {"confirmed": results, "confirmation_sha256": confirmation.sha256}
         decision = decision.model_copy(update=update)
     decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
-    why = why_not_evaluated(comparison.candidate.summary, excuses.coverage, policy.max_lost_share)
+    never_blocking = excuses.quarantine | excuses.never_blocking
+    why = why_not_evaluated(comparison, never_blocking, policy.max_lost_share)
     return marked_not_evaluated(decision, why)
 
 
@@ -296,7 +296,6 @@ def decide(
     comparison_sha256: str | None = None,
     waivers: Sequence[Waiver] = (),
     max_baseline_error_rate: float = MAX_BASELINE_ERROR_RATE,
-    max_lost_share: float = MAX_LOST_SHARE,
 ) -> GateDecision:
     """Decide on a candidate that was compared with a baseline, by thresholds alone.
 
@@ -312,7 +311,6 @@ def decide(
         comparison_sha256: Digest of the file the comparison was read from.
         waivers: Waivers of the baseline; a waived case does not count as regressed or newly hard-failed.
         max_baseline_error_rate: The share of the baseline's cases that may have ended in an error.
-        max_lost_share: The share of the candidate's trials that may be lost through no fault of the agent.
 
     Raises:
         UsageError: No rule is set, or a threshold is no number.
@@ -345,8 +343,7 @@ def decide(
     decision.waivers = excuses.applied
     decision.expired = excuses.expired
     decision.waived_case_ids = sorted(excuses.waived)
-    why = why_not_evaluated(comparison.candidate.summary, excuses.coverage, max_lost_share)
-    return marked_not_evaluated(decision, why)
+    return marked_not_evaluated(decision, why_not_evaluated(comparison))
 
 
 def decide_without_baseline(
@@ -385,8 +382,8 @@ def decide_without_baseline(
         baseline=None,
         comparison_sha256=None,
     )
-    max_lost_share = policy.max_lost_share if policy is not None else MAX_LOST_SHARE
-    return marked_not_evaluated(decision, why_not_evaluated(run.summary, None, max_lost_share))
+    limit = (policy or GatePolicy()).max_lost_share
+    return marked_not_evaluated(decision, why_too_little(run.summary, limit))
 
 
 def decision_of(

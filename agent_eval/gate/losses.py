@@ -5,11 +5,11 @@ Losing trials never makes a gate greener: a decision that would rest on what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 
 from agent_eval.comparison.facts import cut
-from agent_eval.contracts import Coverage, GateDecision, GateStatus, RunSummary
+from agent_eval.contracts import Comparison, Coverage, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.policy import MAX_LOST_SHARE
 from agent_eval.errors import Fault
 from agent_eval.gate.rules import exact
@@ -32,28 +32,40 @@ _TO_DO = {
 
 
 def why_not_evaluated(
-    summary: RunSummary, coverage: Coverage | None = None, max_lost_share: float = MAX_LOST_SHARE
+    comparison: Comparison, never_blocking: Set[str] = frozenset(), max_lost_share: float = MAX_LOST_SHARE
 ) -> list[str]:
-    """Say why a run says nothing of the change, and what to do, as sentences; none where it does.
+    """Say why a candidate says nothing of the change, and what to do, as sentences; none where it does.
 
     That is where more trials than the policy allows were lost through no fault of the agent, and where a case
-    of the baseline that would be compared has no scored trial.
+    of the baseline that could block has no scored trial. A waiver excuses what the agent does, not that.
+
+    Args:
+        comparison: The candidate compared with its baseline.
+        never_blocking: Ids of the cases that may have no scored trial.
+        max_lost_share: The share of the candidate's trials that may be lost.
+    """
+    return _why(
+        comparison.candidate.summary, unscored_cases(comparison.coverage, never_blocking), max_lost_share
+    )
+
+
+def why_too_little(summary: RunSummary, max_lost_share: float = MAX_LOST_SHARE) -> list[str]:
+    """Say why a run alone says nothing, as `why_not_evaluated` does.
 
     Example:
         >>> from agent_eval.contracts import Tally
         >>> summary = Tally().summary("run-1", "shop").model_copy(
         ...     update={"total_cases": 8, "trials": 8, "lost_trials": {"judge": 2}}
         ... )
-        >>> for sentence in why_not_evaluated(summary):
+        >>> for sentence in why_too_little(summary):
         ...     print(sentence)
         2 of 8 trials (25.0%) were lost to a judge, above max_lost_share 20%.
         Mend the judge, or check that its model answers, then run again.
-
-    Args:
-        summary: The run's.
-        coverage: What is compared with the baseline; None without one.
-        max_lost_share: The share of the trials that may be lost.
     """
+    return _why(summary, [], max_lost_share)
+
+
+def _why(summary: RunSummary, cases: Sequence[str], max_lost_share: float) -> list[str]:
     lost = {Fault(name): number for name, number in summary.lost_trials.items() if number}
     sentences = []
     number, total = sum(lost.values()), summary.trials or summary.total_cases
@@ -64,7 +76,6 @@ def why_not_evaluated(
             f"{of_all(number, total, 'trial')} ({stated}) {verb(number, 'was', 'were')} lost to "
             f"{lost_to_words(lost)}, above max_lost_share {allowed(max_lost_share)}."
         )
-    cases = unscored_cases(coverage)
     if cases:
         by = "" if sentences or not lost else f" Lost to {lost_to_words(lost)}."
         sentences.append(
@@ -73,10 +84,11 @@ def why_not_evaluated(
     return [*sentences, *(_TO_DO[fault] for fault in _TO_DO if sentences and fault in lost)]
 
 
-def unscored_cases(coverage: Coverage | None) -> list[str]:
+def unscored_cases(coverage: Coverage | None, never_blocking: Set[str] = frozenset()) -> list[str]:
     """List the cases of the baseline that would be compared, and that have no scored trial, by id."""
     losses = coverage.losses if coverage is not None else ()
-    return sorted(case_id for loss in losses if loss.cause == "lost" for case_id in loss.cases)
+    unscored = {case_id for loss in losses if loss.cause == "lost" for case_id in loss.cases}
+    return sorted(unscored - never_blocking)
 
 
 def lost_to_words(lost: Mapping[Fault, int]) -> str:

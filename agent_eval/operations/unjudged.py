@@ -11,7 +11,7 @@ from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.fitness import judged_nothing
-from agent_eval.gate.losses import why_not_evaluated
+from agent_eval.gate.losses import why_too_little
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
 
@@ -58,7 +58,7 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
     if _is_unjudged(summary):
         why = why_unjudged(name, summary, open_pack(where).results())
         raise NotEvaluable(why, remedy=remedy, file=name)
-    if lost := why_not_evaluated(summary):
+    if lost := why_too_little(summary):
         first, *to_do = lost
         raise NotEvaluable(
             f"{one_line(name, limit=_REASON_LIMIT)}: {first}", remedy=" ".join(to_do), file=name

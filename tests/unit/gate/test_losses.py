@@ -10,6 +10,7 @@ import pytest
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Quarantine
+from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode
 from agent_eval.gate.decide import decide, decide_by_policy, decide_without_baseline
 from agent_eval.gate.losses import unscored_cases
@@ -80,6 +81,25 @@ def test_a_case_in_quarantine_may_be_lost() -> None:
     quarantine = [Quarantine(case_id="c03", reason="its sandbox is away")]
     comparison = compared(lost(3), quarantined=frozenset({"c03"}))
     assert decided(comparison, quarantine=quarantine).not_evaluated == []
+
+
+@pytest.mark.parametrize("tier", ["tracked", "expected_fail"])
+def test_a_case_that_never_blocks_may_be_lost(tier: str) -> None:
+    assert decided(compared(lost(3)), **{tier: ["c03"]}).not_evaluated == []
+
+
+def test_a_waiver_does_not_excuse_that_a_case_has_no_score() -> None:
+    waiver = Waiver(
+        waiver_id="w1",
+        baseline_name="main",
+        case_id="c03",
+        approved_by="qa",
+        reason="known",
+        created_at=NOW,
+        expires_at="2027-11-24T08:00:00+00:00",
+    )
+    decision = decide_by_policy(compared(lost(3)), GatePolicy(), generated_at=NOW, waivers=[waiver])
+    assert decision.not_evaluated
 
 
 def several(*trials: str) -> Any:
