@@ -110,9 +110,8 @@ def decide_by_policy(
         update = {"confirmed": results, "confirmation_sha256": confirmation.sha256}
         decision = decision.model_copy(update=update)
     decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
-    never_blocking = excuses.quarantine | excuses.never_blocking
-    why = why_not_evaluated(comparison, never_blocking, policy.max_lost_share)
-    return marked_not_evaluated(decision, why)
+    may_be_lost = excuses.quarantine | excuses.never_blocking
+    return marked_not_evaluated(decision, why_not_evaluated(comparison, may_be_lost, policy.max_lost_share))
 
 
 def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
@@ -382,8 +381,8 @@ def decide_without_baseline(
         baseline=None,
         comparison_sha256=None,
     )
-    limit = (policy or GatePolicy()).max_lost_share
-    return marked_not_evaluated(decision, why_too_little(run.summary, limit))
+    why = why_too_little(run.summary, (policy or GatePolicy()).max_lost_share)
+    return marked_not_evaluated(decision, why)
 
 
 def decision_of(

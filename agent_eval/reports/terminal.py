@@ -200,6 +200,8 @@ def _effort(progress: RunProgress) -> list[str]:
             f"{count(number, 'record')} of the journal {verb(number, 'was', 'were')} damaged since: "
             "run again."
         )
+    if number := progress.retried:
+        sentences.append(f"{count(number, 'lost trial')} {verb(number, 'was', 'were')} tried again.")
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:

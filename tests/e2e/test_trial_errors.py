@@ -88,7 +88,7 @@ def agent(task):
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_an_exception_that_nothing_foresaw_is_the_error_of_its_trial_alone(
+def test_an_answer_that_raises_when_it_is_read_is_the_agents_error_in_its_trial_alone(
     workers: str, tmp_path: Path
 ) -> None:
     arguments = suite_of(tmp_path, *({"case_id": name} for name in "abc"))
@@ -96,9 +96,9 @@ def test_an_exception_that_nothing_foresaw_is_the_error_of_its_trial_alone(
     run = [*arguments, "--agent", "python:odd:agent", "--workers", workers, "--run-id", "r"]
     summary = agent_eval(*run, cwd=tmp_path).json()["summary"]
     assert (summary["total_cases"], summary["passed_cases"], summary["error_cases"]) == (3, 2, 1)
-    assert "could not be evaluated: ZeroDivisionError: odd" in events(tmp_path, "b")[-1]["error"]
-    kept = tmp_path / "out" / "cases" / "b" / "artifacts" / "attempt-0-traceback.txt"
-    assert "ZeroDivisionError" in kept.read_text()
+    assert "returned something that cannot be read: ZeroDivisionError" in events(tmp_path, "b")[-1]["error"]
+    kept = tmp_path / "out" / "cases" / "b" / "artifacts" / "attempt-0-stderr.txt"
+    assert "ZeroDivisionError: odd" in kept.read_text()
 
 
 TOOLS = """
