@@ -30,7 +30,7 @@ class RunProgress:
         seconds: Time since this start.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
-        retried: Trials that were run or judged again, because they were lost through no fault of the agent.
+        retried: How often a trial was run or judged again that was lost through no fault of the agent.
 
     Example:
         >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)

@@ -43,6 +43,9 @@ def _headline(decision: GateDecision) -> str:
         GateStatus.INCONCLUSIVE: "INCONCLUSIVE",
         GateStatus.NO_BASELINE: "NO BASELINE",
     }
+    if decision.not_evaluated:
+        why_not = " ".join(decision.not_evaluated)
+        return f"NOT EVALUATED, preset {decision.preset}: {why_not} This says nothing about the change."
     word = names[decision.gate_status]
     if decision.gate_status is GateStatus.INCONCLUSIVE:
         word += " and blocks" if decision.blocks else " (a warning, does not block)"

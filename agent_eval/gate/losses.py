@@ -12,6 +12,7 @@ from agent_eval.comparison.facts import cut
 from agent_eval.contracts import Comparison, Coverage, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.policy import MAX_LOST_SHARE
 from agent_eval.errors import Fault
+from agent_eval.gate.explanation import explain
 from agent_eval.gate.rules import exact
 from agent_eval.text.numbers import allowed, apart, count, of_all, percent, verb
 
@@ -105,7 +106,7 @@ def marked_not_evaluated(decision: GateDecision, sentences: Sequence[str]) -> Ga
     if not sentences:
         return decision
     failed = decision.gate_status is GateStatus.FAILED
-    return decision.model_copy(
+    marked = decision.model_copy(
         update={
             "gate_status": GateStatus.FAILED if failed else GateStatus.INCONCLUSIVE,
             "passed": False,
@@ -114,6 +115,7 @@ def marked_not_evaluated(decision: GateDecision, sentences: Sequence[str]) -> Ga
             "failures": [*sentences[:1], *decision.failures],
         }
     )
+    return marked.model_copy(update={"explanation": explain(marked)}) if decision.explanation else marked
 
 
 def _cases(case_ids: Sequence[str]) -> str:

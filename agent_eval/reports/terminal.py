@@ -201,7 +201,7 @@ def _effort(progress: RunProgress) -> list[str]:
             "run again."
         )
     if number := progress.retried:
-        sentences.append(f"{count(number, 'lost trial')} {verb(number, 'was', 'were')} tried again.")
+        sentences.append(f"Lost trials were tried again {count(number, 'time')}.")
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:

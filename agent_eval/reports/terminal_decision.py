@@ -56,7 +56,8 @@ def gate_text(
         first, *rest = (clean(line, limit=600) for line in decision.explanation)
         first = painted(first, _COLOURS[decision.gate_status], colour)
         return joined([first, *rest, *conversation, f"Decision: {shown_name(path, 1000)}"])
-    lines = [painted(f"Gate: {WORDS[decision.gate_status]}", _COLOURS[decision.gate_status], colour)]
+    word = "not evaluated" if decision.not_evaluated else WORDS[decision.gate_status]
+    lines = [painted(f"Gate: {word}", _COLOURS[decision.gate_status], colour)]
     broken = broken_rules(decision)
     for rule in [*broken, *(rule for rule in decision.rules if rule not in broken)]:
         mark = "--" if not rule.applied else "ok" if rule.passed else "NO"

@@ -58,6 +58,12 @@ def test_one_case_of_the_baseline_without_a_score_is_not_evaluated(tmp_path: Any
     assert result.exit_code is ExitCode.NOT_EVALUABLE
 
 
+def test_the_first_line_of_the_explanation_says_that_nothing_was_evaluated() -> None:
+    first = decided(compared(lost(3))).explanation[0]
+    assert first.startswith("NOT EVALUATED, preset pull-request: 1 case (c03) of the baseline has no scored")
+    assert first.endswith("This says nothing about the change.")
+
+
 def test_thresholds_alone_do_not_decide_on_lost_cases_either() -> None:
     decision = decide(compared(lost(3)), Thresholds(max_regressed_cases=0), generated_at=NOW)
     assert (decision.passed, bool(decision.not_evaluated)) == (False, True)
