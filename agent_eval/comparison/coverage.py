@@ -96,9 +96,9 @@ def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:
         return "changed"
     if facts.is_helped:
         return "helped"
-    if case_id in facts.lost:
-        return "lost"
     before = facts.before_today.get(case_id, facts.before[case_id])
+    if case_id in facts.lost:
+        return "lost" if before.passed else "lost-failing"
     if before.outcome == _ERROR and not facts.now[case_id].passed:
         return "baseline-error"
     return None

@@ -20,6 +20,7 @@ Cause = Literal[
     "new-expectation",
     "waived",
     "lost",
+    "lost-failing",
 ]
 """How a part of the baseline is lost to a comparison.
 
@@ -30,7 +31,8 @@ else. `baseline-error`: the baseline could not be judged on the case, and the ca
 `helped`: the agent was given what it was not in the baseline: the expected output, or more repairs after what
 the judges said. `fewer-trials`: the candidate has fewer trials of the case.
 `new-expectation`: the case passes by today's definition and judges, and regresses by the baseline's.
-`lost`: no trial of the candidate has a score, through no fault of the agent (`Fault`).
+`lost`: no trial of the candidate has a score, through no fault of the agent (`Fault`); `lost-failing`: the
+same of a case that did not pass in the baseline, so that it cannot have regressed.
 `quarantined` and `waived`: the policy or a waiver that names no case leaves a verdict out of the decision.
 """
 

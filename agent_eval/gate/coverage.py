@@ -90,6 +90,10 @@ _WORDS: dict[Cause, tuple[str, str]] = {
         "{cases} pass only by new expectations",
     ),
     "lost": ("{cases} has no scored trial", "{cases} have no scored trial"),
+    "lost-failing": (
+        "{cases} has no scored trial, and failed before",
+        "{cases} have no scored trial, and failed before",
+    ),
     "waived": ("a waiver that names no case excuses {judge} in {cases}",) * 2,
 }
 """What a loss is called, for one case and for several."""

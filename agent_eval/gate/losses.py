@@ -38,7 +38,7 @@ def why_not_evaluated(
     """Say why a candidate says nothing of the change, and what to do, as sentences; none where it does.
 
     That is where more trials than the policy allows were lost through no fault of the agent, and where a case
-    of the baseline that could block has no scored trial. A waiver excuses what the agent does, not that.
+    that passed in the baseline has no scored trial. A waiver excuses what the agent does, not that.
 
     Args:
         comparison: The candidate compared with its baseline.
@@ -86,7 +86,7 @@ def _why(summary: RunSummary, cases: Sequence[str], max_lost_share: float) -> li
 
 
 def unscored_cases(coverage: Coverage | None, never_blocking: Set[str] = frozenset()) -> list[str]:
-    """List the cases of the baseline that would be compared, and that have no scored trial, by id."""
+    """List the cases that passed in the baseline, could block, and have no scored trial, by id."""
     losses = coverage.losses if coverage is not None else ()
     unscored = {case_id for loss in losses if loss.cause == "lost" for case_id in loss.cases}
     return sorted(unscored - never_blocking)

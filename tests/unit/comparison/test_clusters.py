@@ -103,7 +103,7 @@ def test_every_kind_of_failure_has_a_hint_even_from_a_judge_nobody_knows(failure
 
 
 def test_where_it_could_not_be_judged_the_hint_is_about_that() -> None:
-    verdict = result("a", {"policy": "error"})
+    verdict = result("a", {"execution": "error"})
     verdict.verdicts[1].failure = FailureKind.TIMEOUT
     found = compare(view({"a": "passed"}), view({"a": verdict}), changed="refuse", generated_at="now")
     assert "time limit" in (found.triage.top_clusters[0].suggested_fix or "")

@@ -89,6 +89,17 @@ def test_a_case_in_quarantine_may_be_lost() -> None:
     assert decided(comparison, quarantine=quarantine).not_evaluated == []
 
 
+def test_a_case_that_failed_in_the_baseline_may_be_lost() -> None:
+    was = {case_id: "failed" if case_id == "c03" else "passed" for case_id in IDS}
+    is_now = {case_id: "lost" if case_id == "c03" else "passed" for case_id in IDS}
+    comparison = compare(
+        view(was, run_id="main"), view(is_now, run_id="change"), changed="refuse", generated_at=NOW
+    )
+    decision = decided(comparison)
+    assert decision.not_evaluated == []
+    assert "1 case (c03) has no scored trial, and failed before" in decision.steps[0].message
+
+
 @pytest.mark.parametrize("tier", ["tracked", "expected_fail"])
 def test_a_case_that_never_blocks_may_be_lost(tier: str) -> None:
     assert decided(compared(lost(3)), **{tier: ["c03"]}).not_evaluated == []
