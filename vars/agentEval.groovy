@@ -79,11 +79,11 @@ private List inputs() {
         'max-case-tokens', 'max-case-cost', 'max-run-seconds', 'max-run-cost', 'min-pass-rate',
         'max-hard-fail-rate', 'max-pass-rate-drop', 'max-hard-fail-increase', 'max-regressed-cases',
         'max-new-hard-fail-cases', 'min-coverage', 'preset', 'policy', 'max-baseline-error-rate',
-        'confirm-pairs', 'max-confirm-cases', 'base-agent', 'registry-path', 'baseline-name',
-        'require-baseline', 'on-case-removed', 'fail-on', 'baseline', 'baseline-artifact',
-        'baseline-branch', 'baseline-run-id', 'evidence', 'report-run-id', 'history',
-        'history-branch', 'baseline-runs', 'allow-fork-with-secrets', 'out', 'report-title',
-        'html-report', 'comment', 'junit', 'comment-id', 'attest', 'replay-evidence',
-        'baseline-public-key', 'jenkins-user'
+        'confirm-pairs', 'max-confirm-cases', 'base-agent', 'base-cache', 'registry-path',
+        'baseline-name', 'require-baseline', 'on-case-removed', 'fail-on', 'baseline',
+        'baseline-artifact', 'baseline-branch', 'baseline-run-id', 'evidence', 'report-run-id',
+        'history', 'history-branch', 'baseline-runs', 'allow-fork-with-secrets', 'out',
+        'report-title', 'html-report', 'comment', 'junit', 'comment-id', 'attest',
+        'replay-evidence', 'baseline-public-key', 'jenkins-user'
     ]
 }

@@ -107,11 +107,11 @@ def decide_by_policy(
         comparison_sha256=comparison_sha256,
     )
     if confirmation is not None:
-        update = {"confirmed": results, "confirmation_sha256": confirmation.sha256}
-        decision = decision.model_copy(update=update)
+        decision = decision.model_copy(
+            update={"confirmed": results, "confirmation_sha256": confirmation.sha256}
+        )
     decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
-    may_be_lost = excuses.quarantine | excuses.never_blocking
-    return marked_not_evaluated(decision, why_not_evaluated(comparison, may_be_lost, policy.max_lost_share))
+    return marked_not_evaluated(decision, why_not_evaluated(comparison, policy, excuses))
 
 
 def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
@@ -381,8 +381,7 @@ def decide_without_baseline(
         baseline=None,
         comparison_sha256=None,
     )
-    why = why_too_little(run.summary, (policy or GatePolicy()).max_lost_share)
-    return marked_not_evaluated(decision, why)
+    return marked_not_evaluated(decision, why_too_little(run.summary, policy))
 
 
 def decision_of(

@@ -10,10 +10,11 @@ from fractions import Fraction
 
 from agent_eval.comparison.facts import cut
 from agent_eval.contracts import Comparison, Coverage, GateDecision, GateStatus, RunSummary
-from agent_eval.contracts.policy import MAX_LOST_SHARE
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import Fault
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.rules import exact
+from agent_eval.gate.waivers import Excuses
 from agent_eval.text.numbers import allowed, apart, count, of_all, percent, verb
 
 NAMED = 3
@@ -33,7 +34,7 @@ _TO_DO = {
 
 
 def why_not_evaluated(
-    comparison: Comparison, never_blocking: Set[str] = frozenset(), max_lost_share: float = MAX_LOST_SHARE
+    comparison: Comparison, policy: GatePolicy | None = None, excuses: Excuses | None = None
 ) -> list[str]:
     """Say why a candidate says nothing of the change, and what to do, as sentences; none where it does.
 
@@ -42,15 +43,15 @@ def why_not_evaluated(
 
     Args:
         comparison: The candidate compared with its baseline.
-        never_blocking: Ids of the cases that may have no scored trial.
-        max_lost_share: The share of the candidate's trials that may be lost.
+        policy: Says which share of the candidate's trials may be lost; None for the default.
+        excuses: Names the cases that never block, which may have no scored trial.
     """
-    return _why(
-        comparison.candidate.summary, unscored_cases(comparison.coverage, never_blocking), max_lost_share
-    )
+    may_be_lost = excuses.quarantine | excuses.never_blocking if excuses is not None else frozenset[str]()
+    cases = unscored_cases(comparison.coverage, may_be_lost)
+    return _why(comparison.candidate.summary, cases, policy)
 
 
-def why_too_little(summary: RunSummary, max_lost_share: float = MAX_LOST_SHARE) -> list[str]:
+def why_too_little(summary: RunSummary, policy: GatePolicy | None = None) -> list[str]:
     """Say why a run alone says nothing, as `why_not_evaluated` does.
 
     Example:
@@ -63,10 +64,11 @@ def why_too_little(summary: RunSummary, max_lost_share: float = MAX_LOST_SHARE) 
         2 of 8 trials (25.0%) were lost to a judge, above max_lost_share 20%.
         Mend the judge, or check that its model answers, then run again.
     """
-    return _why(summary, [], max_lost_share)
+    return _why(summary, [], policy)
 
 
-def _why(summary: RunSummary, cases: Sequence[str], max_lost_share: float) -> list[str]:
+def _why(summary: RunSummary, cases: Sequence[str], policy: GatePolicy | None) -> list[str]:
+    max_lost_share = (policy or GatePolicy()).max_lost_share
     lost = {Fault(name): number for name, number in summary.lost_trials.items() if number}
     sentences = []
     number, total = sum(lost.values()), summary.trials or summary.total_cases
