@@ -107,9 +107,7 @@ def decide_by_policy(
         comparison_sha256=comparison_sha256,
     )
     if confirmation is not None:
-        decision = decision.model_copy(
-            update={"confirmed": results, "confirmation_sha256": confirmation.sha256}
-        )
+        decision.confirmed, decision.confirmation_sha256 = results, confirmation.sha256
     decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
     return marked_not_evaluated(decision, why_not_evaluated(comparison, policy, excuses))
 
