@@ -3,9 +3,9 @@
 `trials: auto` runs every case once, looks, and runs every case again up to the next look while the decision
 is undecided. A test that is made at each look at its full level finds a regression that is none more often
 than its level says. So each look spends a share of it: the chance of an error at any look is at most the sum
-of the chances at each (Bonferroni's inequality), however the looks depend on each other. Spending a level over
-looks: K. K. G. Lan, D. L. DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70 (1983)
-659-663.
+of the chances at each (Bonferroni's inequality), however the looks depend on each other. The idea of spending
+a level over looks: K. K. G. Lan, D. L. DeMets, Discrete sequential boundaries for clinical trials, Biometrika
+70 (1983) 659-663.
 """
 
 from __future__ import annotations
