@@ -17,6 +17,7 @@ from agent_eval.config.rules import POLICY, RULES, Rule
 from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import GatePolicy, Preset, Quarantine
 from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.looks import LOOKS
 
 _UNREVIEWED = "is not on the base branch, so it does not count."
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -181,6 +182,16 @@ def _lower(before: float | None, after: float | None) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def _trials(before: int | str, after: int | str) -> bool:
+    """Tell whether fewer trials may be run: `auto` may end after its first look, and goes on to its last.
+
+    The comparison sees where one number takes the place of another.
+    """
+    if isinstance(after, str):
+        return before != after
+    return isinstance(before, str) and after < LOOKS[-1]
+
+
 _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "higher": _higher,
     "lower": _lower,
@@ -188,6 +199,7 @@ _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "off": lambda before, after: bool(before and not after),
     "other": lambda before, after: bool(before != after),
     "fewer": lambda before, after: bool(set(before) - set(after)),
+    "trials": _trials,
 }
 
 

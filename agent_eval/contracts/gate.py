@@ -143,6 +143,8 @@ class GateEvidence(Contract):
 
     method: Method = "mcnemar-tango"
     trials: TrialEvidence | None = None
+    looks: list[StrictInt] | None = None
+    """Trials of each case after which the run was looked at; the tests have the levels of the last look."""
 
     compared: int
     paired: int

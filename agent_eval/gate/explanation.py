@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_eval.comparison.facts import cut
 from agent_eval.contracts import ExpiredExcuse, GateDecision, GateEvidence, GateStatus, TrialEvidence
 from agent_eval.gate.paired import CASES
-from agent_eval.text.numbers import beside, count, margin, percent, verb
+from agent_eval.text.numbers import beside, confidence_text, count, margin, percent, verb
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -72,7 +72,7 @@ def _change(evidence: GateEvidence) -> str:
     if evidence.topic_clusters is not None:
         interval = f"interval, clustered by topic ({evidence.topic_clusters} clusters),"
     return (
-        f"{passed}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
+        f"{passed}, drop {beside(evidence.drop, None)} points, {confidence_text(evidence.confidence)} {interval} "
         f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
         f"margin {margin(evidence.margin)}"
     )

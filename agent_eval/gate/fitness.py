@@ -13,6 +13,11 @@ from agent_eval.gate.rules import exact
 from agent_eval.text.numbers import allowed, apart, of_all, percent
 
 
+LUCKY = "it ended as soon as it was decided (`trials: auto`), and of such runs the lucky ones have the fewest trials"
+"""Why a run that looked at its trials is no baseline, as a clause."""
+FIXED_NUMBER = "Take a run of the base branch, or one with a number of trials that was fixed beforehand."
+
+
 def judged_nothing(summary: RunSummary) -> bool:
     """Whether every case ended in an error or had nothing to judge."""
     return summary.error_cases + summary.skipped_cases >= summary.total_cases
@@ -54,6 +59,12 @@ def refuse_unfit_baseline(comparison: Comparison, limit: float) -> None:
     Raises:
         InvalidInput: The run is no baseline.
     """
+    if comparison.baseline.looks is not None:
+        raise InvalidInput(
+            f"run {comparison.baseline.run_id!r} is no baseline: {LUCKY}",
+            remedy=FIXED_NUMBER,
+            field="baseline",
+        )
     why = why_no_baseline(comparison.baseline.summary, limit)
     if why:
         raise InvalidInput(

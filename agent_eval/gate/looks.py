@@ -10,11 +10,21 @@ a level over looks: K. K. G. Lan, D. L. DeMets, Discrete sequential boundaries f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.errors import InvalidInput
+
 LOOKS = (1, 4, 12)
 """Trials of each case after which a run looks at what it has."""
 
 SHARES = (0.2, 0.3, 0.5)
 """Share of a level that is spent at each look; together at most 1."""
+
+FIXED_TRIALS = LOOKS[1]
+"""Trials of each case under `trials: auto` where there is nothing to decide: without a baseline, and on the
+base branch. A baseline that ended as soon as it was decided would keep lucky runs."""
 
 
 def level_at(look: int, alpha: float) -> float:
@@ -62,3 +72,78 @@ def share_at(look: int) -> float:
     if look not in LOOKS:
         raise ValueError(f"there is no look after {look} trials; looks are after {LOOKS}")
     return SHARES[LOOKS.index(look)]
+
+
+def policy_at_look(policy: GatePolicy, looks: Sequence[int] | None) -> GatePolicy:
+    """Copy a policy with the levels that are spent at the last look of a run.
+
+    Args:
+        policy: With the levels of all looks together.
+        looks: Trials of each case after which the run was looked at; None for a run with a fixed number of
+            trials, which is tested once, at the full levels.
+
+    Example:
+        >>> round(policy_at_look(GatePolicy(alpha=0.05), [1, 4]).alpha, 4)
+        0.015
+    """
+    if looks is None:
+        return policy
+    spent = {
+        "alpha": level_at(looks[-1], policy.alpha),
+        "confidence": confidence_at(looks[-1], policy.confidence),
+    }
+    return policy.model_copy(update=spent)
+
+
+def refuse_impossible_looks(comparison: Comparison) -> None:
+    """Refuse a run whose looks are not those that it can have had, which would give it another level.
+
+    A run looks after each of LOOKS in turn, and has as many trials of every case as its last look asks for.
+
+    Raises:
+        InvalidInput: The run states other looks, or has another number of trials.
+    """
+    looks = comparison.candidate.looks
+    if looks is None:
+        return
+    fewest = most = 1
+    if comparison.trials is not None:
+        fewest, most = comparison.trials.candidate.fewest, comparison.trials.candidate.most
+    planned = tuple(looks) == LOOKS[: len(looks)]
+    if not looks or not planned or (comparison.cases.compared and not fewest == most == looks[-1]):
+        raise InvalidInput(
+            f"run {comparison.candidate.run_id!r} states looks after {', '.join(map(str, looks))} trials of "
+            f"each case, which do not agree with its {_range(fewest, most)} trials or with the looks that "
+            f"`trials: auto` takes ({', '.join(map(str, LOOKS))})",
+            remedy="Run it again; evidence is never edited by hand.",
+            field="execution_config.looks",
+        )
+
+
+def next_look(looks: Sequence[int], decision: GateDecision) -> int | None:
+    """Return after how many trials of each case to look next; None where the run ends.
+
+    It ends where it is decided, where more trials of the same cases cannot change what is open, and after the
+    last look.
+
+    Args:
+        looks: The looks so far.
+        decision: On the run as it is.
+    """
+    later = LOOKS[len(looks) :]
+    return later[0] if later and is_undecided(decision) else None
+
+
+def is_undecided(decision: GateDecision) -> bool:
+    """Tell whether more trials may settle a decision: only a drop that is not ruled out is left open.
+
+    What failed has failed: trials that are run until it passes would lift every rate.
+    """
+    evidence = decision.evidence
+    if evidence is None or not evidence.compared or decision.gate_status is not GateStatus.INCONCLUSIVE:
+        return False
+    return {step.name for step in decision.steps if step.status == "inconclusive"} == {"non-inferiority"}
+
+
+def _range(fewest: int, most: int) -> str:
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
