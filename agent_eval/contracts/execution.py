@@ -7,10 +7,9 @@ absent when a later version merges the pack, judges it again or converts it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
-from typing_extensions import Self
 
 from agent_eval.contracts.base import SparseContract
 from agent_eval.contracts.limits import AttemptLimits, TrialLimits

@@ -71,8 +71,9 @@ def _change(evidence: GateEvidence) -> str:
         interval = f"prediction interval of {evidence.pooled.runs} pooled runs"
     if evidence.topic_clusters is not None:
         interval = f"interval, clustered by topic ({evidence.topic_clusters} clusters),"
+    sure = confidence_text(evidence.confidence)
     return (
-        f"{passed}, drop {beside(evidence.drop, None)} points, {confidence_text(evidence.confidence)} {interval} "
+        f"{passed}, drop {beside(evidence.drop, None)} points, {sure} {interval} "
         f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
         f"margin {margin(evidence.margin)}"
     )

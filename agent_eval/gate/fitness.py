@@ -12,8 +12,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.rules import exact
 from agent_eval.text.numbers import allowed, apart, of_all, percent
 
-
-LUCKY = "it ended as soon as it was decided (`trials: auto`), and of such runs the lucky ones have the fewest trials"
+LUCKY = "it ended as soon as it was decided (`trials: auto`), which keeps lucky runs"
 """Why a run that looked at its trials is no baseline, as a clause."""
 FIXED_NUMBER = "Take a run of the base branch, or one with a number of trials that was fixed beforehand."
 

@@ -176,7 +176,8 @@ def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
                 status = "inconclusive"
                 message += f" A release allows less than {allowed} points."
     elif high < evidence.margin:
-        message = f"A drop of {allowed} points is ruled out: with {confidence_text(evidence.confidence)} confidence "
+        confidence = confidence_text(evidence.confidence)
+        message = f"A drop of {allowed} points is ruled out: with {confidence} confidence "
         message += "the pass rate rose." if high < 0 else f"it is at most {upper_end} points."
     else:
         status = "inconclusive"

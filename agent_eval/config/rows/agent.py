@@ -167,8 +167,8 @@ AGENT: tuple[Option, ...] = (
     Option(
         "trials",
         "trials",
-        "How often the agent runs each case, at most 1000. In the CI job, `auto` runs every case once, and up "
-        "to 4 and 12 times while the decision is open.",
+        "How often the agent runs each case, at most 1000. In the CI job, `auto` runs every case once, then "
+        "up to 4 and 12 times while the decision is open.",
         goes_to="agent.trials",
         commands=("run", "run-loop", "ci"),
         loosens="trials",
