@@ -15,6 +15,7 @@ from agent_eval.ci.both_sides import BothSides, why_not_run_again
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
+from agent_eval.ci.looks import planned
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -159,12 +160,13 @@ def _evaluate(
     if sides is not None:
         sides.installed()
     _refuse_unknown_judges(job, search)
-    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search)
+    ended: dict[str, str] = {}
+    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search, ended)
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: suites_gone(search)}
     suites = [
-        decide_on(job, target, packs[target.slug], search, missing.get(target.slug), sides)
-        for target in targets
+        decide_on(job, target, packs[slug], search, missing.get(slug), sides, ended.get(slug))
+        for slug, target in ((target.slug, target) for target in targets)
     ]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
@@ -175,11 +177,20 @@ def _evaluate(
 
 
 def _packs_made(
-    job: JobContext, targets: Sequence[Target], agent: AgentSpec | None, search: Search
+    job: JobContext,
+    targets: Sequence[Target],
+    agent: AgentSpec | None,
+    search: Search,
+    ended: dict[str, str],
 ) -> dict[str, Pack]:
-    """Judge every suite, by running the agent where there is one; its evidence by slug."""
-    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-    return _score_all(job, targets, earlier) if agent is None else _run_all(job, targets, earlier)
+    """Judge every suite, by running the agent where there is one; its evidence by slug.
+
+    `ended` receives by slug why a run took no further look although it is not decided.
+    """
+    if agent is None:
+        earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
+        return _score_all(job, targets, earlier)
+    return _run_all(job, targets, search, ended)
 
 
 def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
@@ -195,8 +206,11 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
+def _run_all(
+    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, str]
+) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
+    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
     if len(targets) > 1:
         for target in targets:
             # A suite that cannot be read is reported before the others have been run.
@@ -207,7 +221,10 @@ def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, P
         if spec.agent is not None and not spec.agent.is_named and not is_of_conversations(target.path):
             _score(job, target, replace(spec, agent=None), earlier)
         else:
-            run_live(job, spec, target.source, earlier.get(target.slug))
+            spec, looks = planned(job, spec, target.slug, search)
+            done = run_live(job, spec, target.source, earlier.get(target.slug), looks)
+            if looks is not None and (why := looks.finish(done)):
+                ended[target.slug] = why
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
 
@@ -281,6 +298,7 @@ def decide_on(
     search: Search,
     broken: RuleResult | None,
     sides: BothSides | None = None,
+    looks_ended: str | None = None,
 ) -> SuiteEvaluation:
     """Compare the pack of a suite with its baseline, and decide.
 
@@ -291,6 +309,7 @@ def decide_on(
         search: With the baselines.
         broken: The rule that every dataset of the baseline is still evaluated, where it is broken.
         sides: Both agents, to run again what newly fails; None to confirm nothing.
+        looks_ended: Why the run took no further look although it is not decided; None otherwise.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
@@ -334,6 +353,7 @@ def decide_on(
     replayed = replay_evidence(job, pack, where)
     own = OwnRules(broken, replay_rule(replayed))
     decision = with_own_rules(decision, comparison, job, search, own)
+    decision = decision.model_copy(update={"looks_ended": looks_ended})
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from agent_eval.contracts import RunConfig
 from agent_eval.contracts.limits import RunLimits
@@ -17,13 +17,9 @@ from agent_eval.engine.agent_run import Execution
 from agent_eval.engine.journaled_suite import Slots
 from agent_eval.errors import UsageError
 
-if TYPE_CHECKING:
-    from agent_eval.operations.run_agent import RunLoopResult
-
 AUTO = "auto"
 
-NextLook = Callable[["RunLoopResult"], int | None]
-"""Given a complete run, returns how many trials each case should have at the next look; None to end."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -69,20 +65,21 @@ class Look:
 
 
 def run_in_looks(
-    run_look: Callable[[Look], tuple[RunLoopResult | None, Execution]],
+    run_look: Callable[[Look], tuple[Result | None, Execution]],
     trials: int,
-    next_look: NextLook | None,
-) -> RunLoopResult:
+    next_look: Callable[[Result], int | None] | None,
+) -> tuple[Result, Execution]:
     """Run a suite until it needs no further look.
 
     Args:
-        run_look: Runs the missing trials of a look and seals its pack; None where a limit cut short a look
-            that was not the first.
+        run_look: Runs the missing trials of a look and seals its pack; no result where a limit cut short a
+            look that was not the first.
         trials: Trials of each case at the first look.
-        next_look: Says how many trials follow; None for one look with a fixed number of trials.
+        next_look: Given a complete look, says how many trials each case should have at the next one; None to
+            end. None for one look with a fixed number of trials.
 
     Returns:
-        The last look that was complete, or the first. `cut_short` says why a later one was not.
+        The result of the last look that was complete, or of the first; and how the last one ended.
     """
     look = Look(trials, None if next_look is None else (trials,))
     result, done = run_look(look)
@@ -94,8 +91,8 @@ def run_in_looks(
             break
         look = look.after(more, done)
         following, done = run_look(look)
-        result = following or replace(result, cut_short=done.stopped, progress=done.progress)
-    return result
+        result = result if following is None else following
+    return result, done
 
 
 def fixed_trials(trials: int | str) -> int:

@@ -48,7 +48,7 @@ from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.looks import Look, NextLook, fixed_trials, run_in_looks
+from agent_eval.operations.looks import Look, fixed_trials, run_in_looks
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -137,7 +137,7 @@ def run_agent(
     stop: Callable[[], str] = lambda: "",
     baseline: Pack | None = None,
     own_parts: OwnParts | None = None,
-    next_look: NextLook | None = None,
+    next_look: Callable[[RunLoopResult], int | None] | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -215,11 +215,12 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                result = run_in_looks(
-                    partial(run.run, chosen.suite, trial, on_progress, stop), trials, next_look
-                )
-                if not (result.stopped or result.cut_short):
+                look = partial(run.run, chosen.suite, trial, on_progress, stop)
+                result, done = run_in_looks(look, trials, next_look)
+                if done.complete:
                     journal.remove()
+                elif not result.stopped:
+                    result = replace(result, cut_short=done.stopped, progress=done.progress)
                 return result
 
 
