@@ -28,7 +28,7 @@ from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, RuleResult
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.replay import ReplayReport
-from agent_eval.errors import AgentEvalError
+from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import may_be_replaced
@@ -44,6 +44,7 @@ from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
+from agent_eval.operations.looks import AUTO
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
@@ -153,6 +154,12 @@ def _evaluate(
     search.notes += history.notes
     search.warnings += history.warnings
     made_earlier = job.settings.evidence
+    if made_earlier is not None and agent is not None and agent.trials == AUTO:
+        raise UsageError(
+            "`trials: auto` looks at a run while it goes on, and `evidence` is that of a run that has ended.",
+            remedy="Give a number of trials to the jobs that make the evidence, and leave `trials` out here.",
+            field="trials",
+        )
     given_packs = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
     # Where the evidence is there already, only what newly fails is run: by an agent that is installed.
     if agent is not None and (given_packs is None or sides is not None):

@@ -7,9 +7,9 @@ absent when a later version merges the pack, judges it again or converts it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
 
 from agent_eval.contracts.base import SparseContract
 from agent_eval.contracts.limits import AttemptLimits, TrialLimits
@@ -108,13 +108,14 @@ class ExecutionConfig(SparseContract):
     redactions: StrictInt | None = Field(default=None, ge=0)
     damaged_records: StrictInt | None = Field(default=None, ge=0)
 
-    @model_validator(mode="after")
-    def _check_looks(self) -> Self:
-        if self.looks is not None and (
-            sorted(set(self.looks)) != self.looks or self.looks[0] < 1 or self.looks[-1] != self.trials
-        ):
+    @field_validator("looks")
+    @classmethod
+    def _check_looks(cls, looks: list[int] | None, info: ValidationInfo) -> list[int] | None:
+        """Refuse looks that do not ascend to the number of trials."""
+        ascend = looks is None or (sorted(set(looks)) == looks and looks[0] >= 1)
+        if not ascend or (looks is not None and looks[-1] != info.data.get("trials")):
             raise ValueError("looks must ascend, and the last of them is the number of trials")
-        return self
+        return looks
 
     def at_looks(self, looks: Sequence[int]) -> ExecutionConfig:
         """Copy for a run that was looked at after so many trials of each case, and ends at the last look."""

@@ -80,6 +80,14 @@ def _change(evidence: GateEvidence) -> str:
 
 
 def _pairs(evidence: GateEvidence) -> str:
+    line = _tests(evidence)
+    if line and evidence.looks is not None:
+        # The levels of all looks together are those of the policy.
+        line += f"; at level {1 / evidence.stop_at:.3g} after looks at {', '.join(map(str, evidence.looks))}"
+    return line
+
+
+def _tests(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
     if evidence.pooled is not None:

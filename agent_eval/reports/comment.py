@@ -16,6 +16,7 @@ from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.history import placed
+from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
@@ -206,6 +207,7 @@ def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> li
     return [
         box,
         suite_section.numbers_line(suite, detail),
+        prose(looks_sentence(suite.decision), limit=2 * detail.quote),
         suite_section.compared_with(suite, report.head_sha, detail),
     ]
 

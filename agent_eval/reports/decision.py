@@ -57,6 +57,7 @@ def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str
     rows = [
         ("Passed", f"{evidence.baseline_passed:,} → {evidence.candidate_passed:,} of {evidence.compared:,}"),
         *_trial_rows(evidence),
+        *([("Looks", ", ".join(map(str, evidence.looks)))] if evidence.looks else []),
         ("Drop", f"{_points(evidence.drop, None)} pts"),
         (f"{confidence_text(evidence.confidence)} range", f"{low} to {high} pts"),
         ("Margin", f"under {margin(evidence.margin)} pts"),
