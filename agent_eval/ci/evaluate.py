@@ -309,6 +309,8 @@ def decide_on(
 ) -> SuiteEvaluation:
     """Compare the pack of a suite with its baseline, and decide.
 
+    More than six parameters: job, suite, pack and baselines are needed, each of the others has a default.
+
     Args:
         job: The job.
         target: The suite.

@@ -204,10 +204,11 @@ def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> li
         to_do = headline.what_to_do
         paragraphs = [f"**{happened}** {headline.why}".rstrip(), f"**To do:** {to_do}" if to_do else ""]
         box = alert(_KINDS[suite.status], paragraphs, boxes=report.boxes)
+    looks = prose(looks_sentence(suite.decision), limit=2 * detail.quote)
+    numbers = [suite_section.numbers_line(suite, detail), looks]
     return [
         box,
-        suite_section.numbers_line(suite, detail),
-        prose(looks_sentence(suite.decision), limit=2 * detail.quote),
+        "\n\n".join(filter(None, numbers)),
         suite_section.compared_with(suite, report.head_sha, detail),
     ]
 
