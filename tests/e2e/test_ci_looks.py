@@ -97,11 +97,175 @@ def execution(step: Step) -> dict[str, Any]:
     return found
 
 
-def test_print(shop: Shop, github: FakeGitHub) -> None:
+def regate(shop: Shop, comparison: Path | None = None) -> Ended:
+    """Decide again, on the evidence alone; perhaps with another comparison."""
+    top = shop.runner.workspace
+    arguments = {
+        "--baseline": shop.runner.root / "base.zip",
+        "--candidate": top / "agent-eval-out" / "evidence.zip",
+        "--preset": "pull-request",
+        "--out": top / "again.json",
+    }
+    words = [str(word) for pair in arguments.items() for word in pair]
+    stated = comparison or top / COMPARE / "baseline_delta.json"
+    return agent_eval("gate", "--compare", str(stated), *words, cwd=top)
+
+
+def test_main_runs_a_fixed_number_of_trials_because_it_is_the_baseline_of_others(shop: Shop) -> None:
     step = shop.push()
-    print(step.log, shop.calls(), step.code)
+    assert shop.calls() == [4] * 10
+    assert "`trials: auto`: the base branch runs 4 trials of each case." in step.log
+    assert execution(step)["trials"] == 4
+    assert "looks" not in execution(step)
+
+
+def test_a_change_without_a_baseline_runs_as_many(shop: Shop) -> None:
+    step = shop.change({}, baseline="none")
+    assert (step.outcome, shop.calls()) == ("no-baseline", [4] * 10)
+    assert "without a baseline there are 4 trials of each case" in step.log
+    assert "looks" not in execution(step)
+
+
+def test_a_change_that_is_clear_ends_at_the_first_look(shop: Shop, github: FakeGitHub) -> None:
+    shop.push()
     step = shop.change({})
-    print(step.log, shop.calls(), step.code, github.bodies(PULL)[0], execution(step))
-    step = shop.change({1: [1], 2: [3]})
-    print(step.log, shop.calls(), step.code, github.bodies(PULL)[0], decision(step)["steps"])
-    assert 0
+    assert (step.code, step.outcome) == (0, "passed"), step.log
+    assert shop.calls() == [1] * 10
+    assert execution(step)["looks"] == [1]
+    evidence = decision(step)["evidence"]
+    assert (evidence["looks"], round(evidence["confidence"], 3)) == ([1], 0.99)
+    # The candidate had fewer trials than the baseline by design, so nothing of it is lost.
+    assert decision(step)["coverage"]["losses"] == []
+    [comment] = github.bodies(PULL)
+    assert "1 trial of each case (look after 1): no verdict is worse than before." in comment
+    assert "looks after 1, 4 and 12 trials of each case: 10 trials" in step.log
+    assert "took 10 trials" in step.log
+    assert "expected at most 120 trials" in step.log
+
+
+def test_a_large_regression_ends_at_the_first_look(shop: Shop, github: FakeGitHub) -> None:
+    shop.push()
+    step = shop.change({number: ALWAYS for number in range(1, 9)})
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    assert shop.calls() == [1] * 10
+    [comment] = github.bodies(PULL)
+    assert "1 trial of each case (look after 1): more regressed than chance explains." in comment
+    assert "at 0.01 (one-sided, Holm)" in comment
+
+
+def test_an_open_decision_runs_every_case_again_and_none_twice(shop: Shop, github: FakeGitHub) -> None:
+    shop.push()
+    step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
+    assert (step.code, step.outcome) == (0, "inconclusive"), step.log
+    # Every case, not those that failed; and the trials of earlier looks are part of the last.
+    assert shop.calls() == [12] * 10
+    assert execution(step)["looks"] == [1, 4, 12]
+    assert execution(step)["trials"] == 12
+    [comment] = github.bodies(PULL)
+    assert "12 trials of each case (looks after 1, 4 and 12): still open after the last look." in comment
+    assert "`order-1`: 4 of 4 → 11 of 12 trials passed" in comment
+    assert "so every case is run 3 times more: about 30 trials" in step.log
+    assert "so every case is run 8 times more: about 80 trials" in step.log
+    assert "took 120 trials" in step.log
+    assert not list((step.workspace / "agent-eval-out").glob("*.journal"))
+
+
+def test_a_regression_that_one_trial_does_not_show_is_seen_at_a_later_look(shop: Shop) -> None:
+    shop.push()
+    # Eight cases fail from their second call on, two of them in the first as well.
+    fails = {number: list(range(1 if number < 3 else 2, 13)) for number in range(1, 9)}
+    step = shop.change(fails)
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    assert shop.calls() == [4] * 10
+    assert "at 0.015 (one-sided, Holm)" in step.log
+
+
+def test_the_evidence_alone_gives_the_same_decision(shop: Shop) -> None:
+    shop.push()
+    step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
+    again = regate(shop)
+    assert again.code == 3 or again.json()["gate_status"] == "inconclusive"
+    written = json.loads((shop.runner.workspace / "again.json").read_text())
+    first = decision(step)
+    assert [written["steps"], written["evidence"]] == [first["steps"], first["evidence"]]
+
+
+def test_looks_that_were_not_taken_are_refused(shop: Shop) -> None:
+    shop.push()
+    shop.change({1: [1], 2: [3]}, confirm_pairs="0", max_run_cost="0.50")
+    comparison = shop.runner.workspace / COMPARE / "baseline_delta.json"
+    content = json.loads(comparison.read_text())
+    assert content["candidate"]["looks"] == [1, 4]
+    content["candidate"]["looks"] = [4]
+    edited = shop.runner.root / "edited.json"
+    edited.write_text(json.dumps(content))
+    ended = regate(shop, edited)
+    assert ended.code == 2
+    assert "looks" in ended.error["message"]
+
+
+def test_a_look_that_the_budget_does_not_cover_is_not_begun_and_that_is_said(
+    shop: Shop, github: FakeGitHub
+) -> None:
+    shop.push()
+    # One look costs 0.10, the second 0.30 and the third 0.80.
+    step = shop.change({1: [1], 2: [3]}, confirm_pairs="0", max_run_cost="0.50")
+    assert (step.code, step.outcome) == (0, "inconclusive"), step.log
+    assert shop.calls() == [4] * 10
+    assert execution(step)["looks"] == [1, 4]
+    [comment] = github.bodies(PULL)
+    why = "it would cost about 0.80 US dollars, and 0.10 of `max-run-cost` are left"
+    assert why in step.log
+    assert "4 trials of each case (looks after 1 and 4): still open, and the look after 12 was not" in comment
+    assert why in comment
+    assert decision(step)["passed"] is False
+
+
+def test_a_look_that_a_limit_cuts_short_leaves_the_one_before_and_every_trial(shop: Shop) -> None:
+    shop.push()
+    # The first trials cost less than the later ones, so that the estimate is too low.
+    agent = shop.runner.workspace / "agent.py"
+    agent.write_text(agent.read_text().replace('"cost_usd": 0.01', '"cost_usd": 0.01 if number == 1 else 1'))
+    step = shop.change({1: [1], 2: [3]}, confirm_pairs="0", max_run_cost="5")
+    assert (step.code, step.outcome) == (0, "inconclusive"), step.log
+    assert execution(step)["looks"] == [1]
+    assert "the next look was cut short: the run's cost limit of 5 US dollars is reached" in step.log
+    assert "cut short" in decision(step)["looks_ended"]
+    [journal] = (step.workspace / "agent-eval-out").glob("*.journal")
+    assert journal.read_bytes().count(b'"case_id"') >= sum(shop.calls())
+
+
+def test_a_change_cannot_ask_for_looks_by_itself(shop: Shop) -> None:
+    (shop.runner.workspace / "agent-eval.yml").write_text("trials: 4\n")
+    shop.runner.github.files["agent-eval.yml"] = b"trials: 4\n"
+    shop.push(trials="")
+    (shop.runner.workspace / "agent-eval.yml").write_text("trials: auto\n")
+    step = shop.change({}, trials="")
+    assert step.outcome != "passed", step.log
+    assert "`trials` was `4` and is now `auto`" in step.log
+
+
+def test_a_candidate_that_was_told_to_run_fewer_trials_loses_coverage(shop: Shop) -> None:
+    shop.push()
+    step = shop.change({}, trials="1")
+    assert decision(step)["coverage"]["losses"][0]["cause"] == "fewer-trials"
+    assert step.outcome != "passed"
+
+
+def test_evidence_that_is_made_already_takes_no_looks(shop: Shop) -> None:
+    shop.push()
+    step = shop.change({}, evidence=str(shop.runner.root / "base.zip"))
+    assert step.code == 2
+    assert "looks at a run while it goes on" in step.log
+    assert shop.calls() == [0] * 10
+
+
+def test_a_run_on_its_own_has_nothing_to_look_at(shop: Shop) -> None:
+    ended = agent_eval(
+        "run",
+        *("--suite", "suite.json", "--agent-command", shop.command, "--trials", "auto", "--out", "pack"),
+        cwd=shop.runner.workspace,
+    )
+    assert ended.code == 2
+    assert "compared with nothing" in ended.error["message"]
+    assert not (shop.world / "calls").exists()
