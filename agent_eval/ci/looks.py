@@ -189,9 +189,8 @@ class Looks:
                 )
         if cost is not None and more.cost_usd is not None and progress.cost_usd + more.cost_usd > cost:
             left = max(0.0, cost - progress.cost_usd)
-            return (
-                f"it would cost about {more.cost_usd:.2f} US dollars, and {left:.2f} of `max-run-cost` are left"
-            )
+            price = f"{more.cost_usd:.2f} US dollars"
+            return f"it would cost about {price}, and {left:.2f} of `max-run-cost` are left"
         return ""
 
 

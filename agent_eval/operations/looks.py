@@ -16,6 +16,7 @@ from agent_eval.contracts.limits import RunLimits
 from agent_eval.engine.agent_run import Execution
 from agent_eval.engine.journaled_suite import Slots
 from agent_eval.errors import UsageError
+from agent_eval.gate.looks import LOOKS
 
 AUTO = "auto"
 
@@ -44,10 +45,10 @@ class Look:
 
     def recorded(self, config: RunConfig) -> RunConfig:
         """Add to the configuration of a run how often it was looked at."""
-        execution = config.execution_config
-        if self.looks is None or execution is None:
+        if self.looks is None:
             return config
-        return config.model_copy(update={"execution_config": execution.at_looks(self.looks)})
+        execution = config.execution_config.at_looks(self.looks)
+        return config.model_copy(update={"execution_config": execution})
 
     def remaining(self, limits: RunLimits) -> RunLimits:
         """Copy the limits of the whole run without the time that earlier looks took.
@@ -93,6 +94,15 @@ def run_in_looks(
         following, done = run_look(look)
         result = result if following is None else following
     return result, done
+
+
+def with_most_trials(config: RunConfig) -> RunConfig:
+    """Copy the configuration of a run for its journal, with the trials that all looks together may ask for.
+
+    A run with that fixed number of trials can then resume what a killed job has paid for.
+    """
+    execution = config.execution_config.model_copy(update={"trials": LOOKS[-1]})
+    return config.model_copy(update={"execution_config": execution})
 
 
 def fixed_trials(trials: int | str) -> int:

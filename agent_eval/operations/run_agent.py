@@ -48,7 +48,7 @@ from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.looks import Look, fixed_trials, run_in_looks
+from agent_eval.operations.looks import Look, fixed_trials, run_in_looks, with_most_trials
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -196,6 +196,7 @@ def run_agent(
         finished = _prepare_output(spec, agent_spec, config, run_id)
         if finished is not None:
             return _already_complete(finished, spec, trials)
+        config = config if next_look is None else with_most_trials(config)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(redactor)

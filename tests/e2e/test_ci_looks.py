@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval
+from tests.e2e.program import Ended, agent_eval, start
 from tests.e2e.runner import PULL, Runner, Step
 from tests.fakes.github import FakeGitHub
 
@@ -145,7 +149,7 @@ def test_a_change_that_is_clear_ends_at_the_first_look(shop: Shop, github: FakeG
 
 def test_a_large_regression_ends_at_the_first_look(shop: Shop, github: FakeGitHub) -> None:
     shop.push()
-    step = shop.change({number: ALWAYS for number in range(1, 9)})
+    step = shop.change(dict.fromkeys(range(1, 9), ALWAYS))
     assert (step.code, step.outcome) == (1, "failed"), step.log
     assert shop.calls() == [1] * 10
     [comment] = github.bodies(PULL)
@@ -269,3 +273,57 @@ def test_a_run_on_its_own_has_nothing_to_look_at(shop: Shop) -> None:
     assert ended.code == 2
     assert "compared with nothing" in ended.error["message"]
     assert not (shop.world / "calls").exists()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_that_is_killed_in_a_look_loses_nothing_that_was_paid_for(
+    shop: Shop, sent: signal.Signals
+) -> None:
+    shop.push()
+    top = shop.runner.workspace
+    subprocess.run(["git", "init", "--quiet", "--initial-branch", "topic"], cwd=top, check=True)
+    (shop.world / "calls").write_text("")
+    for number in (1, 2):
+        (shop.world / f"order-{number}-fails").write_text("[1]")
+    agent = ("--suite", "suite.json", "--agent-command", shop.command)
+    kept = (
+        "--baseline-branch",
+        "main",
+        "--preset",
+        "pull-request",
+        "--baseline",
+        str(shop.runner.root / "base.zip"),
+    )
+    process = start("ci", *agent, *kept, "--trials", "auto", "--out", "local", cwd=top)
+    while sum(shop.calls()) < 15:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(process.pid, sent)
+    process.communicate(timeout=60)
+    done = sum(shop.calls())
+    assert done < 40
+    # The look before is whole, and can be decided on.
+    assert agent_eval("pack", "verify", "--run", "local/shop", cwd=top).code == 0
+    config = json.loads((top / "local/shop/run/config.json").read_text())
+    assert config["execution_config"]["looks"] == [1]
+    # And the trials of the next one are in the journal: a run with all of them pays for the others alone.
+    rest = ("--trials", "12", "--resume", "--out", "local/shop")
+    resumed = agent_eval("run", *agent, *rest, cwd=top).json()
+    assert resumed["complete"]
+    assert resumed["resumed_cases"] >= done - 1
+    assert sum(shop.calls()) == 120 + done - resumed["resumed_cases"]
+
+
+def test_an_agent_cannot_rewrite_the_trials_of_an_earlier_look(shop: Shop) -> None:
+    shop.push()
+    agent = shop.runner.workspace / "agent.py"
+    # From the second look on, the agent gives the failed trial of the first another result in the journal.
+    agent.write_text(
+        agent.read_text()
+        + "\nfor journal in Path('agent-eval-out').glob('*.journal'):\n"
+        + "    if number > 1:\n"
+        + "        journal.write_bytes(journal.read_bytes().replace(b'failed', b'passed'))\n"
+    )
+    step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
+    assert (step.code, step.outcome) == (4, "error"), step.log
+    assert "records were changed by another program while the run was going on" in step.log
