@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.program import Ended, agent_eval, start
 from tests.e2e.runner import PULL, Runner, Step
+from tests.e2e.test_ci_confirmation import REGRESSED, Repository
 from tests.fakes.github import FakeGitHub
 
 AGENT = """\
@@ -327,3 +328,22 @@ def test_an_agent_cannot_rewrite_the_trials_of_an_earlier_look(shop: Shop) -> No
     step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
     assert (step.code, step.outcome) == (4, "error"), step.log
     assert "records were changed by another program while the run was going on" in step.log
+
+
+def test_suspects_are_confirmed_once_after_the_last_look(runner: Runner, github: FakeGitHub) -> None:
+    repository = Repository(runner)
+    repository.push(**OPEN)
+    repository.commit("topic", REGRESSED)
+    # Both cases fail in the first trial, which is what suspects are chosen by; only one goes on to.
+    step = repository.change("order-2-once", **OPEN)
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    taken = execution(step)["looks"]
+    assert taken[-1] > 1
+    verdicts = {row["case_id"]: row["verdict"] for row in decision(step)["confirmed"]}
+    assert verdicts == {"order-1": "confirmed", "order-2": "cleared"}
+    # What fresh trials cost comes on top of the trials of the looks, once.
+    assert len(repository.calls("order-1", "topic")) == taken[-1] + 6
+    assert len(repository.calls("order-2", "topic")) == taken[-1] + 3
+    assert len(repository.calls("order-3", "topic")) == taken[-1]
+    [comment] = github.bodies(PULL)
+    assert f"{taken[-1]} trials of each case (looks after" in comment

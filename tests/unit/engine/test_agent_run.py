@@ -469,7 +469,7 @@ def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
 def test_a_run_with_more_trials_keeps_those_that_it_has_and_runs_none_twice(
     make_suite: MakeSuite, tmp_path: Path
 ) -> None:
-    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(cost_usd=0.25))
+    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(attributes={"cost_usd": 0.25}))
     with Journal.create(tmp_path / "j", {}) as journal:
         first = execute(suite, plan_for(agent), journal)
         second = execute(suite, plan_for(agent, trials=4), journal, earlier=first.slots)
@@ -482,7 +482,7 @@ def test_a_run_with_more_trials_keeps_those_that_it_has_and_runs_none_twice(
 def test_the_cost_of_earlier_looks_counts_against_the_limit_of_the_run(
     make_suite: MakeSuite, tmp_path: Path
 ) -> None:
-    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(cost_usd=0.25))
+    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(attributes={"cost_usd": 0.25}))
     limits = RunLimits(cost_usd=1.25)
     with Journal.create(tmp_path / "j", {}) as journal:
         first = execute(suite, plan_for(agent, limits=limits), journal)

@@ -115,7 +115,7 @@ def test_pools_of_many_trials_are_weighed_without_overflow() -> None:
 
 
 def flaky(runs: int, trials: int, own: int) -> list[PooledCase]:
-    """Cases of which three of four trials pass in each pooled run, and `own` trials in the new one, all passed.
+    """Cases of which three of four trials pass in each pooled run; all of the `own` trials of the new one do.
 
     Whole runs differ by a case, so that their spread is not zero.
     """
