@@ -182,6 +182,10 @@ def _lower(before: float | None, after: float | None) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def _capped(before: float | None, after: float | None) -> bool:
+    return after is not None and (before is None or after < before)
+
+
 def _trials(before: int | str, after: int | str) -> bool:
     """Tell whether fewer trials may be run: `auto` may end after its first look, and goes on to its last.
 
@@ -199,6 +203,7 @@ _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "off": lambda before, after: bool(before and not after),
     "other": lambda before, after: bool(before != after),
     "fewer": lambda before, after: bool(set(before) - set(after)),
+    "capped": _capped,
     "trials": _trials,
 }
 

@@ -50,6 +50,8 @@ def pair(row: Option) -> tuple[str, str]:
     if row.loosens in ("earlier", "later"):
         first, last = row.choices[0], row.choices[-1]
         return (last, first) if row.loosens == "earlier" else (first, last)
+    if row.loosens == "capped":
+        return ("4", "2")
     if row.loosens == "trials":
         return ("4", "auto")
     return ("1", "2") if row.kind in ("integer", "count") else ("one", "two")
@@ -64,6 +66,15 @@ def test_an_option_is_loosened_in_its_direction_only(row: Option) -> None:
     assert loosened_options(before, before) == []
     # Back from `auto` to few trials is looser as well.
     assert len(loosened_options(after, before)) == (row.loosens in ("other", "trials"))
+
+
+def test_a_limit_of_the_run_where_there_was_none_cuts_looks_and_confirmation_short() -> None:
+    base, head = (
+        values_by_input(gather({"agent": "recorded", **given}, {}, None))
+        for given in ({}, {"max-run-cost": "2"})
+    )
+    assert loosened_options(base, head) == ["`max-run-cost` was `nothing` and is now `2.0`."]
+    assert loosened_options(head, base) == []
 
 
 @pytest.mark.parametrize(
