@@ -83,14 +83,14 @@ class Looks:
         expected: What one trial of every case takes, as far as that is known beforehand.
 
     Attributes:
-        taken: Trials of each case after which the run was looked at.
+        looks: Trials of each case after which the run was looked at.
         ended: Why no further look was taken although the decision is open, as a clause; empty otherwise.
     """
 
     def __init__(
         self, job: JobContext, slug: str, search: Search, limits: RunLimits, expected: Spending
     ) -> None:
-        self.taken: list[int] = []
+        self.looks: list[int] = []
         self.ended = ""
         self._job, self._slug, self._search, self._limits = job, slug, search, limits
         self._began = time.monotonic()
@@ -102,9 +102,9 @@ class Looks:
 
     def __call__(self, result: RunLoopResult) -> int | None:
         """Return how many trials each case should have at the next look; None where this was the last."""
-        self.taken.append(LOOKS[len(self.taken)])
+        self.looks.append(LOOKS[len(self.looks)])
         decision = self._decision(open_pack(result.pack))
-        following = next_look(self.taken, decision) if decision is not None else None
+        following = next_look(self.looks, decision) if decision is not None else None
         if following is None:
             return None
         more = self._estimate(result.progress, following)
@@ -113,8 +113,8 @@ class Looks:
             self.ended = f"the look after {following} was not begun: {why_not}"
             return None
         self._say(
-            f"not decided after {count(self.taken[-1], 'trial')} of each case, so every case is run "
-            f"{following - self.taken[-1]} times more: about {spending_text(more)}"
+            f"not decided after {count(self.looks[-1], 'trial')} of each case, so every case is run "
+            f"{following - self.looks[-1]} times more: about {spending_text(more)}"
         )
         return following
 
@@ -169,7 +169,7 @@ class Looks:
     def _estimate(self, progress: RunProgress, following: int) -> Spending:
         """Estimate what the missing trials take, by the trials so far."""
         done = max(1, progress.done)
-        trials = progress.total * following // self.taken[-1] - progress.done
+        trials = progress.total * following // self.looks[-1] - progress.done
         known = progress.done - progress.unknown_cost
         return Spending(
             trials=trials,
@@ -188,9 +188,9 @@ class Looks:
                     "`max-run-seconds` are left"
                 )
         if cost is not None and more.cost_usd is not None and progress.cost_usd + more.cost_usd > cost:
-            left = max(0.0, cost - progress.cost_usd)
+            unspent = max(0.0, cost - progress.cost_usd)
             price = f"{more.cost_usd:.2f} US dollars"
-            return f"it would cost about {price}, and {left:.2f} of `max-run-cost` are left"
+            return f"it would cost about {price}, and {unspent:.2f} of `max-run-cost` are left"
         return ""
 
 

@@ -1,7 +1,7 @@
 """Case results over as many trials as both runs have, where one of them ended as soon as it was decided.
 
 A case policy asks more of a case with more trials: of twelve trials all pass less often than of four. A run
-with a fixed number of trials is held against what it was told to run. A run that looked at its trials and
+with a fixed number of trials is held against the number of its baseline. A run that looked at its trials and
 went on (`trials: auto`) has another number than its baseline by design, so that its cases would look worse
 than they are, or better. So the case results of both runs are those of the first trials, as many as both
 have. Tests of pass rates use every trial.

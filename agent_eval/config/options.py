@@ -59,8 +59,7 @@ Loosens = Literal[
 """What change of a value lets more pass: a `higher` or `lower` number (without one there is no limit), a
 switch turned `on` or `off`, an `earlier` or `later` one of the choices, any `other` value, `fewer` entries of
 a list. `trials`: `auto`, which may end early, for a number, or a number below the last look for `auto`; one
-number for another is `compared`. `capped`: a lower limit of what a run may use to find out, or one where there
-was none.
+number for another is `compared`. `capped`: a lower limit of what a run may use to find out, or a first one.
 
 `compared`: the comparison with the baseline sees it, or what follows from it is held against the base
 branch's. `nothing`: no change of it lets more pass."""

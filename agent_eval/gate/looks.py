@@ -27,11 +27,11 @@ FIXED_TRIALS = LOOKS[1]
 base branch. A baseline that ended as soon as it was decided would keep lucky runs."""
 
 
-def level_at(look: int, alpha: float) -> float:
+def level_at(trials: int, alpha: float) -> float:
     """Compute the level of the regression tests at a look, so that all looks together stay within `alpha`.
 
     Args:
-        look: Trials of each case at the look; one of LOOKS.
+        trials: Trials of each case at the look; one of LOOKS.
         alpha: The chance of a false alarm over all looks.
 
     Raises:
@@ -41,16 +41,16 @@ def level_at(look: int, alpha: float) -> float:
         >>> [round(level_at(look, 0.05), 4) for look in LOOKS]
         [0.01, 0.015, 0.025]
     """
-    return share_at(look) * alpha
+    return share_at(trials) * alpha
 
 
-def confidence_at(look: int, confidence: float) -> float:
+def confidence_at(trials: int, confidence: float) -> float:
     """Compute the confidence of the two-sided interval at a look.
 
     Either end misses at all looks together at most as often as one interval of `confidence` does.
 
     Args:
-        look: Trials of each case at the look; one of LOOKS.
+        trials: Trials of each case at the look; one of LOOKS.
         confidence: That of all looks together, such as 0.95.
 
     Raises:
@@ -60,18 +60,18 @@ def confidence_at(look: int, confidence: float) -> float:
         >>> [round(confidence_at(look, 0.95), 4) for look in LOOKS]
         [0.99, 0.985, 0.975]
     """
-    return 1 - share_at(look) * (1 - confidence)
+    return 1 - share_at(trials) * (1 - confidence)
 
 
-def share_at(look: int) -> float:
+def share_at(trials: int) -> float:
     """Return the share of a level that is spent at a look, named by its trials of each case.
 
     Raises:
         ValueError: There is no such look.
     """
-    if look not in LOOKS:
-        raise ValueError(f"there is no look after {look} trials; looks are after {LOOKS}")
-    return SHARES[LOOKS.index(look)]
+    if trials not in LOOKS:
+        raise ValueError(f"there is no look after {trials} trials; looks are after {LOOKS}")
+    return SHARES[LOOKS.index(trials)]
 
 
 def policy_at_look(policy: GatePolicy, looks: Sequence[int] | None) -> GatePolicy:

@@ -82,16 +82,16 @@ def run_in_looks(
     Returns:
         The result of the last look that was complete, or of the first; and how the last one ended.
     """
-    look = Look(trials, None if next_look is None else (trials,))
-    result, done = run_look(look)
+    current = Look(trials, None if next_look is None else (trials,))
+    result, done = run_look(current)
     if result is None:
         raise ValueError("the first look has a result")
     while next_look is not None and done.complete:
         more = next_look(result)
         if more is None:
             break
-        look = look.after(more, done)
-        following, done = run_look(look)
+        current = current.after(more, done)
+        following, done = run_look(current)
         result = result if following is None else following
     return result, done
 

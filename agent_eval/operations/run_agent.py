@@ -216,8 +216,8 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                look = partial(run.run, chosen.suite, trial, on_progress, stop)
-                result, done = run_in_looks(look, trials, next_look)
+                run_look = partial(run.run, chosen.suite, trial, on_progress, stop)
+                result, done = run_in_looks(run_look, trials, next_look)
                 if done.complete:
                     journal.remove()
                 elif not result.stopped:
@@ -334,14 +334,14 @@ class _PreparedRun:
         trial: TrialPlan,
         on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
-        look: Look,
+        current: Look,
     ) -> tuple[RunLoopResult | None, Execution]:
         """Run the trials of a look, then score them into the pack, unless a limit cut a later look short."""
         output = self.spec.output
-        plan = self._execution(trial, look)
+        plan = self._execution(trial, current)
         try:
             done = execute(
-                source, plan, self.journal, on_progress=on_progress, stop=stop, earlier=look.earlier
+                source, plan, self.journal, on_progress=on_progress, stop=stop, earlier=current.earlier
             )
         except NothingMeasured as nothing:
             if reason := stop():
@@ -349,10 +349,10 @@ class _PreparedRun:
                 raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
         self._end_interrupted(done)
-        if look.earlier is not None and not done.complete:
+        if current.earlier is not None and not done.complete:
             return None, done
         self._write_cassette()
-        config = look.recorded(self._config(done.progress.damaged))
+        config = current.recorded(self._config(done.progress.damaged))
         summary = score_suite(
             done.suite,
             self.plan,
@@ -374,14 +374,14 @@ class _PreparedRun:
         noted = execution.model_copy(update={"damaged_records": damaged})
         return self.config.model_copy(update={"execution_config": noted})
 
-    def _execution(self, trial: TrialPlan, look: Look) -> ExecutionPlan:
+    def _execution(self, trial: TrialPlan, current: Look) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
-            trials=look.trials,
+            trials=current.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
             workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
-            limits=look.remaining(self.spec.limits.run),
+            limits=current.remaining(self.spec.limits.run),
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,

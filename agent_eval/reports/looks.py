@@ -31,8 +31,8 @@ def looks_sentence(decision: GateDecision) -> str:
     evidence = decision.evidence
     if evidence is None or not evidence.looks:
         return ""
-    taken = f"{count(evidence.looks[-1], 'trial')} of each case ({looks_clause(evidence.looks)})"
-    return f"{taken}: {_why_ended(decision, evidence, evidence.looks)}."
+    trials = f"{count(evidence.looks[-1], 'trial')} of each case ({looks_clause(evidence.looks)})"
+    return f"{trials}: {_why_ended(decision, evidence, evidence.looks)}."
 
 
 def looks_clause(looks: Sequence[int]) -> str:
