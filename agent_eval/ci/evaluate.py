@@ -15,7 +15,7 @@ from agent_eval.ci.both_sides import BothSides, why_not_run_again
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
-from agent_eval.ci.looks import planned
+from agent_eval.ci.looks import OpenEnd, planned
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -167,7 +167,7 @@ def _evaluate(
     if sides is not None:
         sides.installed()
     _refuse_unknown_judges(job, search)
-    ended: dict[str, str] = {}
+    ended: dict[str, OpenEnd] = {}
     packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search, ended)
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: suites_gone(search)}
@@ -188,7 +188,7 @@ def _packs_made(
     targets: Sequence[Target],
     agent: AgentSpec | None,
     search: Search,
-    ended: dict[str, str],
+    ended: dict[str, OpenEnd],
 ) -> dict[str, Pack]:
     """Judge every suite, by running the agent where there is one; its evidence by slug.
 
@@ -214,7 +214,7 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
 
 
 def _run_all(
-    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, str]
+    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, OpenEnd]
 ) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
@@ -230,8 +230,8 @@ def _run_all(
         else:
             spec, looks = planned(job, spec, target.slug, search)
             done = run_live(job, spec, target.source, earlier.get(target.slug), looks)
-            if looks is not None and (why := looks.finish(done)):
-                ended[target.slug] = why
+            if looks is not None and (end := looks.finish(done)):
+                ended[target.slug] = end
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
 
@@ -305,7 +305,7 @@ def decide_on(
     search: Search,
     broken: RuleResult | None,
     sides: BothSides | None = None,
-    looks_ended: str | None = None,
+    open_end: OpenEnd | None = None,
 ) -> SuiteEvaluation:
     """Compare the pack of a suite with its baseline, and decide.
 
@@ -318,7 +318,7 @@ def decide_on(
         search: With the baselines.
         broken: The rule that every dataset of the baseline is still evaluated, where it is broken.
         sides: Both agents, to run again what newly fails; None to confirm nothing.
-        looks_ended: Why the run took no further look although it is not decided; None otherwise.
+        open_end: Why the run took no further look although it is not decided; None otherwise.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
@@ -350,7 +350,7 @@ def decide_on(
         if question.suspects and (why := why_not_run_again(job)):
             job.platform.say(f"{count(len(question.suspects), 'case')} not run again: {why}")
         if sides is not None:
-            record = confirmed(sides, question, _spec(job, target, where), decision)
+            record = confirmed(sides, question, _spec(job, target, where), decision, open_end)
             decision = by_policy(confirmation=record)
     else:
         thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
@@ -362,7 +362,8 @@ def decide_on(
     replayed = replay_evidence(job, pack, where)
     own = OwnRules(broken, replay_rule(replayed))
     decision = with_own_rules(decision, comparison, job, search, own)
-    decision = decision.model_copy(update={"looks_ended": looks_ended})
+    if open_end is not None:
+        decision = decision.model_copy(update={"looks_ended": open_end.why})
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))

@@ -7,7 +7,7 @@ passes lifts every rate. A look is not begun where the limits of the run would e
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent_eval.ci.baseline import Search
 from agent_eval.ci.context import JobContext
@@ -69,6 +69,23 @@ def expected_of(baseline: Pack) -> Spending:
     )
 
 
+@dataclass(frozen=True)
+class OpenEnd:
+    """Why a run took no further look although its decision is open.
+
+    Example:
+        >>> OpenEnd("the look after 4 was not begun").limit_reached
+        False
+
+    Attributes:
+        why: A clause.
+        limit_reached: Whether a limit of the run has cut a look short, so that nothing more may be run.
+    """
+
+    why: str
+    limit_reached: bool = False
+
+
 class Looks:
     """The looks of one suite: after each complete one it decides whether another follows.
 
@@ -118,7 +135,7 @@ class Looks:
         )
         return following
 
-    def finish(self, result: RunLoopResult) -> str:
+    def finish(self, result: RunLoopResult) -> OpenEnd | None:
         """Print what the looks took; return why there was no further one, where the decision is open."""
         if result.cut_short:
             self.ended = (
@@ -134,7 +151,7 @@ class Looks:
         ended = f" ({self.ended})" if self.ended else ""
         most = spending_text(self._expected, most=True)
         self._say(f"took {spending_text(spent)}; expected {most}{ended}")
-        return self.ended
+        return OpenEnd(self.ended, limit_reached=bool(result.cut_short)) if self.ended else None
 
     def _say(self, sentence: str) -> None:
         self._job.platform.say(f"{clean(self._slug)}: `trials: auto`: {clean(sentence)}.")
