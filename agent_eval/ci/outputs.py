@@ -19,7 +19,7 @@ from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.gate.looks import FIXED_TRIALS
+from agent_eval.gate.looks import LOOKS
 from agent_eval.history.board import tiers_of_policy
 from agent_eval.history.record import record_of
 from agent_eval.reports.headline import Headline, Voice
@@ -275,7 +275,7 @@ def _shortened(notes: list[str]) -> list[str]:
 def _reproduce(settings: Settings) -> str:
     """The command that does the same with one case, for which the limits of a whole run do not matter."""
     stated = settings.agent.trials if settings.agent is not None else 1
-    fixed = FIXED_TRIALS if isinstance(stated, str) else stated
+    fixed = LOOKS[1] if isinstance(stated, str) else stated
     one_case = replace(
         settings,
         agent=replace(settings.agent, parallel=1, trials=fixed) if settings.agent is not None else None,

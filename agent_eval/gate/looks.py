@@ -19,12 +19,16 @@ from agent_eval.errors import InvalidInput
 LOOKS = (1, 4, 12)
 """Trials of each case after which a run looks at what it has."""
 
-SHARES = (0.2, 0.3, 0.5)
-"""Share of a level that is spent at each look; together at most 1."""
+LEVEL_SHARES = (0.2, 0.3, 0.5)
+"""Share of the level of the regression tests that is spent at each look; together at most 1."""
+INTERVAL_SHARES = (0.1, 0.2, 0.7)
+"""The same of the chance that the interval misses. A drop is seldom ruled out before the last look, so most
+is kept for that."""
 
-FIXED_TRIALS = LOOKS[1]
+FIXED_TRIALS = LOOKS[-1]
 """Trials of each case under `trials: auto` where there is nothing to decide: without a baseline, and on the
-base branch. A baseline that ended as soon as it was decided would keep lucky runs."""
+base branch. A baseline that ended as soon as it was decided would keep lucky runs; and its own chance is part
+of every comparison with it, so that with fewer trials the last look of a change could rule out little."""
 
 
 def level_at(trials: int, alpha: float) -> float:
@@ -41,7 +45,7 @@ def level_at(trials: int, alpha: float) -> float:
         >>> [round(level_at(look, 0.05), 4) for look in LOOKS]
         [0.01, 0.015, 0.025]
     """
-    return share_at(trials) * alpha
+    return _spent(LEVEL_SHARES, trials) * alpha
 
 
 def confidence_at(trials: int, confidence: float) -> float:
@@ -58,20 +62,15 @@ def confidence_at(trials: int, confidence: float) -> float:
 
     Example:
         >>> [round(confidence_at(look, 0.95), 4) for look in LOOKS]
-        [0.99, 0.985, 0.975]
+        [0.995, 0.99, 0.965]
     """
-    return 1 - share_at(trials) * (1 - confidence)
+    return 1 - _spent(INTERVAL_SHARES, trials) * (1 - confidence)
 
 
-def share_at(trials: int) -> float:
-    """Return the share of a level that is spent at a look, named by its trials of each case.
-
-    Raises:
-        ValueError: There is no such look.
-    """
+def _spent(shares: Sequence[float], trials: int) -> float:
     if trials not in LOOKS:
         raise ValueError(f"there is no look after {trials} trials; looks are after {LOOKS}")
-    return SHARES[LOOKS.index(trials)]
+    return shares[LOOKS.index(trials)]
 
 
 def policy_at_look(policy: GatePolicy, looks: Sequence[int] | None) -> GatePolicy:

@@ -67,8 +67,8 @@ class Shop:
         runner.write_suite(*(case(number) for number in range(1, cases + 1)))
 
     def push(self, **inputs: str) -> Step:
-        """Make the baseline on main."""
-        step = self.runner.push(agent_command=self.command, **{**OPEN, **inputs})
+        """Make the baseline on main, of four trials unless stated otherwise."""
+        step = self.runner.push(agent_command=self.command, **{**OPEN, "trials": "4", **inputs})
         self.runner.upload(step, 400)
         (self.runner.root / "base.zip").write_bytes(step.archive)
         return step
@@ -117,17 +117,17 @@ def regate(shop: Shop, comparison: Path | None = None) -> Ended:
 
 
 def test_main_runs_a_fixed_number_of_trials_because_it_is_the_baseline_of_others(shop: Shop) -> None:
-    step = shop.push()
-    assert shop.calls() == [4] * 10
-    assert "`trials: auto`: the base branch runs 4 trials of each case." in step.log
-    assert execution(step)["trials"] == 4
+    step = shop.push(trials="auto")
+    assert shop.calls() == [12] * 10
+    assert "`trials: auto`: the base branch runs 12 trials of each case." in step.log
+    assert execution(step)["trials"] == 12
     assert "looks" not in execution(step)
 
 
 def test_a_change_without_a_baseline_runs_as_many(shop: Shop) -> None:
     step = shop.change({}, baseline="none")
-    assert (step.outcome, shop.calls()) == ("no-baseline", [4] * 10)
-    assert "without a baseline there are 4 trials of each case" in step.log
+    assert (step.outcome, shop.calls()) == ("no-baseline", [12] * 10)
+    assert "without a baseline there are 12 trials of each case" in step.log
     assert "looks" not in execution(step)
 
 
@@ -138,7 +138,7 @@ def test_a_change_that_is_clear_ends_at_the_first_look(shop: Shop, github: FakeG
     assert shop.calls() == [1] * 10
     assert execution(step)["looks"] == [1]
     evidence = decision(step)["evidence"]
-    assert (evidence["looks"], round(evidence["confidence"], 3)) == ([1], 0.99)
+    assert (evidence["looks"], round(evidence["confidence"], 3)) == ([1], 0.995)
     # The candidate had fewer trials than the baseline by design, so nothing of it is lost.
     assert decision(step)["coverage"]["losses"] == []
     [comment] = github.bodies(PULL)

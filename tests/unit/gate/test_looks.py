@@ -16,8 +16,9 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.decide import decide_by_policy
 from agent_eval.gate.looks import (
     FIXED_TRIALS,
+    INTERVAL_SHARES,
+    LEVEL_SHARES,
     LOOKS,
-    SHARES,
     confidence_at,
     is_undecided,
     level_at,
@@ -32,7 +33,7 @@ NOW = "2026-06-01T00:00:00+00:00"
 def test_looks_follow_each_other_with_more_trials_each() -> None:
     assert LOOKS[0] == 1
     assert list(LOOKS) == sorted(set(LOOKS))
-    assert len(SHARES) == len(LOOKS)
+    assert len(LEVEL_SHARES) == len(INTERVAL_SHARES) == len(LOOKS)
     assert FIXED_TRIALS in LOOKS
 
 
