@@ -332,7 +332,7 @@ def test_an_agent_cannot_rewrite_the_trials_of_an_earlier_look(shop: Shop) -> No
 
 def test_suspects_are_confirmed_once_after_the_last_look(runner: Runner, github: FakeGitHub) -> None:
     repository = Repository(runner)
-    repository.push(**OPEN)
+    repository.push(**{**OPEN, "trials": "4"})
     repository.commit("topic", REGRESSED)
     # Both cases fail in the first trial, which is what suspects are chosen by; only one goes on to.
     step = repository.change("order-2-once", **OPEN)
