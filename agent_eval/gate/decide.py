@@ -73,7 +73,6 @@ def decide_by_policy(
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
         confirmation: Fresh trials of the cases that newly fail; None where none were asked for. What they
             clear does not count as regressed; rates and the tests over the suite stay those of the first run.
-
         pool: Runs of the base branch that the tests over the suite hold the candidate against; None where
             that is the baseline alone.
 
