@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -42,8 +42,8 @@ from agent_eval.storage.files import safe_name
 
 _NO_EVIDENCE = "The release has no evidence of this suite: name a release that was evaluated with it."
 _GONE = (
-    "This suite had lost quality, and this job does not evaluate it any more, so nothing shows whether that is "
-    "mended. Where it was removed on purpose, close this issue by hand."
+    "This suite had lost quality, and this job does not evaluate it any more, so nothing shows whether that "
+    "is mended. Where it was removed on purpose, close this issue by hand."
 )
 
 
@@ -99,10 +99,10 @@ class Watcher:
 
     Args:
         job: The job.
-        released: The release's evidence by the slug of the suite.
+        released: The release's evidence by the slug of the suite; several runs know its rate better.
     """
 
-    def __init__(self, job: JobContext, released: Mapping[str, Pack]) -> None:
+    def __init__(self, job: JobContext, released: Mapping[str, Sequence[Pack]]) -> None:
         self._job, self._released = job, released
 
     @classmethod
@@ -161,12 +161,9 @@ class Watcher:
         if issues is None:
             why = "No drift issue is written: this platform has no issues that the job could write."
             return None, KnownIssue(), [why] if wanted == "always" else []
+        own = IssueMarker(job.settings.comment_id, run.number, run.attempt)
         try:
-            return (
-                issues,
-                find_issue(issues, IssueMarker(job.settings.comment_id, run.number, run.attempt)),
-                [],
-            )
+            return issues, find_issue(issues, own), []
         except RemoteError as error:
             return None, KnownIssue(), [explain(error, issues.refused)]
 
@@ -179,14 +176,13 @@ class Watcher:
     ) -> SuiteDrift:
         slug = suite.target.slug
         loss = known.loss_of(slug)
-        release = self._released.get(slug)
-        if release is None or suite.evidence is None:
+        packs = self._released.get(slug)
+        if packs is None or suite.evidence is None:
             return SuiteDrift(slug=slug, problem=_NO_EVIDENCE, is_up=loss is not None)
         own = record_of(suite.evidence)
         earlier = [row for row in evaluation.history.of(slug) if row.run.run_id != own.run.run_id]
-        hold = partial(
-            drift_of, [own, *earlier], [record_of(release)], budget=self._job.settings.quality_budget
-        )
+        release = [record_of(pack) for pack in packs]
+        hold = partial(drift_of, [own, *earlier], release, budget=self._job.settings.quality_budget)
         try:
             report = hold(again=loss if loss is not None and loss.scored else None)
         except (NothingMeasured, UsageError) as error:
@@ -197,14 +193,14 @@ class Watcher:
         if agent is None:
             return SuiteDrift(slug=slug, report=report, is_up=True)
         try:
-            tonight = released_counts([record_of(release)], agent.run(suite.target, release))
+            tonight = released_counts(release, agent.run(suite.target, packs[0]))
         except NotRun as error:
             return SuiteDrift(slug=slug, report=report, is_up=True, note=error.message)
         total = together([loss, tonight] if loss is not None else [tonight])
         return SuiteDrift(slug=slug, report=hold(again=total), is_up=True)
 
 
-def _release_of(job: JobContext) -> dict[str, Pack]:
+def _release_of(job: JobContext) -> dict[str, list[Pack]]:
     """Open the release's evidence by slug: at a path, or of a name in the registry.
 
     Raises:
@@ -223,8 +219,8 @@ def _release_of(job: JobContext) -> dict[str, Pack]:
             field="drift-release",
         )
     admission = admission_by(rules.baseline_key)
-    packs = packs_below(where, admission)
-    for pack in packs.values():
+    by_slug: dict[str, list[Pack]] = {}
+    for pack in packs_below(where, admission).values():
         if admission is not None:
             admission.check(pack)
         ResolvedBaseline(where, entry).check(pack.manifest_sha256)
@@ -235,7 +231,8 @@ def _release_of(job: JobContext) -> dict[str, Pack]:
                 remedy="Evaluate the release again.",
                 field="drift-release",
             )
-    return {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
+        by_slug.setdefault(safe_name(pack.manifest.dataset_id), []).append(pack)
+    return by_slug
 
 
 def _again(suite: SuiteDrift, known: KnownIssue) -> Counted:
