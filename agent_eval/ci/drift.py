@@ -188,7 +188,7 @@ class Watcher:
         except (NothingMeasured, UsageError) as error:
             problem = f"Not held against the release: {error.message}. {error.remedy}"
             return SuiteDrift(slug=slug, problem=problem, is_up=loss is not None)
-        if not (report.is_worse or (loss is not None and not report.drift.is_mended)):
+        if not report.drift.is_up(was_up=loss is not None):
             return SuiteDrift(slug=slug, report=report)
         if agent is None:
             return SuiteDrift(slug=slug, report=report, is_up=True)

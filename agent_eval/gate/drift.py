@@ -105,6 +105,10 @@ class Drift:
             return False
         return self.lost <= MENDED_SHARE * self.budget
 
+    def is_up(self, *, was_up: bool) -> bool:
+        """Whether a loss is shown, or one that was shown before this run is not yet mended."""
+        return self.is_worse or (was_up and not self.is_mended)
+
     @property
     def began_at(self) -> int | None:
         """Number of the run, from 0, since which the pass rate is likely lower; None where no alarm is up.
@@ -156,6 +160,7 @@ class DriftReport:
         latest: The trials since the alarm; without an alarm those of the newest runs.
         again: The trials of the released agent, run again; None where it was not.
         fallen: The cases that pass less often than in the release, the worst first.
+        newest_scored: Trials of the newest run.
 
     Example:
         `check_drift(Path("history"), [Path("release.zip")]).is_worse` says whether something is to be done.
@@ -170,6 +175,7 @@ class DriftReport:
     latest: Counted | None = None
     again: Counted | None = None
     fallen: Sequence[FallenCase] = ()
+    newest_scored: int = 0
 
     @property
     def is_worse(self) -> bool:

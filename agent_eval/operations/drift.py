@@ -108,6 +108,7 @@ def drift_of(
         latest=together(count for _, count in counted[first:]),
         again=again,
         fallen=_fallen(released, latest, definitions),
+        newest_scored=counted[-1][1].scored,
     )
 
 

@@ -18,6 +18,8 @@ MAX_CASES = 10
 _NAME_LIMIT = 120
 _COMMIT_LENGTH = 12
 _SHOWN_RUNS = 60
+_FEW_NIGHTS = 4
+"""Times the trials of a run: from fewer trials a release's rate is often too high, so alarms are false."""
 
 State = Literal["up", "mended", "quiet"]
 """`up`: a loss is shown, or one that was shown is not yet mended; `mended`: it is; `quiet`: there is none."""
@@ -145,6 +147,11 @@ def _suite(suite: SuiteDrift, watch: DriftWatch) -> Iterator[str]:
     yield table(("", ""), (":--", ":--"), _figures(report, watch))
     if suite.note:
         yield prose(suite.note, limit=600)
+    if report.release is not None and report.release.scored < _FEW_NIGHTS * report.newest_scored:
+        yield (
+            "The release's rate is known from few trials, so this says less than it could: evaluate the "
+            "release several times, and name a directory of all its packs."
+        )
     if suite.is_up:
         yield from _fallen(report.fallen)
         yield "What to do:\n\n" + bullets(_steps(report, watch))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import random
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tests.e2e.runner import Runner, Step, orders
 
 CASES = 36
 GOOD, BAD = 0.94, 0.84
-LENIENT = {"max_regressed_cases": "36", "max_new_hard_fail_cases": "36"}
+LENIENT = {"max_regressed_cases": "36", "max_new_hard_fail_cases": "36", "html_report": "false"}
 """The gate is not what these tests look at."""
 
 
@@ -36,33 +35,31 @@ class Nights:
         release_failing: Failing cases of each run of the release.
     """
 
-    def __init__(self, runner: Runner, release_failing: tuple[int, ...] = (2, 2, 2, 3, 2)) -> None:
+    def __init__(self, runner: Runner, release_failing: tuple[int, ...] = (2, 2)) -> None:
         self.runner, self.number = runner, 0
         for number, failing in enumerate(release_failing):
             cases = orders(CASES, bad=tuple(range(1, failing + 1)))
-            self._keep_release(self._run(cases, 100 + number, event="push", drift_release=""), number)
+            self.keep_release(self.evaluate(cases, 100 + number, event="push", drift_release=""), number)
 
     def night(self, cases: list[dict[str, Any]], **inputs: str) -> Step:
         """One night: the suite is evaluated on main by a schedule, and its evidence is uploaded."""
         self.number += 1
         run_id = 1_000 + self.number
         given = {"event": "schedule", **inputs}
-        step = self._run(cases, run_id, **given)
-        self.runner.upload(step, run_id)
+        step = self.evaluate(cases, run_id, **given)
+        if step.outputs.get("evidence-archive"):
+            self.runner.upload(step, run_id)
         return step
 
-    def nights(self, number: int, rate: float, source: random.Random, **inputs: str) -> Iterator[Step]:
-        """Several nights of an agent that passes at `rate`."""
-        for _ in range(number):
-            yield self.night(agent_at(rate, source), **inputs)
-
-    def _run(self, cases: list[dict[str, Any]], run_id: int, **inputs: Any) -> Step:
+    def evaluate(self, cases: list[dict[str, Any]], run_id: int, **inputs: Any) -> Step:
+        """One run on main at the time of the night."""
         self.runner.write_suite(*cases)
         environ = {"AGENT_EVAL_CLOCK": clock(self.number), **inputs.pop("environ", {})}
         given = {**LENIENT, "drift_release": "release", **inputs}
         return self.runner.push(run_id=run_id, environ=environ, **given)
 
-    def _keep_release(self, step: Step, number: int) -> None:
+    def keep_release(self, step: Step, number: int) -> None:
+        """Keep the evidence of a run as one of the release."""
         place = self.runner.workspace / "release" / f"run-{number}"
         with zipfile.ZipFile(io.BytesIO(step.archive)) as archive:
             for name in archive.namelist():
