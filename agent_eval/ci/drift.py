@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agent_eval.attestations.keys import PublicKey
 from agent_eval.ci.baseline import packs_below
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
@@ -218,11 +219,8 @@ def _release_of(job: JobContext) -> dict[str, list[Pack]]:
             file=str(where),
             field="drift-release",
         )
-    admission = admission_by(rules.baseline_key)
     by_slug: dict[str, list[Pack]] = {}
-    for pack in packs_below(where, admission).values():
-        if admission is not None:
-            admission.check(pack)
+    for pack in _packs_at(where, rules.baseline_key):
         ResolvedBaseline(where, entry).check(pack.manifest_sha256)
         refuse_incomplete(pack.name, pack.manifest)
         if why := why_no_baseline(pack.summary, rules.policy.max_baseline_error_rate):
@@ -232,7 +230,25 @@ def _release_of(job: JobContext) -> dict[str, list[Pack]]:
                 field="drift-release",
             )
         by_slug.setdefault(safe_name(pack.manifest.dataset_id), []).append(pack)
+    if not by_slug:
+        raise InvalidInput(
+            f"drift-release: {name[:200]!r} has no evidence.",
+            remedy="Give the path of a pack, of an archive, or of a directory of these.",
+            file=str(where),
+            field="drift-release",
+        )
     return by_slug
+
+
+def _packs_at(where: Path, key: PublicKey | None) -> Iterator[Pack]:
+    """Yield the packs at a path; a directory may have archives of several runs as well."""
+    archives = sorted(where.glob("*.zip")) if where.is_dir() else []
+    for place in (where, *archives):
+        admission = admission_by(key)
+        for pack in packs_below(place, admission).values():
+            if admission is not None:
+                admission.check(pack)
+            yield pack
 
 
 def _again(suite: SuiteDrift, known: KnownIssue) -> Counted:

@@ -150,7 +150,7 @@ def _suite(suite: SuiteDrift, watch: DriftWatch) -> Iterator[str]:
     if report.release is not None and report.release.scored < _FEW_NIGHTS * report.newest_scored:
         yield (
             "The release's rate is known from few trials, so this says less than it could: evaluate the "
-            "release several times, and name a directory of all its packs."
+            "release several times, and name a directory of their evidence."
         )
     if suite.is_up:
         yield from _fallen(report.fallen)

@@ -96,8 +96,8 @@ JOB: tuple[Option, ...] = (
         "drift-release",
         "text",
         "Hold the base branch's last runs against this release, in scheduled runs and those started by hand: "
-        "the path of its evidence (a pack, an archive, or a directory of packs, of which several runs of a "
-        "suite know its rate better), or the name of a baseline in the registry. Empty: nothing is held.",
+        "the path of its evidence (a pack, an archive, or a directory of these: several runs of a suite know "
+        "its rate better), or the name of a baseline in the registry. Empty: nothing is held.",
         goes_to="drift_release",
         commands=("ci",),
         loosens="other",

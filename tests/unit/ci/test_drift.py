@@ -69,6 +69,17 @@ def test_a_branch_is_not_watched(checkout: Repository) -> None:
     assert "since the release" not in evaluated(ILL)
 
 
+def test_several_archives_in_a_directory_know_the_rate_of_the_release_better(checkout: Repository) -> None:
+    shutil.rmtree("release")
+    Path("release").mkdir()
+    assert "'release' has no evidence" in evaluated(WELL)
+    for number in (2, 3):
+        evaluated(WELL, number, drift_release="")
+        shutil.copy("agent-eval-out/evidence.zip", f"release/{number}.zip")
+    evaluated(WELL, 4)
+    assert "100% of 16 trials passed" in Path("agent-eval-out/report.md").read_text()
+
+
 def test_a_release_without_the_suite_is_said(checkout: Repository) -> None:
     write_suite(WELL, name="other.json", dataset_id="other")
     evaluated(WELL, suite="s.json\nother.json")
