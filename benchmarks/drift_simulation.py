@@ -51,7 +51,7 @@ def release(source: random.Random, trials: int) -> Counted:
 
 
 def drifts(at_release: Counted, counts: Sequence[Counted]) -> Iterator[Drift]:
-    """Hold the branch against the release every night anew, as a job does."""
+    """Hold the branch against the release night by night, as a job does."""
     for number in range(1, len(counts) + 1):
         yield drift_since(at_release, counts[max(0, number - MAX_RUNS) : number])
 

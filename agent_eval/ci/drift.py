@@ -53,7 +53,7 @@ class Watched:
     """What a job saw of the base branch, before it is written anywhere.
 
     Example:
-        `Watcher.prepare(job).look(evaluation).section` is the section of the summary.
+        `Watcher.prepare(job).hold(evaluation).section` is the section of the summary.
 
     Attributes:
         watch: All suites, held against the release.
@@ -96,7 +96,7 @@ class Watcher:
     """Holds the base branch against its release in one job.
 
     Example:
-        `watcher = Watcher.prepare(job)` before anything runs, and `watcher.look(evaluation)` after it.
+        `watcher = Watcher.prepare(job)` before anything runs, and `watcher.hold(evaluation)` after it.
 
     Args:
         job: The job.
@@ -123,7 +123,7 @@ class Watcher:
             return None
         return cls(job, _release_of(job))
 
-    def look(self, evaluation: Evaluation) -> Watched:
+    def hold(self, evaluation: Evaluation) -> Watched:
         """Hold every suite against the release; run the released agent where a loss is shown.
 
         Does not raise for a failure of the platform or of the released agent.

@@ -73,7 +73,7 @@ class Issues(Protocol):
         ...
 
     def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
-        """Replace the body of one and close it: as done, or as one that another issue stands in for."""
+        """Replace the body of one and close it: as done, or as a duplicate of another."""
         ...
 
 
@@ -118,10 +118,10 @@ class IssueMarker:
         rest = _REST.match(body, len(self.prefix))
         if rest is None:
             return IssueMarker(self.comment_id, 0, 0, is_readable=False)
-        found = (_COUNT.fullmatch(part) for part in rest["up"].split(","))
+        counts = (_COUNT.fullmatch(part) for part in rest["up"].split(","))
         up = {
             count[1]: Counted(int(count[2]), int(count[3]))
-            for count in found
+            for count in counts
             if count is not None and int(count[2]) <= int(count[3])
         }
         return IssueMarker(self.comment_id, int(rest["run"]), int(rest["attempt"]), up)

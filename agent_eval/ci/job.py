@@ -276,7 +276,7 @@ def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, Watched | None, list
             reported = job.platform.run.reported
             watcher = Watcher.prepare(job)
             evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-            return evaluation, watcher.look(evaluation) if watcher is not None else None, notes
+            return evaluation, watcher.hold(evaluation) if watcher is not None else None, notes
     except AgentEvalError:
         for note in notes:
             job.platform.warn(note)

@@ -124,13 +124,13 @@ def definitions_of(released: Sequence[RunRecord]) -> dict[str, str]:
 
 def _since(records: Sequence[RunRecord], released: Sequence[RunRecord]) -> list[RunRecord]:
     """Select the records that say something of the branch since the release."""
-    own, ids = released[0].run, {record.run.run_id for record in released}
+    own, packs = released[0].run, {record.run.manifest_sha256 for record in released}
     began = min(instant(record.run.started_at) for record in released)
     return [
         record
         for record in records
         if (record.run.key == own.key or record.run.model != own.model)
-        and record.run.run_id not in ids
+        and record.run.manifest_sha256 not in packs
         and instant(record.run.started_at) >= began
     ]
 

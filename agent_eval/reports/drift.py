@@ -57,7 +57,7 @@ def change(lost: float, at_least: float | None) -> str:
         ('6.2 points lost, which may be chance', '2.0 points gained')
     """
     if lost <= 0:
-        return f"{-100 * lost:.1f} points gained"
+        return f"{abs(100 * lost):.1f} points gained"
     sure = ""
     if at_least is not None:
         sure = f", at least {100 * at_least:.1f} (95 %)" if at_least > 0 else ", which may be chance"

@@ -1,4 +1,4 @@
-"""Render the watch over the base branch: the body of the issue, and the section of the summary."""
+"""Render the watch over the base branch: the body of the issue, and the section of the full report."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def render_issue(watch: DriftWatch, marker: str) -> str:
 
 
 def render_section(watch: DriftWatch, issue_url: str = "") -> str:
-    """Render the section of the job's summary."""
+    """Render the section of the full report."""
     issue = link("The issue", issue_url) if issue_url else ""
     pointer = f"{issue} is kept up to date by the scheduled runs." if issue.startswith("[") else ""
     return document([*_blocks(watch), pointer])
@@ -165,7 +165,7 @@ def _figures(report: DriftReport, watch: DriftWatch) -> Iterator[tuple[str, str]
     if drift.latest_rate is not None and drift.lost is not None:
         lost = change(drift.lost, drift.lost_at_least)
         figures = f"{percent(drift.latest_rate)}: {lost}; budget {100 * drift.budget:.1f}"
-        yield f"Last {count(drift.runs, 'run')}", figures
+        yield f"Last {count(drift.runs, 'run')}" if drift.runs > 1 else "Last run", figures
     since = since_run(report)
     if since is not None:
         yield "Lower since about", _run(since)
