@@ -27,7 +27,7 @@ from agent_eval.errors import InvalidInput, NothingMeasured, RemoteError, UsageE
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.gate.drift import Counted, together
 from agent_eval.gate.fitness import why_no_baseline
-from agent_eval.history.record import record_of
+from agent_eval.history.record import RunRecord, record_of
 from agent_eval.operations.drift import drift_of, released_counts
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
@@ -100,10 +100,10 @@ class Watcher:
 
     Args:
         job: The job.
-        released: The release's evidence by the slug of the suite; several runs know its rate better.
+        released: What the release's runs counted, by the slug of the suite.
     """
 
-    def __init__(self, job: JobContext, released: Mapping[str, Sequence[Pack]]) -> None:
+    def __init__(self, job: JobContext, released: Mapping[str, Sequence[RunRecord]]) -> None:
         self._job, self._released = job, released
 
     @classmethod
@@ -177,12 +177,11 @@ class Watcher:
     ) -> SuiteDrift:
         slug = suite.target.slug
         loss = known.loss_of(slug)
-        packs = self._released.get(slug)
-        if packs is None or suite.evidence is None:
+        release = self._released.get(slug)
+        if release is None or suite.evidence is None:
             return SuiteDrift(slug=slug, problem=_NO_EVIDENCE, is_up=loss is not None)
         own = record_of(suite.evidence)
         earlier = [row for row in evaluation.history.of(slug) if row.run.run_id != own.run.run_id]
-        release = [record_of(pack) for pack in packs]
         hold = partial(drift_of, [own, *earlier], release, budget=self._job.settings.quality_budget)
         try:
             report = hold(again=loss if loss is not None and loss.scored else None)
@@ -194,15 +193,15 @@ class Watcher:
         if agent is None:
             return SuiteDrift(slug=slug, report=report, is_up=True)
         try:
-            tonight = released_counts(release, agent.run(suite.target, packs[0]))
+            tonight = released_counts(release, agent.run(suite.target, release[0].run.git_commit))
         except NotRun as error:
             return SuiteDrift(slug=slug, report=report, is_up=True, note=error.message)
         total = together([loss, tonight] if loss is not None else [tonight])
         return SuiteDrift(slug=slug, report=hold(again=total), is_up=True)
 
 
-def _release_of(job: JobContext) -> dict[str, list[Pack]]:
-    """Open the release's evidence by slug: at a path, or of a name in the registry.
+def _release_of(job: JobContext) -> dict[str, list[RunRecord]]:
+    """Count the release's evidence by slug: at a path, or of a name in the registry. Nothing was run so far.
 
     Raises:
         InvalidInput: There is none, or a run is not complete.
@@ -219,7 +218,7 @@ def _release_of(job: JobContext) -> dict[str, list[Pack]]:
             file=str(where),
             field="drift-release",
         )
-    by_slug: dict[str, list[Pack]] = {}
+    by_slug: dict[str, list[RunRecord]] = {}
     for pack in _packs_at(where, rules.baseline_key):
         ResolvedBaseline(where, entry).check(pack.manifest_sha256)
         refuse_incomplete(pack.name, pack.manifest)
@@ -229,7 +228,7 @@ def _release_of(job: JobContext) -> dict[str, list[Pack]]:
                 remedy="Evaluate the release again.",
                 field="drift-release",
             )
-        by_slug.setdefault(safe_name(pack.manifest.dataset_id), []).append(pack)
+        by_slug.setdefault(safe_name(pack.manifest.dataset_id), []).append(record_of(pack))
     if not by_slug:
         raise InvalidInput(
             f"drift-release: {name[:200]!r} has no evidence.",

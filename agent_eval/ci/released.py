@@ -17,7 +17,7 @@ from agent_eval.ci.shared_build import why_shared
 from agent_eval.ci.suites import Target
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.errors import AgentEvalError, NotEvaluable
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import open_pack
 from agent_eval.history.record import RunRecord, record_of
 from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.processes.child import allowed_environment
@@ -40,7 +40,7 @@ class NotRun(NotEvaluable):
 
 @dataclass(frozen=True)
 class _Built:
-    """The release in its worktree, installed."""
+    """The release in its worktree, installed where it is a program."""
 
     settings: Settings
     directory: Path
@@ -51,7 +51,7 @@ class ReleasedAgent:
     """The released agent of one job. Close it: what it built is removed then.
 
     Example:
-        `with ReleasedAgent(job) as agent:` has `agent.run(target, release)`.
+        `with ReleasedAgent(job) as agent:` has `agent.run(target, commit)`.
 
     Args:
         job: The job, one of the base branch.
@@ -69,27 +69,27 @@ class ReleasedAgent:
         if self._tree is not None:
             self._tree.remove()
 
-    def run(self, target: Target, release: Pack) -> RunRecord:
+    def run(self, target: Target, commit: str | None) -> RunRecord:
         """Run it on a suite, judged as the base branch's agent is, and count.
 
         Args:
             target: The suite.
-            release: The release's evidence, which says of which commit it is.
+            commit: The release's, as its evidence says; None where it does not.
 
         Raises:
             NotRun: It cannot be run, or a limit ended its run.
         """
         try:
             with tempfile.TemporaryDirectory(prefix="agent-eval-release-") as folder:
-                return self._run(target, release, Path(folder) / target.slug)
+                return self._run(target, commit, Path(folder) / target.slug)
         except NotRun:
             raise
         except AgentEvalError as error:
             raise NotRun(f"The released agent could not be run: {error.message}") from error
 
-    def _run(self, target: Target, release: Pack, out: Path) -> RunRecord:
+    def _run(self, target: Target, commit: str | None, out: Path) -> RunRecord:
         job = self._job
-        spec, options, environ = self._specified(target, release, out)
+        spec, options, environ = self._specified(target, commit, out)
         done = run_agent(
             spec,
             environ=environ,
@@ -103,12 +103,11 @@ class ReleasedAgent:
         return record_of(open_pack(out))
 
     def _specified(
-        self, target: Target, release: Pack, out: Path
+        self, target: Target, commit: str | None, out: Path
     ) -> tuple[RunSpec, AgentOptions | None, Mapping[str, str]]:
         settings = self._job.settings
         agent = replace(settings.agent or AgentSpec(), record=None, update=None, resume=False)
         name = self._job.platform.run.run_name
-        commit = release.config.git_commit
         spec = RunSpec(
             suite=target.path,
             output=Output(pack=out, fresh=True),
@@ -125,19 +124,13 @@ class ReleasedAgent:
             named = replace(agent, name=settings.release_agent, command=None, url=None, repair_command=None)
             return replace(spec, agent=named), None, self._job.environ
         built = self._of_commit(commit)
-        own = built.settings.agent or AgentSpec()
-        program = replace(
-            agent,
-            name=None,
-            url=None,
-            command=own.command,
-            repair_command=own.repair_command,
-            environment=own.environment,
-            keep_alive=own.keep_alive,
-            max_repairs=own.max_repairs,
-        )
-        options = replace(agent_options(program, built.environ), cwd=built.directory)
-        return replace(spec, agent=program, limits=built.settings.limits), options, built.environ
+        released = _as_released(agent, built)
+        identity = replace(spec.identity, model=built.settings.identity.model)
+        spec = replace(spec, agent=released, limits=built.settings.limits, identity=identity)
+        if released.command is None:
+            return spec, None, self._job.environ
+        options = replace(agent_options(released, built.environ), cwd=built.directory)
+        return spec, options, built.environ
 
     def _of_commit(self, commit: str | None) -> _Built:
         if commit is None:
@@ -163,20 +156,21 @@ class ReleasedAgent:
         if not directory.is_dir() or job.settings_at is None:
             raise NotRun("The released agent was not run: the job's directory is not in the release.")
         settings = job.settings_at(directory)
-        command = settings.agent.command if settings.agent is not None else None
-        if command is None:
+        agent = settings.agent
+        if agent is None or not agent.is_named:
             raise NotRun(
-                "The released agent was not run: the release has no program as its agent. Name it in "
-                "`release-agent`, as for `agent`."
+                "The released agent was not run: the release names no agent. Name it in `release-agent`."
             )
+        if agent.command is None:
+            return _Built(settings, directory, job.environ)
         environ = {name: value.replace(str(tree.top), str(tree.tree)) for name, value in job.environ.items()}
         began = time.time()
         try:
             set_up(settings.setup, environ, job.platform.say, cwd=directory, of="release")
         except AgentEvalError as error:
             raise NotRun(f"The release could not be built: {error.message}") from error
-        seen = allowed_environment(environ, settings.agent.environment if settings.agent is not None else ())
-        if why_shared(command, directory, tree.top, seen, began):
+        seen = allowed_environment(environ, agent.environment)
+        if why_shared(agent.command, directory, tree.top, seen, began):
             raise NotRun(_SHARED)
         return _Built(settings, directory, environ)
 
@@ -193,6 +187,33 @@ class ReleasedAgent:
         if tree.commit != commit:
             raise NotRun(_not_there(commit))
         return tree
+
+
+def _as_released(agent: AgentSpec, built: _Built) -> AgentSpec:
+    """Copy a specification with what the release says of its agent; a prompt is read from the worktree."""
+    own = built.settings.agent or AgentSpec()
+    prompt = built.directory / own.system_prompt if own.system_prompt is not None else None
+    if own.command is None:
+        return replace(
+            own,
+            system_prompt=prompt,
+            trials=agent.trials,
+            parallel=agent.parallel,
+            record=None,
+            replay=agent.replay,
+            update=None,
+            resume=False,
+        )
+    return replace(
+        agent,
+        name=None,
+        url=None,
+        command=own.command,
+        repair_command=own.repair_command,
+        environment=own.environment,
+        keep_alive=own.keep_alive,
+        max_repairs=own.max_repairs,
+    )
 
 
 def _not_there(commit: str) -> str:
