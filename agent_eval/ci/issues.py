@@ -161,11 +161,6 @@ class KnownIssue:
         """Whether a loss is known that is not yet mended."""
         return self.marker is not None and bool(self.marker.up or not self.marker.is_readable)
 
-    @property
-    def was_closed_by_hand(self) -> bool:
-        """Whether a person closed the issue: this program would have noted that the loss is mended."""
-        return self.issue is not None and not self.issue.is_open
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenIssue:

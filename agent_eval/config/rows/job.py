@@ -118,8 +118,8 @@ JOB: tuple[Option, ...] = (
         "release-agent",
         "text",
         "The released agent, run again while a loss since `drift-release` is shown, to tell a model that "
-        "moved from code that did: `auto` builds the program of the release's commit in a worktree, anything "
-        "else is written as for `agent`. Empty: it is not run.",
+        "moved from code that did: `auto` takes the agent of the release's commit, built in a worktree where "
+        "it is a program; anything else is written as for `agent`. Empty: it is not run.",
         goes_to="release_agent",
         commands=("ci",),
         loosens="other",
