@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.issues import Issue
+from agent_eval.ci.issues import Issue, IssueMarker
 from agent_eval.ci.job import run_job
 from agent_eval.ci.loosening import loosened_options
 from agent_eval.ci.platforms.redacting import RedactingIssues
+from agent_eval.gate.drift import Counted
 from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders
 from tests.unit.ci.evaluations import write_suite
@@ -106,6 +107,20 @@ def test_a_release_of_a_name_in_the_registry_is_one_that_was_registered(checkout
     assert "is not the one that was registered" in evaluated(WELL, number=2, drift_release="v1")
 
 
+def test_a_suite_that_is_gone_does_not_close_the_issue(
+    checkout: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept()
+    marker = IssueMarker("default", 0, 1, {"shop": Counted(0, 0)})
+    kept.open = Issue(7, "bot", f"{marker}\n\nlost", True, "https://issues.example/7")
+    monkeypatch.setattr("agent_eval.ci.platforms.local.job.LocalDirectory.issues", lambda _: kept)
+    write_suite(WELL, name="renamed.json", dataset_id="renamed")
+    evaluated(WELL, suite="renamed.json")
+    assert kept.closed == 0
+    assert "up=shop:0/0 -->" in kept.written[-1]
+    assert "this job does not evaluate it any more" in kept.written[-1]
+
+
 class Kept:
     """Issues in memory, which keep what is written there."""
 
@@ -113,12 +128,14 @@ class Kept:
 
     def __init__(self) -> None:
         self.written: list[str] = []
+        self.open: Issue | None = None
+        self.closed = 0
 
     def author(self) -> str:
         return "bot"
 
     def listed(self, author: str, *, is_open: bool) -> list[Issue]:
-        return []
+        return [self.open] if is_open and self.open is not None else []
 
     def create(self, title: str, body: str) -> Issue:
         self.written += [title, body]
@@ -129,6 +146,7 @@ class Kept:
         return Issue(1, "bot", body, True, "")
 
     def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
+        self.closed += 1
         return self.update(number, body)
 
 
