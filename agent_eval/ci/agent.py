@@ -150,7 +150,12 @@ class SetupFailed(NotEvaluable):
 
 
 def set_up(
-    setup: Setup, environ: Mapping[str, str], say: Callable[[str], None], cwd: Path | None = None
+    setup: Setup,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    cwd: Path | None = None,
+    *,
+    of: str = "merge base",
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
@@ -159,6 +164,7 @@ def set_up(
         environ: The job's environment.
         say: Prints into the job's log.
         cwd: Where it is run; None for the working directory.
+        of: What is checked out at `cwd`, for the log.
 
     Raises:
         SetupFailed: The command failed or took too long.
@@ -166,7 +172,7 @@ def set_up(
     """
     if not setup.command:
         return
-    say("Running `setup-command`." if cwd is None else "Running `setup-command` of the merge base.")
+    say("Running `setup-command`." if cwd is None else f"Running `setup-command` of the {of}.")
     done = run_child(
         # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],

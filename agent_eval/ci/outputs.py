@@ -30,6 +30,9 @@ from agent_eval.text.numbers import count
 ERROR = "error"
 """The outcome when something could not be evaluated."""
 
+_WRITTEN_LAST = frozenset({"comment-url", "drift-issue-url"})
+"""Outputs that are set once they are known, after all others."""
+
 MAX_FAILING = 2_000
 MAX_NOTES = 4
 MAX_SUITES = 3
@@ -287,7 +290,7 @@ def _reproduce(settings: Settings) -> str:
 
 
 def _outputs(values: Mapping[str, str]) -> dict[str, str]:
-    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name != "comment-url"}
+    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name not in _WRITTEN_LAST}
 
 
 def _rate(number: int, total: int) -> str:
