@@ -18,7 +18,7 @@ from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import GatePolicy, Preset, Quarantine
 from agent_eval.contracts.registry import Waiver
 
-_UNREVIEWED = "is not on the base branch, so it is not reviewed."
+_UNREVIEWED = "is not on the base branch, so it does not count."
 _CHOICES: dict[str, tuple[str, ...]] = {
     "preset": get_args(Preset),
     "on_inconclusive": ("warn", "block"),
@@ -63,9 +63,19 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
+    return sentences + unreviewed_exceptions(base, head, now=now)
+
+
+def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) -> list[str]:
+    """List the cases that a policy excepts, and the judges it is softer on, unlike the base branch's.
+
+    Args:
+        base: The base branch's policy.
+        head: The change's.
+        now: The time of the decision; a quarantine that is over excuses nothing.
+    """
     quarantine = [entry for entry in head.quarantine if not _is_reviewed_quarantine(entry, base, now)]
     return [
-        *sentences,
         *_softened_judges(base, head),
         *(
             f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} "

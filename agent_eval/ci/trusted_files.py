@@ -21,6 +21,7 @@ from agent_eval.ci.loosening import (
     loosened_options,
     loosened_policy,
     reviewed_waivers,
+    unreviewed_exceptions,
     unreviewed_waivers,
     without_unreviewed,
 )
@@ -303,10 +304,11 @@ def _held_to_base(
     registry = parse_registry(data, str(registry_path)) if data is not None else Registry()
     policy = _with_inputs(_policy_of_base(base["policy"], files), base)
     of_base = _waivers_for(registry, base["baseline-name"])
+    waivers = unreviewed_waivers(of_base, rules.waivers, now=now)
     loosened = [
         *loosened_options(base, head),
         *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
-        *unreviewed_waivers(of_base, rules.waivers, now=now),
+        *waivers,
         *_other_baseline(head["baseline"], rules.registry, registry, files),
         *_other_recordings(head["replay"], files),
     ]
@@ -314,6 +316,7 @@ def _held_to_base(
         rules,
         policy=without_unreviewed(policy, rules.policy, now=now),
         waivers=reviewed_waivers(of_base, rules.waivers),
+        changes=[*rules.changes, *unreviewed_exceptions(policy, rules.policy, now=now), *waivers],
         loosened=[*rules.loosened, *loosened],
         base_policy=policy,
     )

@@ -157,8 +157,14 @@ def history_view(history: SuiteHistory) -> HistoryView:
         rows=[HeatRow(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
         others=_others(len(unsteady), len(with_own.cases)),
         tiers=_tiers(of_branch),
-        board=[_flake_row(case) for case in of_branch.cases if not case.is_steady][:CASES_SHOWN],
+        board=[_flake_row(case) for case in _to_show(of_branch)][:CASES_SHOWN],
     )
+
+
+def _to_show(of_branch: Board) -> list[CaseBoard]:
+    """Select the cases with something to do: those to promote first, then those that do not always pass."""
+    promoted = [case for case in of_branch.cases if case.promote]
+    return promoted + [case for case in of_branch.cases if not case.is_steady and not case.promote]
 
 
 def _others(unsteady: int, total: int) -> str:

@@ -29,7 +29,7 @@ from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.registries import NAME, registry, waiver
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
-REVIEW = "is not on the base branch, so it is not reviewed."
+REVIEW = "is not on the base branch, so it does not count."
 RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 IN_FILE = [row for row in INPUTS if row.in_file and row.loosens not in ("compared", "nothing")]
 
@@ -140,8 +140,8 @@ def test_a_quarantine_may_end_earlier_and_not_later() -> None:
 
     assert loosened_policy(until("2026-02-02"), until("2026-02-01"), now=NOW) == []
     assert loosened_policy(until("2026-02-01"), until("2026-02-02"), now=NOW) == [
-        "`quarantine` of case `a` until `2026-02-02T00:00:00Z` is not on the base branch, so it is not "
-        "reviewed."
+        "`quarantine` of case `a` until `2026-02-02T00:00:00Z` is not on the base branch, so it does not "
+        "count."
     ]
     # One that is over excuses nothing.
     assert loosened_policy(GatePolicy(), until("2026-01-14"), now=NOW) == []
@@ -224,7 +224,7 @@ def test_a_waiver_is_reviewed_only_as_it_is_on_the_base_branch(changed: dict[str
     assert reviewed_waivers([made()], [made()]) == [made()]
     assert reviewed_waivers([made()], [made(**changed)]) == []
     [said] = unreviewed_waivers([made()], [made(**changed)], now=NOW)
-    assert said.endswith("is not on the base branch, so it is not reviewed.")
+    assert said.endswith("is not on the base branch, so it does not count.")
 
 
 def test_a_waiver_may_end_earlier_or_be_revoked_and_not_come_back() -> None:
@@ -344,7 +344,9 @@ def test_a_waiver_of_the_base_branch_excuses_what_it_names(
     write(runner, NAME, registry(waiver("order-2", expires_at=LATER)))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (1, "failed")
-    assert "`waiver w-order-2` is now" in step.summary
+    assert (
+        "waiver `w-order-2` (case `order-2`) is not on the base branch, so it does not count." in step.summary
+    )
     github.files[NAME] = registry(waiver("order-2", expires_at=LATER))
     step = runner.pull_request(run_id=501)
     assert (step.code, step.outcome) == (0, "passed")

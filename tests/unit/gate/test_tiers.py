@@ -35,6 +35,7 @@ def test_a_case_that_the_policy_lists_does_not_block_by_itself_and_any_other_doe
     assert listed.regressed_cases_considered == 0
     named = {"tracked": listed.tracked_case_ids, "expected_fail": listed.expected_fail_case_ids}
     assert named == {**{key: [] for key in WAYS}, way: ["c01"]}
+    assert f", {'tracked' if way == 'tracked' else 'expected to fail'} 1" in " ".join(listed.explanation)
     assert decided(worse("c02"), policy).gate_status is GateStatus.FAILED
     assert decided(worse("c01", "c02"), policy).regressed_cases_considered == 1
 
@@ -83,6 +84,17 @@ def test_what_is_waived_is_the_waivers_and_not_counted_twice() -> None:
 
 def test_an_id_that_no_case_has_excuses_nothing() -> None:
     assert decided(worse("c01"), GatePolicy(tracked=["c1"], margin=0.2)).gate_status is GateStatus.FAILED
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_case_does_not_pass_under_the_name_of_one_that_is_listed_and_gone(way: str) -> None:
+    known = {case_id: outcome for case_id, outcome in CASES.items() if case_id != "c01"}
+    renamed = comparison(CASES, {**known, "gone": "failed"})
+    decision = decided(renamed, GatePolicy(**{way: ["gone"]}, margin=0.2))
+    assert (decision.gate_status, statuses(decision)["coverage"]) == (
+        GateStatus.INCONCLUSIVE,
+        "inconclusive",
+    )
 
 
 def test_a_case_is_in_one_list_only() -> None:

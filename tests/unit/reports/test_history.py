@@ -6,9 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agent_eval.history.board import Board, board
+from agent_eval.history.board import Board, DeclaredTiers, board
 from agent_eval.reports.badge import badge_svg
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
+from agent_eval.reports.html.history import history_view
+from agent_eval.reports.model import SuiteHistory
 from agent_eval.reports.terminal_history import history_text
 from tests.unit.history.made import made_case, made_run
 
@@ -128,3 +130,20 @@ def test_the_label_of_a_badge_is_text() -> None:
     svg = badge_svg(board([]), '"><script>&')
     assert len(list(ElementTree.fromstring(svg).iter())) == 10
     assert "<script>" not in svg
+
+
+def test_new_and_changed_cases_do_not_move_the_rate_that_is_placed() -> None:
+    earlier = [_run(number) for number in range(8)][::-1]
+    own = _run(20)
+    own.cases["new"] = made_case("new", 0, 1)
+    own.cases["case-1"] = made_case("case-1", 0, 1, definition="cd" * 6)
+    assert placed(own, earlier, "main") == "100%; main's last 8 runs: 90.9% to 100%"
+    assert placed(made_run(20, {"new": (0, 1)}), earlier, "main") == ""
+
+
+def test_a_case_to_promote_is_shown_although_it_always_passed() -> None:
+    declared = DeclaredTiers(expected_fail=frozenset({"case-3"}))
+    runs = [_run(number) for number in range(8)][::-1]
+    view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:], declared=declared))
+    assert [(row.name, row.promote) for row in view.board] == [("case-3", True), ("refund", False)]
+    assert "promote me: case-3" in "\n".join(history_text(board(runs, declared=declared), "shop"))
