@@ -182,13 +182,15 @@ class BothSides:
 
     def _confirmer(self, question: Question, spec: RunSpec) -> Confirmer:
         limits = spec.limits.run
+        # The index has the cost of one trial of each case.
         costs = (row["cost_usd"] or 0.0 for row in question.pack.index_by_id().values())
+        trials = question.pack.config.execution_config.trials
         bounds = Bounds(
             pairs=self._job.settings.confirm_pairs,
             max_cases=self._job.settings.max_confirm_cases,
             alpha=self._job.rules.policy.alpha,
             seconds=_less(limits.seconds, time.monotonic() - self._began),
-            cost_usd=_less(limits.cost_usd, sum(costs)),
+            cost_usd=_less(limits.cost_usd, trials * sum(costs)),
         )
         job = self._job
         return Confirmer(

@@ -17,6 +17,7 @@ from agent_eval.config.rules import POLICY, RULES, Rule
 from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import GatePolicy, Preset, Quarantine
 from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.looks import LOOKS
 
 _UNREVIEWED = "is not on the base branch, so it does not count."
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -63,7 +64,7 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
-    return sentences + unreviewed_exceptions(base, head, now=now)
+    return [*sentences, *unreviewed_exceptions(base, head, now=now)]
 
 
 def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) -> list[str]:
@@ -182,6 +183,20 @@ def _lower(before: float | None, after: float | None) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def _capped(before: float | None, after: float | None) -> bool:
+    return after is not None and (before is None or after < before)
+
+
+def _trials(before: int | str, after: int | str) -> bool:
+    """Tell whether fewer trials may be run: `auto` may end after its first look, and goes on to its last.
+
+    The comparison sees where one number takes the place of another.
+    """
+    if isinstance(after, str):
+        return before != after
+    return isinstance(before, str) and after < LOOKS[-1]
+
+
 _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "higher": _higher,
     "lower": _lower,
@@ -189,6 +204,8 @@ _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "off": lambda before, after: bool(before and not after),
     "other": lambda before, after: bool(before != after),
     "fewer": lambda before, after: bool(set(before) - set(after)),
+    "capped": _capped,
+    "trials": _trials,
 }
 
 

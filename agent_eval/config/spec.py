@@ -51,7 +51,7 @@ class AgentSpec:
         headers: Name of each header, and the environment variable that has its value.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
-        trials: How often each case is run.
+        trials: How often each case is run; `auto`, in the CI job only, until it is decided (`gate.looks`).
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
@@ -76,7 +76,7 @@ class AgentSpec:
     environment: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     key_variables: tuple[str, ...] = ()
-    trials: int = 1
+    trials: int | Literal["auto"] = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
     strict_side_effects: bool = False

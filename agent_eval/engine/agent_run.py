@@ -86,6 +86,7 @@ class Execution:
         stopped: Reason why the run ended early, as a clause; empty when every case has been run.
         progress: Counts of trials, and what they cost.
         interrupted: Whether the run ended early because `stop` gave a reason.
+        slots: Where in the journal its trials are, and their digests; for a run with more trials of them.
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -106,6 +107,7 @@ class Execution:
     stopped: str
     progress: RunProgress
     interrupted: bool = False
+    slots: Slots | None = None
 
     @property
     def complete(self) -> bool:
@@ -120,6 +122,7 @@ def execute(
     *,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
+    earlier: Slots | None = None,
 ) -> Execution:
     """Run the trials that the journal does not have yet.
 
@@ -133,6 +136,8 @@ def execute(
             progress then get a moment to finish, and finished ones stay in the journal.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials in progress then get a moment to finish.
+        earlier: Trials that this process has run with the same journal, which are kept and not run again;
+            None to take those that the journal has. Only the records that they name count.
 
     Raises:
         InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
@@ -143,7 +148,10 @@ def execute(
     """
     refuse_unrunnable(suite, plan.trial, plan.redactor)
     run = _AgentRun(suite, plan, journal)
-    run.load_journal()
+    if earlier is None:
+        run.load_journal()
+    else:
+        run.keep(earlier)
     run.run_missing(on_progress, stop)
     return run.result()
 
@@ -256,11 +264,25 @@ class _AgentRun:
             number = trial * self._slots.cases + position
             if not self._slots.has(number):
                 self._slots.put(number, offset, digest)
-                self._use.add(record["cost_usd"])
-                outcome = record["result"]["outcome"]
-                self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
-                self._counter.add_unanswered(record.get(UNANSWERED, 0))
+                self._count_earlier(record)
                 self._plan.keep_calls(record.get("calls", []))
+
+    def keep(self, earlier: Slots) -> None:
+        """Keep the trials that this process has run before, and no other record of the journal.
+
+        Raises:
+            RecordsChanged: Another program has rewritten one since.
+        """
+        self._slots = earlier.extended(self._plan.trials)
+        with JournalReader(self._journal.path) as reader:
+            for place in earlier.finished():
+                self._count_earlier(reader.read(*place))
+
+    def _count_earlier(self, record: dict[str, Any]) -> None:
+        self._use.add(record["cost_usd"])
+        outcome = record["result"]["outcome"]
+        self._counter.add(outcome, record["cost_usd"], record["retries"], resumed=True)
+        self._counter.add_unanswered(record.get(UNANSWERED, 0))
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
         """Run the trials that the journal does not have."""
@@ -379,7 +401,8 @@ class _AgentRun:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        return Execution(suite, stopped, self._progress(0), bool(stopped) and self._interrupted.is_set())
+        interrupted = bool(stopped) and self._interrupted.is_set()
+        return Execution(suite, stopped, self._progress(0), interrupted, self._slots)
 
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""

@@ -37,6 +37,7 @@ from agent_eval.gate.confirmation import Confirmed, suspect_results
 from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
+from agent_eval.gate.looks import policy_at_look, refuse_impossible_looks
 from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
@@ -72,19 +73,21 @@ def decide_by_policy(
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
         confirmation: Fresh trials of the cases that newly fail; None where none were asked for. What they
             clear does not count as regressed; rates and the tests over the suite stay those of the first run.
-
         pool: Runs of the base branch that the tests over the suite hold the candidate against; None where
             that is the baseline alone.
 
     Raises:
-        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none.
+        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none; or the
+            looks that the candidate states are not those it can have had.
         NothingMeasured: The candidate has no case.
         UsageError: `generated_at` names no point in time.
     """
     refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
+    refuse_impossible_looks(comparison)
+    at_look = policy_at_look(policy, comparison.candidate.looks)
     excuses = excuses_by(comparison, policy, waivers, now=decision_time(generated_at))
     measured = measure(comparison)
-    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, policy), pool, excuses, policy)
+    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, at_look), pool, excuses, at_look)
     results = suspect_results(comparison, policy, excuses, confirmation)
     cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
     counted = measured.without(
@@ -93,7 +96,7 @@ def decide_by_policy(
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
     record = confirmation.record if confirmation is not None else None
-    decided = _decided_steps(comparison, policy, excuses, rules, evidence, record)
+    decided = _decided_steps(comparison, at_look, excuses, rules, evidence, record)
     if confirmation is not None:
         decided.insert(3, confirmation_step(results, confirmation.record))
     decision = decision_of(

@@ -161,6 +161,8 @@ def weigh(cases: Sequence[PooledCase], *, alpha: float, confidence: float) -> We
     and Fisher's exact test of the pooled trials, which is not misled by the skew of few cases. Cases that
     never passed in the pool cannot get worse and are left out of the second. The spread of the runs is at
     least what one trial of a run is worth: few runs that are all alike do not show that none will differ.
+    A run with fewer trials of a case than the pooled runs had varies more than they do, by what chance adds
+    to the mean of so few; one with more is taken to vary as they do.
 
     Args:
         cases: The compared cases; at least one, with at least two runs.
@@ -171,7 +173,7 @@ def weigh(cases: Sequence[PooledCase], *, alpha: float, confidence: float) -> We
     rates = [fmean(case.runs[run][0] / case.runs[run][1] for case in cases) for run in range(number)]
     rate = fmean(case.own[0] / case.own[1] for case in cases)
     spread = max(stdev(rates), 1 / sum(case.own[1] for case in cases))
-    error, drop = spread * sqrt(1 + 1 / number), fmean(rates) - rate
+    error, drop = sqrt(spread**2 * (1 + 1 / number) + _more_variance(cases)), fmean(rates) - rate
     critical = student_quantile(1 - alpha, number - 1)
     half_width = student_quantile((1 + confidence) / 2, number - 1) * error
     return Weighed(
@@ -181,6 +183,21 @@ def weigh(cases: Sequence[PooledCase], *, alpha: float, confidence: float) -> We
         interval=Interval(drop - half_width, drop + half_width),
         power_for_ten_points=1 - student_cdf(critical - NOTABLE_DROP / error, number - 1),
     )
+
+
+def _more_variance(cases: Sequence[PooledCase]) -> float:
+    """Estimate how much more the rate of a run varies than that of a pooled run, by its fewer trials.
+
+    A trial of a case varies by p(1-p), estimated without bias from the pooled trials of the case; the mean of
+    m of them by that over m.
+    """
+    more = 0.0
+    for case in cases:
+        trials = sum(scored for _, scored in case.runs)
+        rate = sum(passed for passed, _ in case.runs) / trials
+        of_a_trial = rate * (1 - rate) * trials / max(1, trials - 1)
+        more += of_a_trial * (1 / case.own[1] - fmean(1 / scored for _, scored in case.runs))
+    return max(0.0, more) / len(cases) ** 2
 
 
 def _exact_p_value(cases: Sequence[PooledCase]) -> float:

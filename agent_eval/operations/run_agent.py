@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agent_eval.agents.base import Agent, AgentOptions
@@ -47,6 +48,7 @@ from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.looks import Look, fixed_trials, run_in_looks, with_most_trials
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -75,6 +77,8 @@ class RunLoopResult:
         stopped: Reason why the run ended early, as a clause; empty if it did not.
         progress: Counts of trials, and what they cost.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
+        cut_short: Why a further look ended before all of its trials were run, as a clause; the pack is then
+            that of the look before, and the journal has all trials.
 
     Example:
         >>> from agent_eval.config.spec import Output
@@ -98,6 +102,7 @@ class RunLoopResult:
     stopped: str
     progress: RunProgress
     was_complete: bool = False
+    cut_short: str = ""
 
     @property
     def run_id(self) -> str:
@@ -132,6 +137,7 @@ def run_agent(
     stop: Callable[[], str] = lambda: "",
     baseline: Pack | None = None,
     own_parts: OwnParts | None = None,
+    next_look: Callable[[RunLoopResult], int | None] | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -150,6 +156,7 @@ def run_agent(
             go on. Trials that have finished by then are in the pack.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
         own_parts: Agent and model, where Python code made them.
+        next_look: Called with each complete run; says whether more trials of every case follow.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -164,6 +171,7 @@ def run_agent(
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
+    trials = fixed_trials(agent_spec.trials)
     redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
     redactor = redactor.with_secrets(*literal_secrets(source))
     options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
@@ -187,7 +195,8 @@ def run_agent(
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         finished = _prepare_output(spec, agent_spec, config, run_id)
         if finished is not None:
-            return _already_complete(finished, spec, agent_spec.trials)
+            return _already_complete(finished, spec, trials)
+        config = config if next_look is None else with_most_trials(config)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(redactor)
@@ -207,7 +216,13 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                return run.run(chosen.suite, trial, on_progress, stop)
+                run_look = partial(run.run, chosen.suite, trial, on_progress, stop)
+                result, done = run_in_looks(run_look, trials, next_look)
+                if done.complete:
+                    journal.remove()
+                elif not result.stopped:
+                    result = replace(result, cut_short=done.stopped, progress=done.progress)
+                return result
 
 
 def _case_commands(spec: AgentSpec, agent: Agent, options: AgentOptions) -> CaseCommands | None:
@@ -319,20 +334,25 @@ class _PreparedRun:
         trial: TrialPlan,
         on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
-    ) -> RunLoopResult:
-        """Run the trials, then score them into the pack."""
+        current: Look,
+    ) -> tuple[RunLoopResult | None, Execution]:
+        """Run the trials of a look, then score them into the pack, unless a limit cut a later look short."""
         output = self.spec.output
-        plan = self._execution(trial)
+        plan = self._execution(trial, current)
         try:
-            done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
+            done = execute(
+                source, plan, self.journal, on_progress=on_progress, stop=stop, earlier=current.earlier
+            )
         except NothingMeasured as nothing:
             if reason := stop():
                 SUPERVISORS.end_children()
                 raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
         self._end_interrupted(done)
+        if current.earlier is not None and not done.complete:
+            return None, done
         self._write_cassette()
-        config = self._config(done.progress.damaged)
+        config = current.recorded(self._config(done.progress.damaged))
         summary = score_suite(
             done.suite,
             self.plan,
@@ -344,9 +364,7 @@ class _PreparedRun:
             complete=done.complete,
         )
         _write_summary(output, summary)
-        if done.complete:
-            self.journal.remove()
-        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress)
+        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress), done
 
     def _config(self, damaged: int) -> RunConfig:
         """Add to the configuration how many records of the journal were damaged."""
@@ -356,14 +374,14 @@ class _PreparedRun:
         noted = execution.model_copy(update={"damaged_records": damaged})
         return self.config.model_copy(update={"execution_config": noted})
 
-    def _execution(self, trial: TrialPlan) -> ExecutionPlan:
+    def _execution(self, trial: TrialPlan, current: Look) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
-            trials=self.agent_spec.trials,
+            trials=current.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
             workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
-            limits=self.spec.limits.run,
+            limits=current.remaining(self.spec.limits.run),
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from agent_eval.contracts.history import PooledCase
@@ -110,3 +112,35 @@ def test_the_exact_test_is_that_of_fisher() -> None:
 def test_pools_of_many_trials_are_weighed_without_overflow() -> None:
     many = [PooledCase(runs=((95, 100),) * 20, own=(80, 100))] * 500
     assert weigh(many, alpha=0.05, confidence=0.95).p_value < 1e-6
+
+
+def flaky(runs: int, trials: int, own: int) -> list[PooledCase]:
+    """Cases of which three of four trials pass in each pooled run; all of the `own` trials of the new one do.
+
+    Whole runs differ by a case, so that their spread is not zero.
+    """
+    rest = [PooledCase(runs=((3 * trials // 4, trials),) * runs, own=(own, own)) for _ in range(19)]
+    last = PooledCase(
+        runs=tuple((trials if number % 2 else 0, trials) for number in range(runs)), own=(own, own)
+    )
+    return [*rest, last]
+
+
+def test_a_run_with_fewer_trials_than_the_pooled_ones_varies_more() -> None:
+    one, four, twelve = (
+        weigh(flaky(6, 4, own), alpha=0.05, confidence=0.95).usual.half_width for own in (1, 4, 12)
+    )
+    assert one > four == twelve
+
+
+def test_the_interval_of_a_run_with_fewer_trials_rules_out_a_drop_as_seldom_as_it_says() -> None:
+    source, margin, said = random.Random(7), 0.05, 0
+    rounds = 1_000
+    for _ in range(rounds):
+        cases = []
+        for _case in range(100):
+            runs = tuple((sum(source.random() < 0.9 for _ in range(4)), 4) for _ in range(8))
+            cases.append(PooledCase(runs=runs, own=(int(source.random() < 0.9 - margin), 1)))
+        said += weigh(cases, alpha=0.05, confidence=0.95).interval.high < margin
+    # The drop is the margin, so ruling it out is an error, at 2.5 %; without their fewer trials it is 10 %.
+    assert said / rounds < 0.04
