@@ -64,11 +64,11 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
-    return [*sentences, *_softened_judges(base, head), *unreviewed_exceptions(base, head, now=now)]
+    return [*sentences, *unreviewed_exceptions(base, head, now=now)]
 
 
 def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) -> list[str]:
-    """List the cases that a policy excepts and the base branch's does not, as sentences.
+    """List the cases that a policy excepts, and the judges it is softer on, unlike the base branch's.
 
     Args:
         base: The base branch's policy.
@@ -77,6 +77,7 @@ def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) 
     """
     quarantine = [entry for entry in head.quarantine if not _is_reviewed_quarantine(entry, base, now)]
     return [
+        *_softened_judges(base, head),
         *(
             f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} "
             f"{_UNREVIEWED}"
@@ -225,7 +226,7 @@ def _limit(rule: Rule, policy: GatePolicy) -> float | None:
 def _softened_judges(base: GatePolicy, head: GatePolicy) -> list[str]:
     """List the judges that block at once on the base branch, or by other terms, and do not now."""
     sentences = [
-        f"`zero_tolerance_repeat` of {code(judge_id)} is not on the base branch, so it is not reviewed."
+        f"`zero_tolerance_repeat` of {code(judge_id)} {_UNREVIEWED}"
         for judge_id in sorted(head.repeated)
         if not _is_reviewed_repeat(judge_id, base)
     ]

@@ -29,7 +29,7 @@ from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.registries import NAME, registry, waiver
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
-REVIEW = "is not on the base branch, so it is not reviewed."
+REVIEW = "is not on the base branch, so it does not count."
 RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 IN_FILE = [row for row in INPUTS if row.in_file and row.loosens not in ("compared", "nothing")]
 
