@@ -12,12 +12,14 @@ from agent_eval.agents.base import AgentOptions
 from agent_eval.ci.agent import ProgressLines, set_up
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.looks import with_fixed_trials
 from agent_eval.ci.merge_base import MergeBase, NoMergeBase
 from agent_eval.ci.shared_build import why_shared
 from agent_eval.ci.suites import Target
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.reader import open_pack
+from agent_eval.gate.looks import FIXED_TRIALS
 from agent_eval.history.record import RunRecord, record_of
 from agent_eval.operations.run_agent import agent_options, run_agent
 from agent_eval.processes.child import allowed_environment
@@ -90,6 +92,8 @@ class ReleasedAgent:
     def _run(self, target: Target, commit: str | None, out: Path) -> RunRecord:
         job = self._job
         spec, options, environ = self._specified(target, commit, out)
+        # What is held against each other has as many trials as the base branch runs under `trials: auto`.
+        spec = with_fixed_trials(spec, FIXED_TRIALS)
         done = run_agent(
             spec,
             environ=environ,
