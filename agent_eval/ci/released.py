@@ -110,7 +110,10 @@ class ReleasedAgent:
         self, target: Target, commit: str | None, out: Path
     ) -> tuple[RunSpec, AgentOptions | None, Mapping[str, str]]:
         settings = self._job.settings
-        agent = replace(settings.agent or AgentSpec(), record=None, update=None, resume=False)
+        agent = settings.agent or AgentSpec()
+        # More trials are for what the gate cannot decide yet; the released agent is added up night by night.
+        trials = agent.trials if isinstance(agent.trials, int) else 1
+        agent = replace(agent, trials=trials, record=None, update=None, resume=False)
         name = self._job.platform.run.run_name
         spec = RunSpec(
             suite=target.path,

@@ -79,6 +79,16 @@ def test_a_hosted_model_is_asked_with_the_prompt_of_the_release(repository: Repo
     assert not asked.spec.agent.system_prompt.exists()
 
 
+@pytest.mark.parametrize(("trials", "run_with"), [("auto", 1), ("3", 3)])
+def test_it_is_run_with_a_fixed_number_of_trials(
+    repository: Repository, asked: Asked, trials: str, run_with: int
+) -> None:
+    run(job(repository, trials=trials), repository.git("rev-parse", "v1"))
+    assert asked.spec is not None
+    assert asked.spec.agent is not None
+    assert asked.spec.agent.trials == run_with
+
+
 def test_a_model_that_the_release_names_is_asked_and_not_todays(repository: Repository, asked: Asked) -> None:
     run(job(repository, {"agent": "openai:large"}), repository.git("rev-parse", "v1"))
     assert asked.spec is not None
