@@ -14,6 +14,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,8 @@ class Target:
 def targets(found: Found) -> list[Target]:
     """Hold the figures against what was asked for."""
     same = [found.of(*suite) for suite in _grid(UNCHANGED, SETTINGS)]
-    both = [found.of(*suite) for suite in _grid(OF_BOTH, CONFIRMED)]
     blocked = max(same, key=lambda line: line.blocked)
-    confirmed = max(both, key=lambda line: line.confirmed)
+    confirmed, setting, experiments = max(map(partial(_confirmed_of_both, found), CONFIRMED))
     anchored = found.merged(100, is_anchored=True)
     return [
         Target(
@@ -136,12 +136,19 @@ def targets(found: Found) -> list[Target]:
         Target("100 cases, fifty merges with the anchor: lost on average", anchored.lost, 0.12),
         Target("the same, 95 of 100 times at most", anchored.most, 0.12),
         Target(
-            f"both agents fall, the most that is confirmed as the change's ({_where(confirmed)})",
-            confirmed.confirmed,
+            f"both agents fall, confirmed as the change's in all suites together, the most ({setting.name})",
+            confirmed,
             0.02,
-            error=_error(confirmed, 0.02),
+            error=(0.02 * 0.98 / experiments) ** 0.5,
         ),
     ]
+
+
+def _confirmed_of_both(found: Found, setting: Setting) -> tuple[float, Setting, int]:
+    """Add up over all suites: one line alone has too few experiments of so rare a thing."""
+    lines = [found.of(*suite) for suite in _grid(OF_BOTH, (setting,))]
+    experiments = sum(line.experiments for line in lines)
+    return sum(line.confirmed * line.experiments for line in lines) / experiments, setting, experiments
 
 
 DECIDING = (Setting(0), Setting(4, is_pooled=True), Setting(0, is_pooled=True))
