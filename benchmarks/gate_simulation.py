@@ -29,7 +29,7 @@ from benchmarks.gate_decisions import (
 from benchmarks.population import TOPIC, Counts, Kind, joined, mean_rate, run, suite, worse
 
 SEED = 20_260_101
-EXPERIMENTS = 300
+EXPERIMENTS = 1_000
 POLICY = GatePolicy()
 CASES = (10, 30, 100, 300)
 GUIDE_CASES = (20, 50, 200)

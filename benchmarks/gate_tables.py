@@ -14,7 +14,6 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -123,7 +122,8 @@ def targets(found: Found) -> list[Target]:
     """Hold the figures against what was asked for."""
     same = [found.of(*suite) for suite in _grid(UNCHANGED, SETTINGS)]
     blocked = max(same, key=lambda line: line.blocked)
-    confirmed, setting, experiments = max(map(partial(_confirmed_of_both, found), CONFIRMED))
+    both = [found.of(*suite) for suite in _grid(OF_BOTH, CONFIRMED)]
+    tracked = [line for line in both if "tracked" in line.setting]
     anchored = found.merged(100, is_anchored=True)
     return [
         Target(
@@ -135,20 +135,15 @@ def targets(found: Found) -> list[Target]:
         *(target for setting in DECIDING for target in _decides(found, setting)),
         Target("100 cases, fifty merges with the anchor: lost on average", anchored.lost, 0.12),
         Target("the same, 95 of 100 times at most", anchored.most, 0.12),
-        Target(
-            f"both agents fall, confirmed as the change's in all suites together, the most ({setting.name})",
-            confirmed,
-            0.02,
-            error=(0.02 * 0.98 / experiments) ** 0.5,
-        ),
+        _not_its("both agents fall, confirmed as the change's", [one for one in both if one not in tracked]),
+        _not_its("the same without Holm's correction, as flaky cases are tracked", tracked),
     ]
 
 
-def _confirmed_of_both(found: Found, setting: Setting) -> tuple[float, Setting, int]:
-    """Add up over all suites: one line alone has too few experiments of so rare a thing."""
-    lines = [found.of(*suite) for suite in _grid(OF_BOTH, (setting,))]
-    experiments = sum(line.experiments for line in lines)
-    return sum(line.confirmed * line.experiments for line in lines) / experiments, setting, experiments
+def _not_its(name: str, lines: Sequence[Line]) -> Target:
+    """Find the suite and setting in which a loss of both agents is confirmed most often."""
+    most = max(lines, key=lambda line: line.confirmed)
+    return Target(f"{name}, the most ({_where(most)})", most.confirmed, 0.02, error=_error(most, 0.02))
 
 
 DECIDING = (Setting(0), Setting(4, is_pooled=True), Setting(0, is_pooled=True))

@@ -155,10 +155,17 @@ def test_the_committed_figures_are_of_todays_simulation(committed: Found) -> Non
     }
 
 
-def test_the_committed_figures_are_what_was_asked_for(committed: Found) -> None:
+def test_the_committed_figures_are_what_was_asked_for_but_for_one_that_the_guide_states(
+    committed: Found,
+) -> None:
     found = targets(committed)
-    assert [target.name for target in found if not target.is_met] == []
-    assert len(found) == 10
+    assert len(found) == 11
+    (missed,) = (target for target in found if not target.is_met)
+    assert missed.name.startswith("the same without Holm's correction, as flaky cases are tracked")
+    guide = " ".join((ROOT / "docs" / "guides" / "gate.md").read_text(encoding="utf-8").split())
+    assert f"without it in up to {missed.found:.0%}" in guide
+    (holm,) = (target for target in found if target.name.startswith("both agents fall"))
+    assert f"in at most {holm.found:.1%} of runs" in guide
 
 
 @pytest.mark.parametrize(
@@ -178,6 +185,11 @@ def test_a_target_is_met_within_its_limit_or_what_chance_explains(target: Target
 def test_the_table_of_the_guide_is_that_of_the_simulation(committed: Found) -> None:
     guide = (ROOT / "docs" / "guides" / "gate.md").read_text(encoding="utf-8")
     assert "\n".join(guide_table(committed)) in guide
+    plain, majority = (
+        committed.of(100, UNCHANGED, Setting(4, confirms=confirms)).inconclusive
+        for confirms in ("all", "majority")
+    )
+    assert f"{plain:.0%} of unchanged runs instead of {majority:.0%}" in " ".join(guide.split())
 
 
 def test_the_table_of_the_guide_to_histories_is_that_of_the_simulation(committed: Found) -> None:
