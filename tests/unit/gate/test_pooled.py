@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -11,7 +12,6 @@ from agent_eval.gate.pooled import (
     Weighed,
     _exact_p_value,
     predict,
-    prediction_p_value,
     student_cdf,
     student_quantile,
     weigh,
@@ -48,16 +48,6 @@ def test_the_interval_is_that_of_a_new_observation() -> None:
     assert usual.half_width == pytest.approx(2.353363 * 0.0258199 * 1.118034, rel=1e-5)
     assert usual.low == pytest.approx(0.93 - usual.half_width)
     assert usual.high == pytest.approx(0.93 + usual.half_width)
-
-
-def test_the_p_value_is_alpha_at_the_bound() -> None:
-    rates = [0.90, 0.92, 0.94, 0.96, 0.91]
-    assert prediction_p_value(rates, predict(rates, 0.95).low) == pytest.approx(0.05)
-
-
-def test_equal_rates_leave_no_room() -> None:
-    assert prediction_p_value([0.9] * 4, 0.9) == 1.0
-    assert prediction_p_value([0.9] * 4, 0.89) == 0.0
 
 
 def test_one_run_predicts_nothing() -> None:
@@ -103,10 +93,19 @@ def test_a_rise_is_not_unusual() -> None:
     assert weighed(*[([0, 1] * 4, 1)] * 20).p_value > 0.5
 
 
+def exact(counts: list[tuple[list[int], int]]) -> float:
+    """The exact test of the pooled trials alone."""
+    pooled = cases(*counts)
+    return _exact_p_value(
+        pooled, Counter(run for case in pooled for run in case.runs), Counter(case.own for case in pooled)
+    )
+
+
 def test_the_exact_test_is_that_of_fisher() -> None:
     # 15 of 20 against 190 of 200 trials, as R's fisher.test(alternative="less") has it.
     mixed = [([1] * 10, 1)] * 15 + [([1] * 8 + [0] * 2, 0)] * 5
-    assert _exact_p_value(cases(*mixed)) == pytest.approx(fisher(15, 20, 190, 200), rel=1e-9)
+    never = ([0] * 10, 0)
+    assert exact(mixed) == exact([*mixed, never]) == pytest.approx(fisher(15, 20, 190, 200), rel=1e-9)
 
 
 def test_pools_of_many_trials_are_weighed_without_overflow() -> None:
