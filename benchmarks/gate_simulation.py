@@ -1,293 +1,344 @@
-"""How often the gate cries wolf when nothing changed, and how often it sees a drop.
+"""How often the gate blocks, passes and leaves open, with each of its settings, and what that costs.
 
-    python -m benchmarks.gate_simulation            # prints the table
-    python -m benchmarks.gate_simulation --write    # and writes benchmarks/results/gate_simulation.md
-
-Every experiment compares two runs of an agent on the same cases. A pair of results is discordant with a
-given chance; when nothing changed it regresses as often as it is fixed. The gate's own functions decide.
-Seeded, standard library only.
+`gate_tables` runs this and writes the results. An experiment draws a suite, runs of the base branch and a
+run of a change, and lets the gate's own steps decide with every setting. Seeded, standard library only;
+every line has a seed of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from itertools import product
+from random import Random
 
-from agent_eval.gate.permutation import TrialPair, permutation_test
-from agent_eval.gate.power import (
-    mean_cases_needed,
-    mean_non_inferiority_cases,
-    non_inferiority_cases,
-    paired_cases_needed,
+from agent_eval.contracts import ComparedTopic, Comparison
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate.looks import FIXED_TRIALS, LOOKS, policy_at_look
+from benchmarks.gate_decisions import (
+    HISTORY,
+    Answer,
+    answer,
+    case_id,
+    changed,
+    comparison,
+    confirm,
+    evidence,
+    pooled,
 )
-from agent_eval.gate.statistics import clustered_interval, e_value, holm_discrete, mcnemar, tango_interval
+from benchmarks.population import TOPIC, Counts, Kind, joined, mean_rate, run, suite, worse
 
-RESULTS = Path(__file__).parent / "results" / "gate_simulation.md"
 SEED = 20_260_101
-EXPERIMENTS = 10_000
-CASES = 200
-DISCORDANT = 0.20
-ALPHA = 0.05
-PEEK_EVERY = 10
-JUDGES = 5
-MARGIN = 0.05
+EXPERIMENTS = 1_000
+POLICY = GatePolicy()
+CASES = (10, 30, 100, 300)
+GUIDE_CASES = (20, 50, 200)
+DISCORDANT = (0.05, 0.20, 0.40)
+USUAL = 0.20
+POOLED_RUNS = {1: HISTORY, 4: 8, FIXED_TRIALS: 8}
+"""Pooled runs by trials a case: as many as it takes for 20 trials, and at least eight."""
 
-p_value = lru_cache(maxsize=None)(mcnemar)
-evidence = lru_cache(maxsize=None)(e_value)
-upper_end = lru_cache(maxsize=None)(
-    lambda regressed, fixed, total: tango_interval(regressed, fixed, total).high
+
+@dataclass(frozen=True)
+class Change:
+    """What a change does to the agent.
+
+    Attributes:
+        name: As the tables name it.
+        lost: The true drop of the mean pass rate; of a case or a topic, the share of its passes.
+        kind: Where it comes from.
+        of_both: Whether the agent of the merge base falls as well, today: another model, not the change.
+    """
+
+    name: str
+    lost: float = 0.0
+    kind: Kind = "spread"
+    of_both: bool = False
+
+
+UNCHANGED = Change("nothing changed")
+SPREAD = tuple(Change(f"{lost:.0%} lost over all cases", lost) for lost in (0.05, 0.10, 0.20))
+BROKEN = tuple(Change(f"{lost:.0%} lost by cases that broke", lost, "broken") for lost in (0.05, 0.10, 0.20))
+OF_BOTH = Change("both agents lose 10% over all cases", 0.10, of_both=True)
+CHANGES = (UNCHANGED, *SPREAD, *BROKEN, OF_BOTH)
+ONE_CASE = Change("one case that always passed broke", 1.0, "case")
+ONE_TOPIC = Change("one topic of ten cases broke", 1.0, "topic")
+GUIDE_CHANGES = (UNCHANGED, SPREAD[1], ONE_CASE, ONE_TOPIC)
+
+
+CONFIRMS: Mapping[str, list[str]] = {
+    "no": [],
+    "all": ["confirmed"],
+    "steady": ["confirmed, flaky tracked"],
+    "majority": ["confirmed, flaky tracked, majority"],
+}
+"""What confirmation runs again, in words."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """What is switched on.
+
+    Attributes:
+        trials: Of each case; 0 for `auto`.
+        is_pooled: Whether several runs of the base branch are the baseline (`baseline-runs`).
+        confirms: `no`, `all` for every case that newly fails, `steady` where flaky cases are tracked,
+            `majority` where in addition a case passes where more than half of its trials do.
+        has_topics: Whether each ten cases have a topic.
+    """
+
+    trials: int
+    is_pooled: bool = False
+    confirms: str = "no"
+    has_topics: bool = False
+
+    @property
+    def name(self) -> str:
+        """The setting in words, such as `auto, pooled, confirmed`."""
+        words = [f"{self.trials} trial{'s' if self.trials > 1 else ''}" if self.trials else "auto"]
+        words += ["pooled"] if self.is_pooled else []
+        words += CONFIRMS[self.confirms]
+        words += ["topics"] if self.has_topics else []
+        return ", ".join(words)
+
+
+SETTINGS = tuple(
+    Setting(trials, is_pooled, confirms)
+    for trials, is_pooled, confirms in product((1, 4, 0), (False, True), CONFIRMS)
+    if trials != 1 or confirms != "majority"
+)
+AS_IT_COMES = Setting(1)
+GUIDE_SETTINGS = (
+    AS_IT_COMES,
+    Setting(1, confirms="steady"),
+    Setting(1, has_topics=True),
+    Setting(1, is_pooled=True),
+    Setting(4),
+    Setting(0),
+    Setting(0, is_pooled=True),
+    Setting(0, is_pooled=True, confirms="majority"),
 )
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table."""
+    """What a setting did with a change: shares of the experiments, and trials of a case spent on average.
 
-    question: str
-    found: float
-    bound: str
-
-
-def outcomes(source: random.Random, cases: int, discordant: float, drop: float) -> Iterator[int]:
-    """For each case 1 (regressed), -1 (fixed) or 0 (unchanged), with a true `drop`."""
-    regressed, changed = (discordant + drop) / 2, discordant
-    for _ in range(cases):
-        chance = source.random()
-        yield 1 if chance < regressed else -1 if chance < changed else 0
-
-
-def counts(told: Iterator[int]) -> tuple[int, int]:
-    """How many regressed and how many were fixed."""
-    all_told = list(told)
-    return all_told.count(1), all_told.count(-1)
-
-
-def one_look(source: random.Random, cases: int, discordant: float, drop: float) -> bool:
-    """The regression test after all cases."""
-    return p_value(*counts(outcomes(source, cases, discordant, drop))) <= ALPHA
-
-
-def peeking(source: random.Random, cases: int, discordant: float, drop: float) -> bool:
-    """The same test looked at again and again: what one must not do."""
-    regressed = fixed = 0
-    for number, told in enumerate(outcomes(source, cases, discordant, drop), start=1):
-        regressed += told == 1
-        fixed += told == -1
-        if number % PEEK_EVERY == 0 and p_value(regressed, fixed) <= ALPHA:
-            return True
-    return False
-
-
-def e_process(source: random.Random, cases: int, discordant: float, drop: float) -> int | None:
-    """The case after which the e-process stops; None when it never does."""
-    regressed = fixed = 0
-    for number, told in enumerate(outcomes(source, cases, discordant, drop), start=1):
-        if told:
-            regressed += told == 1
-            fixed += told == -1
-            if evidence(regressed, fixed) >= 1 / ALPHA:
-                return number
-    return None
-
-
-def several_judges(source: random.Random) -> bool:
-    """Whether any of several judges is called regressed when none did."""
-    pairs = [counts(outcomes(source, CASES, DISCORDANT / JUDGES, 0.0)) for _ in range(JUDGES)]
-    p_values = [p_value(*pair) for pair in pairs]
-    return any(holm_discrete(p_values, [0.5 ** sum(pair) for pair in pairs], ALPHA))
-
-
-def wrongly_passed(source: random.Random) -> bool:
-    """Whether non-inferiority passes although the true drop equals the margin."""
-    regressed, fixed = counts(outcomes(source, CASES, DISCORDANT, MARGIN))
-    return upper_end(regressed, fixed, CASES) < MARGIN
-
-
-def rates(source: random.Random, cases: int, drop: float) -> list[tuple[float, float]]:
-    """How likely each case passes before and now: half always do, a tenth never, the rest are flaky.
-
-    With a `drop` of the mean, some of those that always pass never do now: each with the same chance.
+    Attributes:
+        cases: Cases of the suite.
+        discordant: Share of them that differ between two single runs of one agent.
+        change: Name of what changed.
+        setting: Name of the setting.
+        experiments: How many were drawn.
+        blocked: Share that failed.
+        inconclusive: Share left open.
+        trials: Mean trials of a case for the change, fresh trials of both sides among them.
+        confirmed: Share in which fresh trials confirmed a case.
     """
-    always, never = cases // 2, cases // 10
-    before = [1.0] * always + [0.0] * never + [source.random() for _ in range(cases - always - never)]
-    broken = drop * cases / always
-    now = [0.0 if place < always and source.random() < broken else one for place, one in enumerate(before)]
-    return list(zip(before, now, strict=True))
+
+    cases: int
+    discordant: float
+    change: str
+    setting: str
+    experiments: int
+    blocked: float
+    inconclusive: float
+    trials: float
+    confirmed: float
+
+    @property
+    def passed(self) -> float:
+        """Share that passed."""
+        return 1 - self.blocked - self.inconclusive
 
 
-def tried(source: random.Random, cases: int, trials: tuple[int, int], drop: float) -> list[TrialPair]:
-    """Trials of each case before and now that went otherwise, or whose numbers differ."""
-    found = []
-    for before, now in rates(source, cases, drop):
-        passed = (
-            sum(source.random() < before for _ in range(trials[0])),
-            sum(source.random() < now for _ in range(trials[1])),
-        )
-        pair = TrialPair(passed[0], trials[0], passed[1], trials[1])
-        if pair.drop or not pair.equal:
-            found.append(pair)
+@dataclass(frozen=True)
+class Drawn:
+    """One experiment: pass rates, runs of the base branch and the trials of the change at each look."""
+
+    base_today: Sequence[float]
+    candidate: Sequence[float]
+    runs: Mapping[int, Sequence[Counts]]
+    """Runs of the base branch, the newest last, by trials a case."""
+    first_of_base: Mapping[int, Counts]
+    """The first trials of the newest run with FIXED_TRIALS, by their number."""
+    looks: Mapping[int, Counts]
+    """The first trials of the change, by their number."""
+    history: Sequence[int]
+    """Of the last HISTORY trials of each case, how many passed."""
+
+
+def draw(source: Random, cases: int, discordant: float, change: Change) -> Drawn:
+    """Draw one experiment."""
+    rates = suite(source, cases, discordant)
+    of_all = mean_rate(discordant) if change.kind in ("spread", "broken") else 1.0
+    candidate = worse(source, rates, change.lost / of_all, change.kind)
+    first_of_base = cumulative(source, rates, LOOKS)
+    runs = {
+        trials: [run(source, rates, trials) for _ in range(number)] for trials, number in POOLED_RUNS.items()
+    }
+    runs[FIXED_TRIALS][-1] = first_of_base[FIXED_TRIALS]
+    passed = [sum(one for one, _ in each) for each in zip(*runs[1], strict=True)]
+    return Drawn(
+        base_today=candidate if change.of_both else rates,
+        candidate=candidate,
+        runs=runs,
+        first_of_base=first_of_base,
+        looks=cumulative(source, candidate, LOOKS),
+        history=passed,
+    )
+
+
+def cumulative(source: Random, rates: Sequence[float], numbers: Sequence[int]) -> dict[int, Counts]:
+    """Draw trials up to each of some rising numbers; those of a smaller number are among the larger's."""
+    found: dict[int, Counts] = {}
+    drawn: Counts = []
+    for number in numbers:
+        further = run(source, rates, number - (drawn[0][1] if drawn else 0))
+        drawn = joined(drawn, further) if drawn else further
+        found[number] = drawn
     return found
 
 
-def trials_regressed(source: random.Random, cases: int, trials: tuple[int, int], drop: float) -> bool:
-    """The regression test on cases with several trials."""
-    return permutation_test(tried(source, cases, trials, drop)).p_value <= ALPHA
+@dataclass(frozen=True)
+class Suite:
+    """The decision by the tests over the suite.
+
+    Attributes:
+        answer: The decision.
+        compared: What it is about.
+        cases: The trials of either run that the results of cases are of.
+        spent: Trials of a case.
+    """
+
+    answer: Answer
+    compared: Comparison
+    cases: tuple[Counts, Counts]
+    spent: int
 
 
-def trials_wrongly_passed(source: random.Random, cases: int, trials: int) -> bool:
-    """Whether non-inferiority passes on several trials although the true drop equals the margin."""
-    pairs = tried(source, cases, (trials, trials), MARGIN)
-    return clustered_interval([float(pair.drop) for pair in pairs], cases).high < MARGIN
+def by_suite(drawn: Drawn, trials: int) -> tuple[Suite, Suite]:
+    """Decide by the tests over the suite: against the newest run of the base branch, and against a pool."""
+    if not trials:
+        return by_looks(drawn)
+    runs, now = drawn.runs[trials], drawn.looks[trials]
+    compared = comparison(runs[-1], now)
+    found = evidence(compared, POLICY)
+    single, several = answer(found, POLICY), answer(found, POLICY, pooled(runs, now))
+    cases = runs[-1], now
+    return Suite(single, compared, cases, trials), Suite(several, compared, cases, trials)
 
 
-def trials_passed(source: random.Random, cases: int, trials: int) -> bool:
-    """Whether non-inferiority passes where nothing changed."""
-    pairs = tried(source, cases, (trials, trials), 0.0)
-    return clustered_interval([float(pair.drop) for pair in pairs], cases).high < MARGIN
-
-
-def promised(source: random.Random, rounds: range) -> list[Line]:
-    """Whether as many cases as the gate asks for do what it says they do in 80 % of runs."""
-    lines = []
-    for drop, discordant in ((0.10, 0.20), (0.05, 0.20), (0.03, 0.03)):
-        cases = paired_cases_needed(drop, discordant)
-        found = share(one_look(source, cases, discordant, drop) for _ in rounds)
-        said = f"{cases} cases asked for to see {drop:.0%} at {discordant:.0%} discordant: seen"
-        lines.append(Line(said, found, "80 % promised"))
-    for margin, discordant in ((0.05, 0.20), (0.05, 0.05), (0.10, 0.30)):
-        cases = non_inferiority_cases(margin, discordant)
-        told = (counts(outcomes(source, cases, discordant, 0.0)) for _ in rounds)
-        found = share(upper_end(*pair, cases) < margin for pair in told)
-        said = f"{cases} cases asked for to rule out {margin:.0%} at {discordant:.0%} discordant: ruled out"
-        lines.append(Line(said, found, "80 % promised"))
-    for trials in (2, 4):
-        spread = spread_of(source, trials, 0.10)
-        cases = mean_cases_needed(0.10, spread)
-        found = share(trials_regressed(source, cases, (trials, trials), 0.10) for _ in rounds)
-        lines.append(
-            Line(f"{trials} trials, {cases} cases asked for to see 10%: seen", found, "80 % promised")
+def by_topics(drawn: Drawn) -> Suite:
+    """Decide on one trial of each case, where each ten cases have a topic."""
+    before, now = drawn.runs[1][-1], drawn.looks[1]
+    topics = [
+        ComparedTopic.model_construct(
+            topic=f"topic {first}",
+            compared=TOPIC,
+            changed=[case_id(place) for place in range(first, first + TOPIC) if before[place] != now[place]],
         )
-        cases = mean_non_inferiority_cases(MARGIN, spread_of(source, trials, 0.0))
-        found = share(trials_passed(source, cases, trials) for _ in rounds)
-        said = f"{trials} trials, {cases} cases asked for to rule out {MARGIN:.0%}: ruled out"
-        lines.append(Line(said, found, "80 % promised"))
-    return lines
-
-
-def spread_of(source: random.Random, trials: int, drop: float) -> float:
-    """Standard deviation between cases of the change of their pass rate."""
-    cases = 20_000
-    pairs = tried(source, cases, (trials, trials), drop)
-    return (sum(float(pair.drop) ** 2 for pair in pairs) / cases) ** 0.5
-
-
-def share(found: Iterator[bool]) -> float:
-    """Share of experiments in which something was found."""
-    told = list(found)
-    return sum(told) / len(told)
-
-
-def measure(experiments: int) -> list[Line]:
-    """Run every simulation."""
-    source = random.Random(SEED)
-    rounds = range(experiments)
-    same = (CASES, DISCORDANT, 0.0)
-    lines = [
-        Line(
-            "nothing changed, one look: false alarms",
-            share(one_look(source, *same) for _ in rounds),
-            "≤ 5.5 %",
-        ),
-        Line(
-            f"nothing changed, {JUDGES} judges, Holm: false alarms",
-            share(several_judges(source) for _ in rounds),
-            "≤ 5.5 %",
-        ),
-        Line(
-            "nothing changed, e-process after every case: false alarms",
-            share(e_process(source, *same) is not None for _ in rounds),
-            "≤ 5 %",
-        ),
-        Line(
-            f"nothing changed, the test peeked at every {PEEK_EVERY} cases: false alarms",
-            share(peeking(source, *same) for _ in rounds),
-            "not offered",
-        ),
-        Line(
-            f"true drop equal to the margin of {MARGIN:.0%}: wrongly passed",
-            share(wrongly_passed(source) for _ in rounds),
-            "≤ 2.5 %",
-        ),
+        for first in range(0, len(now), TOPIC)
     ]
-    for cases in (100, 153, 200, 400):
-        seen = share(one_look(source, cases, DISCORDANT, 0.10) for _ in rounds)
-        lines.append(Line(f"true drop of 10 points, one look at {cases} cases: seen", seen, ""))
-    stops = [e_process(source, 400, DISCORDANT, 0.10) for _ in rounds]
-    stopped = sorted(stop for stop in stops if stop is not None)
-    lines.append(
-        Line("true drop of 10 points, e-process up to 400 cases: seen", len(stopped) / experiments, "")
-    )
-    lines.append(Line("the same, median case at which it stops", float(stopped[len(stopped) // 2]), ""))
-    return lines + measure_trials(source, rounds) + promised(source, rounds)
+    compared = comparison(before, now, topics=topics)
+    return Suite(answer(evidence(compared, POLICY), POLICY), compared, (before, now), 1)
 
 
-def measure_trials(source: random.Random, rounds: range) -> list[Line]:
-    """The simulations with several trials of each case."""
-    lines = []
-    for trials in ((1, 1), (2, 2), (4, 4), (1, 4), (4, 1)):
-        for cases in (50, CASES):
-            found = share(trials_regressed(source, cases, trials, 0.0) for _ in rounds)
-            said = (
-                f"trials {trials[0]} before and {trials[1]} now, {cases} cases, nothing changed: false alarms"
-            )
-            lines.append(Line(said, found, "≤ 5.5 %"))
-    for trials in (2, 4):
-        for cases in (50, CASES):
-            found = share(trials_wrongly_passed(source, cases, trials) for _ in rounds)
-            said = f"{trials} trials, {cases} cases, true drop equal to the margin: wrongly passed"
-            lines.append(Line(said, found, "≤ 2.5 %"))
-    for one in (1, 4):
-        found = share(trials_passed(source, 400, one) for _ in rounds)
-        lines.append(Line(f"trials {one}, 400 cases, nothing changed: passed", found, ""))
-        found = share(trials_regressed(source, 100, (one, one), 0.10) for _ in rounds)
-        lines.append(Line(f"trials {one}, 100 cases, true drop of 10 points: seen", found, ""))
-    return lines
+def by_looks(drawn: Drawn) -> tuple[Suite, Suite]:
+    """Look at more and more trials until the suite is decided, each look at the level that is spent there."""
+    before, done = drawn.first_of_base[FIXED_TRIALS], dict[bool, Suite]()
+    for place, look in enumerate(LOOKS, start=1):
+        now, even = drawn.looks[look], min(look, FIXED_TRIALS)
+        cases = drawn.first_of_base[even], drawn.looks[even]
+        compared = comparison(before, now, cases=cases)
+        policy = policy_at_look(POLICY, LOOKS[:place])
+        found = evidence(compared, policy)
+        for is_pooled in (False, True):
+            pool = pooled(drawn.runs[FIXED_TRIALS], now) if is_pooled else None
+            if is_pooled not in done or done[is_pooled].answer == "inconclusive":
+                done[is_pooled] = Suite(answer(found, policy, pool), compared, cases, look)
+        if all(suite.answer != "inconclusive" for suite in done.values()):
+            break
+    return done[False], done[True]
 
 
-def table(lines: list[Line], experiments: int) -> str:
-    """The results as markdown."""
-    rows = [
-        "# Gate simulation",
-        "",
-        f"{experiments:,} experiments a line, {CASES} cases unless said, {DISCORDANT:.0%} of them "
-        f"discordant, alpha {ALPHA:g}, seed {SEED}. "
-        "`python -m benchmarks.gate_simulation --write` makes this file.",
-        "",
-        "| question | found | bound |",
-        "|---|---|---|",
-    ]
-    for line in lines:
-        shown = f"{line.found:.0f}" if line.found > 1 else f"{line.found:.2%}"
-        rows.append(f"| {line.question} | {shown} | {line.bound} |")
-    return "\n".join(rows) + "\n"
+@dataclass
+class Tally:
+    """Counts of the experiments of one line."""
+
+    blocked: int = 0
+    inconclusive: int = 0
+    confirmed: int = 0
+    trials: float = 0.0
+
+    def add(self, decided: Answer, trials: float, *, is_confirmed: bool = False) -> None:
+        """Count one experiment."""
+        self.blocked += decided == "failed"
+        self.inconclusive += decided == "inconclusive"
+        self.confirmed += is_confirmed
+        self.trials += trials
 
 
-def main() -> None:
-    """Simulate, print and perhaps write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--experiments", type=int, default=EXPERIMENTS)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    text = table(measure(options.experiments), options.experiments)
-    print(text)
-    if options.write:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text, encoding="utf-8")
+def experiment(source: Random, drawn: Drawn, tallies: Mapping[Setting, Tally]) -> None:
+    """Decide one experiment with every setting that is asked for."""
+    for setting, tally in tallies.items():
+        if setting.has_topics:
+            add(source, drawn, by_topics(drawn), setting.confirms, tally)
+    for trials in {setting.trials: None for setting in tallies}:
+        for is_pooled, by_tests in zip((False, True), by_suite(drawn, trials), strict=True):
+            for confirms in CONFIRMS:
+                tally = tallies.get(Setting(trials, is_pooled, confirms))
+                if tally is not None:
+                    add(source, drawn, by_tests, confirms, tally)
 
 
-if __name__ == "__main__":
-    main()
+def add(source: Random, drawn: Drawn, by_tests: Suite, confirms: str, tally: Tally) -> None:
+    """Count one decision, after its suspects were run again where that is switched on."""
+    if confirms == "no":
+        tally.add(by_tests.answer, by_tests.spent)
+        return
+    compared, history = by_tests.compared, None if confirms == "all" else drawn.history
+    if confirms == "majority":
+        rows = changed(*by_tests.cases, by_majority=True)
+        compared = compared.model_copy(update={"case_regressions": rows})
+    found = confirm(source, compared, (drawn.candidate, drawn.base_today), POLICY, history)
+    both = max(by_tests.answer, found.answer, key=("passed", "inconclusive", "failed").index)
+    further = found.trials / compared.cases.compared
+    tally.add(both, by_tests.spent + further, is_confirmed=found.answer == "failed")
+
+
+def lines_of(
+    cases: int, discordant: float, change: Change, experiments: int, settings: Sequence[Setting]
+) -> Iterator[Line]:
+    """Simulate one suite and change with some settings."""
+    source = Random(f"{SEED} {cases} {discordant} {change.name}")
+    tallies = {setting: Tally() for setting in settings}
+    for _ in range(experiments):
+        experiment(source, draw(source, cases, discordant, change), tallies)
+    for setting, tally in tallies.items():
+        yield Line(
+            cases=cases,
+            discordant=discordant,
+            change=change.name,
+            setting=setting.name,
+            experiments=experiments,
+            blocked=round(tally.blocked / experiments, 5),
+            inconclusive=round(tally.inconclusive / experiments, 5),
+            trials=round(tally.trials / experiments, 2),
+            confirmed=round(tally.confirmed / experiments, 5),
+        )
+
+
+def experiments_of(cases: int, change: Change, experiments: int) -> int:
+    """Return how many experiments a line gets: an unchanged agent most, and large suites fewer."""
+    number = experiments if change == UNCHANGED else experiments // 4
+    return max(1, number // 4 if cases > 200 else number)
+
+
+def simulate(experiments: int) -> Iterator[Line]:
+    """Simulate every line: the grid, then what the guide's table has."""
+    for change, cases, discordant in product(CHANGES, CASES, DISCORDANT):
+        number = experiments_of(cases, change, experiments)
+        yield from lines_of(cases, discordant, change, number, SETTINGS)
+    for change, cases in product(GUIDE_CHANGES, GUIDE_CASES):
+        yield from lines_of(cases, USUAL, change, experiments_of(cases, change, experiments), GUIDE_SETTINGS)

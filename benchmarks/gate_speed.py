@@ -14,7 +14,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_eval.contracts.history import PooledCase
+from agent_eval.gate.drift import Counted, cusum
 from agent_eval.gate.permutation import TrialPair, permutation_test
+from agent_eval.gate.pooled import weigh
 from agent_eval.gate.power import (
     mean_cases_needed,
     mean_non_inferiority_cases,
@@ -22,7 +25,17 @@ from agent_eval.gate.power import (
     paired_cases_needed,
     paired_power,
 )
-from agent_eval.gate.statistics import clustered_interval, e_value, mcnemar, tango_interval
+from agent_eval.gate.statistics import (
+    clustered_interval,
+    e_value,
+    fisher,
+    holm_discrete,
+    mcnemar,
+    sign_flip_test,
+    tango_interval,
+    wilson,
+)
+from agent_eval.gate.topics import Clusters
 
 RESULTS = Path(__file__).parent / "results" / "gate_speed.md"
 CASES = 1_000_000
@@ -35,7 +48,14 @@ def measured() -> dict[str, Callable[[], object]]:
     equal = [TrialPair(source.randrange(5), 4, source.randrange(5), 4) for _ in range(CASES)]
     unequal = [TrialPair(source.randrange(2), 1, source.randrange(5), 4) for _ in range(CASES)]
     drops = [float(pair.drop) for pair in equal]
-    half = CASES // 2
+    half, tenth = CASES // 2, CASES // 10
+    topics = Clusters([10] * tenth, [drops[first : first + 10] for first in range(0, CASES, 10)])
+    pool = [
+        PooledCase(runs=tuple((source.randrange(5), 4) for _ in range(8)), own=(source.randrange(5), 4))
+        for _ in range(CASES)
+    ]
+    p_values = [source.random() ** 12 for _ in range(tenth)]
+    nights = [Counted(33 + source.randrange(4), 36) for _ in range(CASES)]
     return {
         "McNemar's exact test": lambda: mcnemar(half + 900, half - 900),
         "e-value": lambda: e_value(half + 900, half - 900),
@@ -46,6 +66,15 @@ def measured() -> dict[str, Callable[[], object]]:
         "permutation test, 4 trials against 4": lambda: permutation_test(equal),
         "permutation test, 1 trial against 4": lambda: permutation_test(unequal),
         "clustered interval": lambda: clustered_interval(drops, CASES),
+        "flips of the signs of single cases": lambda: sign_flip_test(drops),
+        f"test by {tenth:,} topics": lambda: topics.p_value,
+        f"interval by {tenth:,} topics": lambda: topics.interval(0.95),
+        f"Holm's correction of {tenth:,} tests": lambda: holm_discrete(p_values, [0.0] * tenth),
+        "the same with Tarone's divisors": lambda: holm_discrete(p_values, p_values),
+        "Fisher's test": lambda: fisher(half - 900, CASES, half + 900, CASES),
+        "pooled baseline of 8 runs, 4 trials": lambda: weigh(pool, alpha=0.05, confidence=0.95),
+        "cumulative sum over as many runs": lambda: cusum(nights, 0.94, 0.84),
+        "Wilson's interval": lambda: wilson(half, CASES),
         "cases needed to see a drop, with trials": lambda: mean_cases_needed(0.001, 0.3),
         "cases needed to rule out a drop, with trials": lambda: mean_non_inferiority_cases(0.001, 0.3),
     }

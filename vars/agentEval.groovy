@@ -82,8 +82,9 @@ private List inputs() {
         'confirm-pairs', 'max-confirm-cases', 'base-agent', 'base-cache', 'registry-path',
         'baseline-name', 'require-baseline', 'on-case-removed', 'fail-on', 'baseline',
         'baseline-artifact', 'baseline-branch', 'baseline-run-id', 'evidence', 'report-run-id',
-        'history', 'history-branch', 'baseline-runs', 'allow-fork-with-secrets', 'out',
-        'report-title', 'html-report', 'comment', 'junit', 'comment-id', 'attest',
-        'replay-evidence', 'baseline-public-key', 'jenkins-user'
+        'history', 'history-branch', 'baseline-runs', 'drift-release', 'drift-issue',
+        'release-agent', 'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment',
+        'junit', 'comment-id', 'quality-budget', 'attest', 'replay-evidence', 'baseline-public-key',
+        'jenkins-user'
     ]
 }

@@ -15,8 +15,9 @@ from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.evidence.reader import Pack
+from agent_eval.operations.agent_options import agent_options
 from agent_eval.operations.resume import discard_journal
-from agent_eval.operations.run_agent import agent_options, run_agent
+from agent_eval.operations.run_agent import RunLoopResult, run_agent
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.reports.terminal import progress_text
 from agent_eval.suites.paths import any_of_conversations
@@ -57,8 +58,12 @@ def checked_agent(job: JobContext) -> AgentSpec | None:
 
 
 def run_live(
-    job: JobContext, spec: RunSpec, source: SuiteSource | None, baseline: Pack | None = None
-) -> None:
+    job: JobContext,
+    spec: RunSpec,
+    source: SuiteSource | None,
+    baseline: Pack | None = None,
+    next_look: Callable[[RunLoopResult], int | None] | None = None,
+) -> RunLoopResult:
     """Run the agent over a suite and seal the evidence; print every few seconds how far it is.
 
     Args:
@@ -66,6 +71,7 @@ def run_live(
         spec: The suite, the agent, and where the evidence goes.
         source: The suite, where it is open already.
         baseline: The baseline, whose rulings of LLM judges are used again.
+        next_look: Says after each look whether another follows; None for a fixed number of trials.
 
     Raises:
         AgentEvalError: As `run_agent`.
@@ -79,6 +85,7 @@ def run_live(
         source=source,
         on_progress=ProgressLines(spec.suite.name, job.platform.say),
         baseline=baseline,
+        next_look=next_look,
     )
     if done.stopped:
         progress = done.progress
@@ -90,6 +97,7 @@ def run_live(
             remedy=AFTER_AN_OUTAGE if done.outage else f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
             file=str(spec.suite),
         )
+    return done
 
 
 class ProgressLines:
@@ -149,7 +157,12 @@ class SetupFailed(NotEvaluable):
 
 
 def set_up(
-    setup: Setup, environ: Mapping[str, str], say: Callable[[str], None], cwd: Path | None = None
+    setup: Setup,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    cwd: Path | None = None,
+    *,
+    of: str = "merge base",
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
@@ -158,6 +171,7 @@ def set_up(
         environ: The job's environment.
         say: Prints into the job's log.
         cwd: Where it is run; None for the working directory.
+        of: What is checked out at `cwd`, for the log.
 
     Raises:
         SetupFailed: The command failed or took too long.
@@ -165,7 +179,7 @@ def set_up(
     """
     if not setup.command:
         return
-    say("Running `setup-command`." if cwd is None else "Running `setup-command` of the merge base.")
+    say("Running `setup-command`." if cwd is None else f"Running `setup-command` of the {of}.")
     done = run_child(
         # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],

@@ -21,7 +21,7 @@ from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.confirmation import Confirmation, ConfirmedSide
 from agent_eval.errors import AgentEvalError, UsageError
-from agent_eval.operations.run_agent import agent_options, read_prompt
+from agent_eval.operations.agent_options import agent_options, read_prompt
 from agent_eval.processes.child import allowed_environment
 from agent_eval.text.escape import one_line
 
@@ -182,13 +182,15 @@ class BothSides:
 
     def _confirmer(self, question: Question, spec: RunSpec) -> Confirmer:
         limits = spec.limits.run
+        # The index has the cost of one trial of each case.
         costs = (row["cost_usd"] or 0.0 for row in question.pack.index_by_id().values())
+        trials = question.pack.config.execution_config.trials
         bounds = Bounds(
             pairs=self._job.settings.confirm_pairs,
             max_cases=self._job.settings.max_confirm_cases,
             alpha=self._job.rules.policy.alpha,
             seconds=_less(limits.seconds, time.monotonic() - self._began),
-            cost_usd=_less(limits.cost_usd, sum(costs)),
+            cost_usd=_less(limits.cost_usd, trials * sum(costs)),
         )
         job = self._job
         return Confirmer(

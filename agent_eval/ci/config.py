@@ -20,6 +20,7 @@ from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.gate.drift import QUALITY_BUDGET
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 from agent_eval.suites.paths import any_of_conversations
@@ -136,6 +137,10 @@ class Settings:
     history: str = "auto"
     history_branch: str = ""
     baseline_runs: int = 0
+    drift_release: str = ""
+    drift_issue: str = "auto"
+    release_agent: str | None = None
+    quality_budget: float = QUALITY_BUDGET
     require_baseline: bool
     on_case_removed: str
     allow_fork_with_secrets: bool
@@ -307,6 +312,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     if not complete or reports:
         return Settings(**fields, agent=None)
     _check_kind(fields.get("base_agent"), "base-agent")
+    _check_kind(fields.get("release_agent"), "release-agent")
     names_its_agent = any_of_conversations(fields["suite"])
     return Settings(**fields, agent=_agent(agent, values, suite_names_one=names_its_agent))
 

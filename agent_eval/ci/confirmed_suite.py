@@ -9,6 +9,7 @@ from pathlib import Path
 from agent_eval.ci.both_sides import BothSides
 from agent_eval.ci.confirm import Question
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.looks import OpenEnd
 from agent_eval.ci.suites import Target
 from agent_eval.config.spec import RunSpec
 from agent_eval.contracts import Comparison, GateDecision
@@ -56,7 +57,13 @@ def question_of(
     )
 
 
-def confirmed(sides: BothSides, question: Question, spec: RunSpec, decision: GateDecision) -> Confirmed:
+def confirmed(
+    sides: BothSides,
+    question: Question,
+    spec: RunSpec,
+    decision: GateDecision,
+    open_end: OpenEnd | None = None,
+) -> Confirmed:
     """Run the suspects again, and write the record and the packs of their trials into the evidence.
 
     Args:
@@ -64,6 +71,7 @@ def confirmed(sides: BothSides, question: Question, spec: RunSpec, decision: Gat
         question: The suspects, and the run that raised them.
         spec: How that run was made.
         decision: Without a confirmation.
+        open_end: Why that run took no further look; None where it did not, or was decided.
 
     Raises:
         NotEvaluable: The evidence of that run was altered meanwhile.
@@ -73,6 +81,10 @@ def confirmed(sides: BothSides, question: Question, spec: RunSpec, decision: Gat
     blocking += ["zero-tolerance"] * question.are_moot
     if blocking and question.suspects:
         record = sides.not_run(question, f"Not run again: the step {blocking[0]} fails anyway.")
+    elif open_end is not None and open_end.limit_reached:
+        record = sides.not_run(
+            question, "Not run again: `max-run-seconds` or `max-run-cost` was reached before."
+        )
     else:
         with tempfile.TemporaryDirectory(prefix="agent-eval-trials-") as folder:
             trials = Path(folder) / TRIALS.name

@@ -15,6 +15,7 @@ from agent_eval.ci.both_sides import BothSides, why_not_run_again
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
+from agent_eval.ci.looks import OpenEnd, planned
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -27,7 +28,7 @@ from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, RuleResult
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.replay import ReplayReport
-from agent_eval.errors import AgentEvalError
+from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import may_be_replaced
@@ -43,6 +44,7 @@ from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
+from agent_eval.operations.looks import AUTO
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
@@ -56,8 +58,7 @@ from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
-_NAMED = 3
-_NAME_LIMIT = 60
+_NAMED, _NAME_LIMIT = 3, 60
 """Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 DECISION = Path("compare") / "gate_decision.json"
 
@@ -156,6 +157,12 @@ def _evaluate(
     search.notes += history.notes
     search.warnings += history.warnings
     made_earlier = job.settings.evidence
+    if made_earlier is not None and agent is not None and agent.trials == AUTO:
+        raise UsageError(
+            "`trials: auto` looks at a run while it goes on, and `evidence` is that of a run that has ended.",
+            remedy="Give a number of trials to the jobs that make the evidence, and leave `trials` out here.",
+            field="trials",
+        )
     given_packs = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
     # Where the evidence is there already, only what newly fails is run: by an agent that is installed.
     if agent is not None and (given_packs is None or sides is not None):
@@ -163,12 +170,13 @@ def _evaluate(
     if sides is not None:
         sides.installed()
     _refuse_unknown_judges(job, search)
-    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search)
+    ended: dict[str, OpenEnd] = {}
+    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search, ended)
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: suites_gone(search)}
     suites = [
-        decide_on(job, target, packs[target.slug], search, missing.get(target.slug), sides)
-        for target in targets
+        decide_on(job, target, packs[slug], search, missing.get(slug), sides, ended.get(slug))
+        for slug, target in ((target.slug, target) for target in targets)
     ]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
@@ -179,11 +187,20 @@ def _evaluate(
 
 
 def _packs_made(
-    job: JobContext, targets: Sequence[Target], agent: AgentSpec | None, search: Search
+    job: JobContext,
+    targets: Sequence[Target],
+    agent: AgentSpec | None,
+    search: Search,
+    ended: dict[str, OpenEnd],
 ) -> dict[str, Pack]:
-    """Judge every suite, by running the agent where there is one; its evidence by slug."""
-    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-    return _score_all(job, targets, earlier) if agent is None else _run_all(job, targets, earlier)
+    """Judge every suite, by running the agent where there is one; its evidence by slug.
+
+    `ended` receives by slug why a run took no further look although it is not decided.
+    """
+    if agent is None:
+        earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
+        return _score_all(job, targets, earlier)
+    return _run_all(job, targets, search, ended)
 
 
 def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
@@ -199,8 +216,11 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
+def _run_all(
+    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, OpenEnd]
+) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
+    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
     if len(targets) > 1:
         for target in targets:
             # A suite that cannot be read is reported before the others have been run.
@@ -211,7 +231,10 @@ def _run_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, P
         if spec.agent is not None and not spec.agent.is_named and not is_of_conversations(target.path):
             _score(job, target, replace(spec, agent=None), earlier)
         else:
-            run_live(job, spec, target.source, earlier.get(target.slug))
+            spec, looks = planned(job, spec, target.slug, search)
+            done = run_live(job, spec, target.source, earlier.get(target.slug), looks)
+            if looks is not None and (end := looks.finish(done)):
+                ended[target.slug] = end
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
 
@@ -285,8 +308,11 @@ def decide_on(
     search: Search,
     broken: RuleResult | None,
     sides: BothSides | None = None,
+    open_end: OpenEnd | None = None,
 ) -> SuiteEvaluation:
     """Compare the pack of a suite with its baseline, and decide.
+
+    More than six parameters: job, suite, pack and baselines are needed, each of the others has a default.
 
     Args:
         job: The job.
@@ -295,6 +321,7 @@ def decide_on(
         search: With the baselines.
         broken: The rule that every dataset of the baseline is still evaluated, where it is broken.
         sides: Both agents, to run again what newly fails; None to confirm nothing.
+        open_end: Why the run took no further look although it is not decided; None otherwise.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
@@ -326,7 +353,7 @@ def decide_on(
         if question.suspects and (why := why_not_run_again(job)):
             job.platform.say(f"{count(len(question.suspects), 'case')} not run again: {why}")
         if sides is not None:
-            record = confirmed(sides, question, _spec(job, target, where), decision)
+            record = confirmed(sides, question, _spec(job, target, where), decision, open_end)
             decision = by_policy(confirmation=record)
     else:
         thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
@@ -338,6 +365,8 @@ def decide_on(
     replayed = replay_evidence(job, pack, where)
     own = OwnRules(broken, replay_rule(replayed))
     decision = with_own_rules(decision, comparison, job, search, own)
+    if open_end is not None:
+        decision = decision.model_copy(update={"looks_ended": open_end.why})
     if data:
         write_output(where / COMPARISON, data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))

@@ -82,4 +82,8 @@ OUTPUTS: tuple[Output, ...] = (
         "was not wanted.",
     ),
     Output("comment-url", "Address of the comment; empty when none was written."),
+    Output(
+        "drift-issue-url",
+        "Address of the issue about a loss since `drift-release`; empty when none was written.",
+    ),
 )

@@ -20,6 +20,7 @@ from agent_eval.ci.config import (
     values_by_input,
 )
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.drift import Watched, Watcher
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -220,7 +221,7 @@ def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
 
 def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
-    evaluation, notes = _evaluate_guarded(job)
+    evaluation, watched, notes = _evaluate_guarded(job)
     report = report_of(evaluation, job)
     report = replace(report, warnings=[*notes, *report.warnings])
     html_report = write_html(evaluation, report, job)
@@ -228,7 +229,9 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
+    section = f"\n{watched.section}" if watched is not None else ""
+    room = platform.spec.summary_limit - len(section.encode("utf-8", "replace"))
+    summary = job.redactor.redact_text(render_summary(report, limit=room) + section)
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
@@ -242,6 +245,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
+    _write_drift_issue(platform, watched)
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
@@ -261,13 +265,18 @@ def _refuse_unknown_report(settings: Settings, platform: Platform) -> None:
         )
 
 
-def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, list[str]]:
-    """Evaluate; return as well what was noticed of the agent, and warn of it where the evaluation fails."""
+def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, Watched | None, list[str]]:
+    """Evaluate, and hold the base branch against its release where the job watches it.
+
+    Returns as well what was noticed of the agent, and warns of it where the evaluation fails.
+    """
     notes: list[str] = []
     try:
         with guarded(job.platform.spec.command_files, job.environ, notes.append):
             reported = job.platform.run.reported
-            return evaluate(job) if reported is None else evaluate_reported(job, reported), notes
+            watcher = Watcher.prepare(job)
+            evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
+            return evaluation, watcher.hold(evaluation) if watcher is not None else None, notes
     except AgentEvalError:
         for note in notes:
             job.platform.warn(note)
@@ -281,6 +290,22 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.warn(published.warning)
     if published.action == "refused":
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
+
+
+def _write_drift_issue(platform: Platform, watched: Watched | None) -> None:
+    """Write the issue about the base branch, and say how it does. Nothing here changes the gate's answer."""
+    if watched is None:
+        platform.write_outputs({"drift-issue-url": ""})
+        return
+    platform.say(watched.line)
+    for warning in watched.warnings:
+        platform.warn(warning)
+    written = watched.write()
+    if written.warning:
+        platform.warn(written.warning)
+    if written.url:
+        platform.say(f"The drift issue was {written.action}: {written.url}")
+    platform.write_outputs({"drift-issue-url": written.url})
 
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:

@@ -17,6 +17,7 @@ from agent_eval.config.rules import POLICY, RULES, Rule
 from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import GatePolicy, Preset, Quarantine
 from agent_eval.contracts.registry import Waiver
+from agent_eval.gate.looks import LOOKS
 
 _UNREVIEWED = "is not on the base branch, so it does not count."
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -63,11 +64,11 @@ def loosened_policy(base: GatePolicy, head: GatePolicy, *, now: datetime) -> lis
         before, after = _limit(rule, base), _limit(rule, head)
         if is_looser(rule.loosens, before, after):
             sentences.append(_sentence(rule.field, before, after))
-    return [*sentences, *_softened_judges(base, head), *unreviewed_exceptions(base, head, now=now)]
+    return [*sentences, *unreviewed_exceptions(base, head, now=now)]
 
 
 def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) -> list[str]:
-    """List the cases that a policy excepts and the base branch's does not, as sentences.
+    """List the cases that a policy excepts, and the judges it is softer on, unlike the base branch's.
 
     Args:
         base: The base branch's policy.
@@ -76,6 +77,7 @@ def unreviewed_exceptions(base: GatePolicy, head: GatePolicy, *, now: datetime) 
     """
     quarantine = [entry for entry in head.quarantine if not _is_reviewed_quarantine(entry, base, now)]
     return [
+        *_softened_judges(base, head),
         *(
             f"`quarantine` of case {code(entry.case_id)} until {code(entry.expires_at or 'ever')} "
             f"{_UNREVIEWED}"
@@ -181,6 +183,20 @@ def _lower(before: float | None, after: float | None) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def _capped(before: float | None, after: float | None) -> bool:
+    return after is not None and (before is None or after < before)
+
+
+def _trials(before: int | str, after: int | str) -> bool:
+    """Tell whether fewer trials may be run: `auto` may end after its first look, and goes on to its last.
+
+    The comparison sees where one number takes the place of another.
+    """
+    if isinstance(after, str):
+        return before != after
+    return isinstance(before, str) and after < LOOKS[-1]
+
+
 _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "higher": _higher,
     "lower": _lower,
@@ -188,6 +204,8 @@ _LOOSER: dict[Loosens, Callable[[Any, Any], bool]] = {
     "off": lambda before, after: bool(before and not after),
     "other": lambda before, after: bool(before != after),
     "fewer": lambda before, after: bool(set(before) - set(after)),
+    "capped": _capped,
+    "trials": _trials,
 }
 
 
@@ -208,7 +226,7 @@ def _limit(rule: Rule, policy: GatePolicy) -> float | None:
 def _softened_judges(base: GatePolicy, head: GatePolicy) -> list[str]:
     """List the judges that block at once on the base branch, or by other terms, and do not now."""
     sentences = [
-        f"`zero_tolerance_repeat` of {code(judge_id)} is not on the base branch, so it is not reviewed."
+        f"`zero_tolerance_repeat` of {code(judge_id)} {_UNREVIEWED}"
         for judge_id in sorted(head.repeated)
         if not _is_reviewed_repeat(judge_id, base)
     ]

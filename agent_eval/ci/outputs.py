@@ -19,6 +19,7 @@ from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.gate.looks import LOOKS
 from agent_eval.history.board import tiers_of_policy
 from agent_eval.history.record import record_of
 from agent_eval.reports.headline import Headline, Voice
@@ -28,6 +29,9 @@ from agent_eval.text.numbers import count
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
+
+_WRITTEN_LAST = frozenset({"comment-url", "drift-issue-url"})
+"""Outputs that are set once they are known, after all others."""
 
 MAX_FAILING = 2_000
 MAX_NOTES = 4
@@ -273,9 +277,11 @@ def _shortened(notes: list[str]) -> list[str]:
 
 def _reproduce(settings: Settings) -> str:
     """The command that does the same with one case, for which the limits of a whole run do not matter."""
+    stated = settings.agent.trials if settings.agent is not None else 1
+    fixed = LOOKS[1] if isinstance(stated, str) else stated
     one_case = replace(
         settings,
-        agent=replace(settings.agent, parallel=1) if settings.agent is not None else None,
+        agent=replace(settings.agent, parallel=1, trials=fixed) if settings.agent is not None else None,
         limits=replace(settings.limits, run=RunLimits()),
     )
     words = command_line("run", one_case)
@@ -284,7 +290,7 @@ def _reproduce(settings: Settings) -> str:
 
 
 def _outputs(values: Mapping[str, str]) -> dict[str, str]:
-    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name != "comment-url"}
+    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name not in _WRITTEN_LAST}
 
 
 def _rate(number: int, total: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent_eval.comparison.behaviour import (
     Differences,
@@ -17,8 +17,9 @@ from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
+from agent_eval.comparison.even_trials import evened
 from agent_eval.comparison.facts import CaseOutcome, RunView, case_outcomes
-from agent_eval.comparison.judged_twice import JudgedTwice
+from agent_eval.comparison.judged_twice import JudgedTwice, outcomes_of, with_results
 from agent_eval.comparison.metrics import (
     Balance,
     Risk,
@@ -101,7 +102,7 @@ def compare(
     )
     todays = twice.outcomes(before, now)
     views = twice.todays(baseline, candidate)
-    runs = _ComparedRuns(*views, {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared})
+    runs = _compared_runs(compared, views, todays)
     facts = CoverageFacts(
         before=before,
         now=now,
@@ -161,6 +162,21 @@ def _new_cases(outcomes: Sequence[CaseOutcome]) -> NewCases:
         cases=len(outcomes),
         passed=sum(outcome.passed for outcome in outcomes),
         hard_failed=sum(outcome.hard_failed for outcome in outcomes),
+    )
+
+
+def _compared_runs(
+    compared: Sequence[str],
+    views: tuple[RunView, RunView],
+    outcomes: tuple[Mapping[str, CaseOutcome], Mapping[str, CaseOutcome]],
+) -> _ComparedRuns:
+    """Pair the cases of both runs, each over as many trials as both have where the candidate took looks."""
+    shortened = evened(compared, *views)
+    before, now = ({**of_run, **outcomes_of(rows)} for of_run, rows in zip(outcomes, shortened, strict=True))
+    return _ComparedRuns(
+        with_results(views[0], shortened[0]),
+        with_results(views[1], shortened[1]),
+        {case_id: (before[case_id], now[case_id]) for case_id in compared},
     )
 
 

@@ -340,7 +340,8 @@ def _trials(
         return []
     before, now = (case_policies(run[case_id] for case_id in parts.common) for run in runs)
     numbers = [tuple(len(trials_of(run[case_id])) for run in runs) for case_id in parts.common]
-    return [_case_policy(before, now, enforced), _trial_number(numbers)]
+    looked = candidate.config.execution_config.looks is not None
+    return [_case_policy(before, now, enforced), _trial_number(numbers, looked=looked)]
 
 
 def _case_policy(before: list[str], now: list[str], enforced: bool) -> CompatibilityCheck:
@@ -358,7 +359,14 @@ def _case_policy(before: list[str], now: list[str], enforced: bool) -> Compatibi
     )
 
 
-def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
+_MEANING = {
+    False: "which changes what it takes to pass; pass rates can be compared",
+    True: "so results of cases are compared over as many trials as both runs have, and pass rates over all",
+}
+"""What another number of trials means, by whether the run looked at its trials (`trials: auto`)."""
+
+
+def _trial_number(numbers: Sequence[tuple[int, ...]], *, looked: bool) -> CompatibilityCheck:
     differ = sum(before != now for before, now in numbers)
     was, is_now = (_range([pair[side] for pair in numbers]) for side in (0, 1))
     return CompatibilityCheck(
@@ -366,7 +374,7 @@ def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
         passed=not differ,
         enforced=False,
         message=f"{differ} {verb(differ, 'case has', 'cases have')} another number of trials ({was} in "
-        f"the baseline, {is_now} now), which changes what it takes to pass; pass rates can be compared"
+        f"the baseline, {is_now} now), {_MEANING[looked]}"
         if differ
         else "same number of trials",
         details={"baseline_trials": was, "candidate_trials": is_now, "changed_count": differ},

@@ -76,14 +76,25 @@ def coverage(facts: CoverageFacts, baseline: RunView, candidate: RunView, *, tri
         silent_here = silent | _newly_silent(case_id, facts, candidate)
         rest = _lose_judges(losses, case_id, facts, silent_here)
         if trials_differ and rest:
-            of = len(trials_of(baseline.results[case_id]))
-            fewer = of - min(of, len(trials_of(candidate.results[case_id])))
-            losses.add("fewer-trials", None, case_id, rest * Fraction(fewer, of))
-            rest -= rest * Fraction(fewer, of)
+            lost = rest * _share_of_fewer_trials(case_id, baseline, candidate)
+            losses.add("fewer-trials", None, case_id, lost)
+            rest -= lost
         judges = facts.new_expectations.get(case_id, ())
         for judge_id in judges:
             losses.add("new-expectation", judge_id, case_id, rest / len(judges))
     return losses.coverage()
+
+
+def _share_of_fewer_trials(case_id: str, baseline: RunView, candidate: RunView) -> Fraction:
+    """Compute the share of a case that is lost because fewer trials of it were run than were to be.
+
+    That is as many as in the baseline; of a candidate that ended as soon as it was decided (`trials: auto`)
+    as many as it had at its last look, whose level is stricter for it.
+    """
+    before = len(trials_of(baseline.results[case_id]))
+    looks = candidate.config.execution_config.looks
+    wanted = before if looks is None else min(before, looks[-1])
+    return Fraction(wanted - min(wanted, len(trials_of(candidate.results[case_id]))), wanted)
 
 
 def _lost_whole(case_id: str, facts: CoverageFacts) -> Cause | None:

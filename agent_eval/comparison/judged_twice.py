@@ -35,7 +35,7 @@ class JudgedTwice:
 
     def todays(self, baseline: RunView, candidate: RunView) -> tuple[RunView, RunView]:
         """Return both runs as they are judged today."""
-        return _with(baseline, self.baseline), _with(candidate, self.candidate)
+        return with_results(baseline, self.baseline), with_results(candidate, self.candidate)
 
     def notices(self) -> list[str]:
         """Say which results are not those that the runs stored, in sentences for the top of a report."""
@@ -52,7 +52,7 @@ class JudgedTwice:
         self, before: dict[str, CaseOutcome], now: dict[str, CaseOutcome]
     ) -> tuple[dict[str, CaseOutcome], dict[str, CaseOutcome]]:
         """Return the outcomes of both runs as they are judged today."""
-        return before | _outcomes(self.baseline), now | _outcomes(self.candidate)
+        return before | outcomes_of(self.baseline), now | outcomes_of(self.candidate)
 
     def new_expectations(
         self,
@@ -66,18 +66,20 @@ class JudgedTwice:
             todays: Outcomes of both runs as they are judged today.
         """
         hidden = {}
-        for case_id, now in _outcomes(self.by_baseline).items():
+        for case_id, now in outcomes_of(self.by_baseline).items():
             worse = _worse(before[case_id], now) - _worse(todays[0][case_id], todays[1][case_id])
             if worse:
                 hidden[case_id] = sorted(worse)
         return hidden
 
 
-def _with(run: RunView, results: Mapping[str, CaseResultRow]) -> RunView:
+def with_results(run: RunView, results: Mapping[str, CaseResultRow]) -> RunView:
+    """Return a run in which some cases have other results."""
     return replace(run, results=ChainMap(dict(results), run.results)) if results else run  # type: ignore[arg-type]  # only read
 
 
-def _outcomes(results: Mapping[str, CaseResultRow]) -> dict[str, CaseOutcome]:
+def outcomes_of(results: Mapping[str, CaseResultRow]) -> dict[str, CaseOutcome]:
+    """Compute the outcomes of case results, by case id."""
     known: dict[Pattern, CaseOutcome] = {}
     outcomes = {}
     for case_id, row in results.items():

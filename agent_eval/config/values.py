@@ -164,6 +164,15 @@ def _parallel(_option: Option, text: str) -> int | str:
     return int(text)
 
 
+def _trials(option: Option, text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return _whole(option, text)
+    except WrongValue as wrong:
+        raise WrongValue(f"auto or {wrong.wanted}") from None
+
+
 def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
@@ -228,6 +237,7 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "integer": _whole,
     "seed": _seed,
     "parallel": _parallel,
+    "trials": _trials,
     "case policy": _case_policy,
     "lines": _lines,
     "list": _list,

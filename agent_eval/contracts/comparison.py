@@ -25,7 +25,8 @@ class Metric(Contract):
 class RunReference(Contract):
     """Which run was compared, pinned by the digest of its manifest.
 
-    `damaged_records`: how many records of finished trials were damaged before the run was resumed.
+    `damaged_records`: how many records of finished trials were damaged before the run was resumed. `looks`:
+    trials of each case after which the run was looked at (`ExecutionConfig`); null for a fixed number.
     """
 
     run_id: StrictStr
@@ -36,6 +37,7 @@ class RunReference(Contract):
     git_commit: StrictStr | None = None
     started_at: StrictStr | None = None
     damaged_records: StrictInt = Field(default=0, ge=0)
+    looks: list[StrictInt] | None = None
     summary: RunSummary
 
 

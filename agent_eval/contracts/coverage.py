@@ -29,7 +29,8 @@ else. `baseline-error`: the baseline could not be judged on the case, and the ca
 `judge-gone`: a judge does not judge any more, or finds nothing to judge where it passed the case.
 `judge-changed`: it judges by another configuration, and the stored trajectories could not be judged by it.
 `helped`: the agent was given what it was not in the baseline: the expected output, or more repairs after what
-the judges said. `fewer-trials`: the candidate has fewer trials of the case.
+the judges said. `fewer-trials`: the candidate has fewer trials of the case than the baseline, and than it was
+to have at its last look (`trials: auto`).
 `new-expectation`: the case passes by today's definition and judges, and regresses by the baseline's.
 `lost`: no trial of the candidate has a score, through no fault of the agent (`Fault`); `lost-failing`: the
 same of a case that did not pass in the baseline, so that it cannot have regressed.

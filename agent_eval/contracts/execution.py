@@ -6,9 +6,10 @@ absent when a later version merges the pack, judges it again or converts it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
 
 from agent_eval.contracts.base import SparseContract
 from agent_eval.contracts.limits import AttemptLimits, TrialLimits
@@ -70,6 +71,8 @@ class ExecutionConfig(SparseContract):
         judge_code: Digests of the code of judges that are not built in, by judge id; absent where all are.
         agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
         trials: How often each case was run.
+        looks: Trials of each case after which the run was looked at, to end it or go on: `trials: auto`. The
+            last is `trials`. Absent where the number of trials was fixed beforehand.
         max_repairs: Attempts after the first one.
         strict_side_effects: Whether a tool call without an answer failed the attempt.
         share_expected_output: Whether the agent was handed the expected output.
@@ -92,6 +95,7 @@ class ExecutionConfig(SparseContract):
     judge_code: dict[StrictStr, StrictStr] | None = None
     agent: AgentDescription | None = None
     trials: StrictInt = Field(default=1, ge=1, le=MOST_TRIALS)
+    looks: list[StrictInt] | None = Field(default=None, min_length=1)
     max_repairs: StrictInt = Field(default=0, ge=0)
     strict_side_effects: StrictBool = False
     share_expected_output: StrictBool = False
@@ -105,6 +109,19 @@ class ExecutionConfig(SparseContract):
     redactions: StrictInt | None = Field(default=None, ge=0)
     damaged_records: StrictInt | None = Field(default=None, ge=0)
     trials_not_run: StrictInt | None = Field(default=None, ge=0)
+
+    @field_validator("looks")
+    @classmethod
+    def _check_looks(cls, looks: list[int] | None, info: ValidationInfo) -> list[int] | None:
+        """Refuse looks that do not ascend to the number of trials."""
+        ascend = looks is None or (sorted(set(looks)) == looks and looks[0] >= 1)
+        if not ascend or (looks is not None and looks[-1] != info.data.get("trials")):
+            raise ValueError("looks must ascend, and the last of them is the number of trials")
+        return looks
+
+    def at_looks(self, looks: Sequence[int]) -> ExecutionConfig:
+        """Copy for a run that was looked at after so many trials of each case, and ends at the last look."""
+        return self.model_copy(update={"trials": looks[-1], "looks": list(looks)})
 
     def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
         """Copy with the number of cases in which something was replaced, and of the replacements."""

@@ -144,6 +144,8 @@ class GateEvidence(Contract):
 
     method: Method = "mcnemar-tango"
     trials: TrialEvidence | None = None
+    looks: list[StrictInt] | None = None
+    """Trials of each case after which the run was looked at; the tests have the levels of the last look."""
 
     compared: int
     paired: int
@@ -250,6 +252,8 @@ class GateDecision(Contract):
     """What fresh trials of both sides say of the cases that passed before and do not now."""
     confirmation_sha256: StrictStr | None = None
     """The record of these trials; null where none was made."""
+    looks_ended: StrictStr | None = None
+    """Why the job took no further look although the decision is open, as a clause; null otherwise."""
     not_evaluated: list[StrictStr] = Field(default_factory=list)
     """Why the run says nothing of the change, and what to do; written only where that is so."""
 

@@ -98,6 +98,7 @@ class Execution:
         stopped: Reason why the run ended early, as a clause; empty when every case has been run.
         progress: Counts of trials, and what they cost.
         interrupted: Whether the run ended early because `stop` gave a reason.
+        slots: Where in the journal its trials are, and their digests; for a run with more trials of them.
         outage: Reason why the run ended early, if that is an outage; else empty.
 
     Example:
@@ -119,6 +120,7 @@ class Execution:
     stopped: str
     progress: RunProgress
     interrupted: bool = False
+    slots: Slots | None = None
     outage: str = ""
 
     @property
@@ -134,6 +136,7 @@ def execute(
     *,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
+    earlier: Slots | None = None,
 ) -> Execution:
     """Run the trials that the journal does not have yet.
 
@@ -147,6 +150,8 @@ def execute(
             progress then get a moment to finish, and finished ones stay in the journal.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials in progress then get a moment to finish.
+        earlier: Trials that this process has run with the same journal, which are kept and not run again;
+            None to take those that the journal has. Only the records that they name count.
 
     Raises:
         InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
@@ -157,7 +162,10 @@ def execute(
     """
     refuse_unrunnable(suite, plan.trial, plan.redactor)
     run = _AgentRun(suite, plan, journal)
-    run.load_journal()
+    if earlier is None:
+        run.load_journal()
+    else:
+        run.keep(earlier)
     run.run_missing(on_progress, stop)
     return run.result()
 
@@ -207,6 +215,20 @@ class _AgentRun:
                 if not record.get(JUDGED_AGAIN):
                     self._use.add(record["cost_usd"])
                 self._count(loaded_trial(number, record), resumed=True)
+
+    def keep(self, earlier: Slots) -> None:
+        """Keep the trials that this process has run before, and no other record of the journal.
+
+        Raises:
+            RecordsChanged: Another program has rewritten one since.
+        """
+        self._slots = earlier.extended(self._plan.trials)
+        with JournalReader(self._journal.path) as reader:
+            for number in filter(self._slots.has, range(len(self._slots))):
+                trial = loaded_trial(number, reader.read(*self._slots.place(number)))
+                self._use.add(trial.cost_usd)
+                # Its calls are kept already.
+                self._count(replace(trial, calls=[]), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
         """Run the trials that the journal does not have, then those that were lost."""
@@ -417,9 +439,8 @@ class _AgentRun:
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
         is_interrupted = bool(stopped) and self._interrupted.is_set()
-        return Execution(
-            suite, stopped, self._progress(0), is_interrupted, outage=stopped if self._lost.outage else ""
-        )
+        outage = stopped if self._lost.outage else ""
+        return Execution(suite, stopped, self._progress(0), is_interrupted, self._slots, outage)
 
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""

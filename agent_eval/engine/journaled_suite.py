@@ -73,6 +73,13 @@ class Slots:
     def __len__(self) -> int:
         return len(self._offsets)
 
+    def extended(self, trials: int) -> Slots:
+        """Copy for a run with more trials of each case, which has the finished ones of this."""
+        more = Slots(self.cases, trials)
+        more._offsets[: len(self)] = self._offsets
+        more._digests[: len(self._digests)] = self._digests
+        return more
+
     def has(self, number: int) -> bool:
         """Tell whether a trial has finished."""
         return self._offsets[number] != MISSING

@@ -1,4 +1,4 @@
-"""The binomial distribution for any number of trials, in time that grows with its square root.
+"""The binomial and the hypergeometric distribution, in time that grows with the root of the trials.
 
 Point probabilities follow C. Loader, Fast and accurate computation of binomial probabilities (2000):
 Stirling's error and the deviance are computed apart, so that nothing cancels, whatever the number of trials.
@@ -64,6 +64,39 @@ def _log_tail(count: int, total: int, share: float) -> float:
         if term < 1e-18 * summed:
             break
     return min(0.0, log_point(count, total, share) + log(summed))
+
+
+def drawn_at_most(count: int, drawn: int, hits: int, total: int) -> float:
+    """Compute the chance that at most `count` of those drawn from `total`, without replacement, are `hits`.
+
+    The hypergeometric distribution, whose point is a quotient of three binomial ones (C. Loader, 2000).
+
+    Example:
+        >>> round(drawn_at_most(0, drawn=6, hits=6, total=12), 6) == round(1 / 924, 6)
+        True
+    """
+    lowest, highest = max(0, drawn + hits - total), min(drawn, hits)
+    if count < lowest:
+        return 0.0
+    if count >= highest:
+        return 1.0
+    if count <= drawn * hits / total:
+        return _drawn_tail(count, drawn, hits, total)
+    # As many misses or more: the same distribution from its other end.
+    return 1 - _drawn_tail(drawn - count - 1, drawn, total - hits, total)
+
+
+def _drawn_tail(count: int, drawn: int, hits: int, total: int) -> float:
+    """`drawn_at_most` for a count up to the mean: each further point is smaller by a falling ratio."""
+    share = drawn / total
+    point = log_point(count, hits, share) + log_point(drawn - count, total - hits, share)
+    summed = term = 1.0
+    for place in range(count, max(0, drawn + hits - total), -1):
+        term *= place * (total - hits - drawn + place) / ((hits - place + 1) * (drawn - place + 1))
+        summed += term
+        if term < 1e-18 * summed:
+            break
+    return min(1.0, exp(point - log_point(drawn, total, share)) * summed)
 
 
 @lru_cache(maxsize=4096)

@@ -7,13 +7,8 @@ failure the decision is inconclusive where a step is, and passed where none is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from difflib import get_close_matches
-from math import isfinite
-from typing import Any
-
-from pydantic import ValidationError
 
 from agent_eval.config.rules import RULES
 from agent_eval.contracts import (
@@ -29,15 +24,17 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import instant
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.history import PooledRuns
-from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy, Quarantine
+from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.errors import UsageError
 from agent_eval.gate import steps
 from agent_eval.gate.confirmation import Confirmed, suspect_results
 from agent_eval.gate.confirmation_step import confirmation_step
 from agent_eval.gate.explanation import explain
 from agent_eval.gate.fitness import refuse_unfit_baseline
+from agent_eval.gate.looks import policy_at_look, refuse_impossible_looks
 from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated, why_too_little
+from agent_eval.gate.policy_file import refuse_no_numbers
 from agent_eval.gate.pooled import pooled_evidence
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
@@ -77,14 +74,17 @@ def decide_by_policy(
             that is the baseline alone.
 
     Raises:
-        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none.
+        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none; or the
+            looks that the candidate states are not those it can have had.
         NothingMeasured: The candidate has no case.
         UsageError: `generated_at` names no point in time.
     """
     refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
+    refuse_impossible_looks(comparison)
+    at_look = policy_at_look(policy, comparison.candidate.looks)
     excuses = excuses_by(comparison, policy, waivers, now=decision_time(generated_at))
     measured = measure(comparison)
-    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, policy), pool, excuses, policy)
+    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, at_look), pool, excuses, at_look)
     results = suspect_results(comparison, policy, excuses, confirmation)
     cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
     counted = measured.without(
@@ -93,7 +93,7 @@ def decide_by_policy(
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
     record = confirmation.record if confirmation is not None else None
-    decided = _decided_steps(comparison, policy, excuses, rules, evidence, record)
+    decided = _decided_steps(comparison, at_look, excuses, rules, evidence, record)
     if confirmation is not None:
         decided.insert(3, confirmation_step(results, confirmation.record))
     decision = decision_of(
@@ -199,92 +199,6 @@ def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresho
     return stated.model_copy(update={name: value for name, value in flags.items() if value is not None})
 
 
-def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
-    """Build a policy from the content of a file.
-
-    Args:
-        values: The parsed file.
-        source: Name of the file for error messages.
-
-    Raises:
-        InvalidInput: An unknown key (names the nearest one), or a value out of range.
-    """
-    misplaced = sorted(values.keys() & (Thresholds.model_fields.keys() - GatePolicy.model_fields.keys()))
-    if misplaced:
-        raise InvalidInput(
-            f"{source}: {misplaced[0]} is a threshold, and a policy has its thresholds under `thresholds`",
-            remedy="Move it there; a file of thresholds alone is what `gate --config` reads.",
-            file=source,
-            field=misplaced[0],
-        )
-    rules = values.get("thresholds") or {}
-    if not isinstance(rules, Mapping):
-        raise _invalid(source, "thresholds", "must be an object")
-    _check_keys(values, list(GatePolicy.model_fields), source, "")
-    _check_keys(rules, list(Thresholds.model_fields), source, "thresholds.")
-    try:
-        parsed = parse_thresholds(rules)
-    except UsageError as error:
-        raise _invalid(source, f"thresholds.{error.details.get('field')}", error.message) from None
-    try:
-        policy = GatePolicy.model_validate({**values, "thresholds": parsed})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"]) or "zero_tolerance"
-        raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
-    for place, entry in enumerate(policy.quarantine):
-        _check_expiry(entry, f"quarantine.{place}.expires_at", source)
-    return policy
-
-
-def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place: str) -> None:
-    for name in values:
-        if name not in known:
-            nearest = get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(known)}"
-            raise _invalid(source, f"{place}{name}", f"there is no such key{hint}")
-
-
-def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
-    if entry.expires_at is None:
-        raise _invalid(source, field, "a quarantine has an end; write one, such as 90 days from now")
-    try:
-        instant(entry.expires_at)
-    except ValueError as error:
-        problem = f"{entry.expires_at[:80]!r} is no end: {error}"
-        raise _invalid(source, field, problem) from None
-
-
-def _invalid(source: str, field: str, problem: str) -> InvalidInput:
-    return InvalidInput(
-        f"{source}: {field}: {problem}",
-        remedy="Correct the policy; an unreadable policy decides nothing.",
-        file=source,
-        field=field,
-    )
-
-
-def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
-    """Build thresholds from flags or a file; a rule that is left out, or None, is not set.
-
-    Raises:
-        UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
-    """
-    limits = {name: value for name, value in values.items() if value is not None}
-    unknown = sorted(limits.keys() - Thresholds.model_fields.keys())
-    if unknown:
-        raise UsageError(
-            f"there is no rule called {unknown[0]!r}",
-            remedy=f"The rules are {', '.join(Thresholds.model_fields)}.",
-            field=unknown[0],
-        )
-    try:
-        return Thresholds.model_validate(limits)
-    except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
-        raise _bad_threshold(field, limits[field]) from None
-
-
 def decide(
     comparison: Comparison,
     thresholds: Thresholds,
@@ -314,7 +228,7 @@ def decide(
         InvalidInput: The comparison contradicts itself, or its baseline is none.
         NothingMeasured: The candidate has no case.
     """
-    _check(thresholds)
+    refuse_no_numbers(thresholds)
     if not thresholds.any_set:
         raise UsageError(
             "the gate has no rule, so it cannot decide",
@@ -360,7 +274,7 @@ def decide_without_baseline(
         UsageError: A threshold is no number.
         NothingMeasured: The run has no case.
     """
-    _check(thresholds)
+    refuse_no_numbers(thresholds)
     measured = measure_run(run)
     rules = apply_rules(thresholds, measured)
     if policy is not None and policy.preset == "release" and run.summary.answers_not_checked:
@@ -431,20 +345,3 @@ def decision_time(generated_at: str) -> datetime:
             remedy="Give it as ISO 8601 with an offset.",
             field="generated_at",
         ) from None
-
-
-def _check(thresholds: Thresholds) -> None:
-    """Refuse limits that are no numbers: a model can be built unvalidated, and NaN would pass every rule."""
-    for name in Thresholds.model_fields:
-        value = getattr(thresholds, name)
-        if value is not None and not isfinite(value):
-            raise _bad_threshold(name, value)
-
-
-def _bad_threshold(name: str, value: object) -> UsageError:
-    rule = next(rule for rule in RULES if rule.field == name)
-    return UsageError(
-        f"{name} must be {rule.limits}, not {value!r}",
-        remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
-        field=name,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum, log, sqrt
-from typing import Any
+from typing import Any, Literal
 
 from agent_eval.contracts.history import HistoryRun
 from agent_eval.errors import NothingMeasured
@@ -26,6 +26,11 @@ CLEARED_BELOW = 1.0
 HIGHEST_SUM = 6.0
 """The sum rises no further, so that an alarm ends within a few runs after a drop is mended."""
 FELL_AT = 0.05
+MENDED_SHARE = 0.5
+"""Share of the budget that may still be lost where a loss counts as mended: less than what raises it, so that
+a rate at the very budget does not go back and forth."""
+Cause = Literal["model", "code", "both", "unclear"]
+"""What moved: the model or a service, which the released agent uses too; the code; both; not shown yet."""
 _ONE_SIDED_T = {3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895}
 """Student's t, 95 % one-sided, by degrees of freedom."""
 
@@ -84,6 +89,61 @@ class Drift:
             return False
         return self.lost > self.budget and self.lost_at_least > 0
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether the alarm is up, or more than the budget is lost."""
+        return self.is_alarmed or self.is_over_budget
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether enough runs show that what was lost is back.
+
+        The alarm has ended, and of at least FEWEST_RUNS runs no more than half of the budget is lost. Without
+        so many runs nothing is shown.
+        """
+        if self.is_alarmed or self.lost is None or self.runs < FEWEST_RUNS:
+            return False
+        return self.lost <= MENDED_SHARE * self.budget
+
+    def is_up(self, *, was_up: bool) -> bool:
+        """Whether a loss is shown, or one that was shown before this run is not yet mended."""
+        return self.is_worse or (was_up and not self.is_mended)
+
+    @property
+    def began_at(self) -> int | None:
+        """Number of the run, from 0, since which the pass rate is likely lower; None where no alarm is up.
+
+        That is the run after the last one whose sum was 0, the likeliest begin of the change (Page 1954).
+        """
+        if self.alarmed_at is None:
+            return None
+        zeros = [number for number in range(self.alarmed_at) if self.sums[number] <= 0]
+        return zeros[-1] + 1 if zeros else 0
+
+
+@dataclass(frozen=True, slots=True)
+class FallenCase:
+    """A case that passes less often than in the release.
+
+    Example:
+        >>> FallenCase("refund", Counted(4, 4), Counted(1, 4)).fell_by
+        0.75
+
+    Attributes:
+        case_id: The case.
+        release: Its trials in the release.
+        latest: Its trials in the runs since the alarm; without an alarm in the newest runs.
+    """
+
+    case_id: str
+    release: Counted
+    latest: Counted
+
+    @property
+    def fell_by(self) -> float:
+        """The release's pass rate less the latest one."""
+        return self.release.rate - self.latest.rate
+
 
 @dataclass(frozen=True)
 class DriftReport:
@@ -96,6 +156,11 @@ class DriftReport:
         cases: How many cases both sides have, defined alike.
         released_agent_fell: Whether the released agent, run again, passes less often too; None where it was
             not run again.
+        release: The release's trials; None where they are not known.
+        latest: The trials since the alarm; without an alarm those of the newest runs.
+        again: The trials of the released agent, run again; None where it was not.
+        fallen: The cases that pass less often than in the release, the worst first.
+        newest_scored: Trials of the newest run.
 
     Example:
         `check_drift(Path("history"), [Path("release.zip")]).is_worse` says whether something is to be done.
@@ -106,11 +171,23 @@ class DriftReport:
     left_out: int
     cases: int
     released_agent_fell: bool | None = None
+    release: Counted | None = None
+    latest: Counted | None = None
+    again: Counted | None = None
+    fallen: Sequence[FallenCase] = ()
+    newest_scored: int = 0
 
     @property
     def is_worse(self) -> bool:
         """Whether the alarm is up, or more than the budget is lost."""
-        return self.drift.is_alarmed or self.drift.is_over_budget
+        return self.drift.is_worse
+
+    @property
+    def cause(self) -> Cause | None:
+        """What moved, as far as the released agent shows it; None where it was not run again."""
+        if self.release is None or self.latest is None or self.again is None or not self.again.scored:
+            return None
+        return what_moved(self.release, self.again, self.latest)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures, and the runs by id."""
@@ -121,6 +198,8 @@ class DriftReport:
             "cases": self.cases,
             "left_out_runs": self.left_out,
             "released_agent_fell": self.released_agent_fell,
+            "cause": self.cause,
+            "fallen": [asdict(case) for case in self.fallen],
             "run_ids": [run.run_id for run in self.runs],
         }
 
@@ -211,6 +290,32 @@ def fell_too(release: Counted, again: Counted) -> bool:
         (True, False)
     """
     return fisher(again.passed, again.scored, release.passed, release.scored) <= FELL_AT
+
+
+def what_moved(release: Counted, again: Counted, branch: Counted) -> Cause:
+    """Tell a model that moved from code that moved, by the released agent run again.
+
+    Args:
+        release: Trials of the released agent when it was released.
+        again: Its trials now.
+        branch: Trials of the base branch now.
+
+    Where the released agent passes less often than it did, what both agents use moved. Where the base branch
+    passes less often than the released agent does now, the code did. Each by Fisher's one-sided exact test at
+    5 %, so few trials say neither.
+
+    Example:
+        >>> good, bad = Counted(95, 100), Counted(75, 100)
+        >>> what_moved(good, bad, bad), what_moved(good, good, bad), what_moved(good, Counted(5, 5), bad)
+        ('model', 'code', 'unclear')
+    """
+    model = fell_too(release, again)
+    code = fell_too(again, branch)
+    if model and code:
+        return "both"
+    if model:
+        return "model"
+    return "code" if code else "unclear"
 
 
 def together(counts: Iterable[Counted]) -> Counted:

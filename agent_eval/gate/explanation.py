@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_eval.comparison.facts import cut
 from agent_eval.contracts import ExpiredExcuse, GateDecision, GateEvidence, GateStatus, TrialEvidence
 from agent_eval.gate.paired import CASES
-from agent_eval.text.numbers import beside, count, margin, percent, verb
+from agent_eval.text.numbers import beside, confidence_text, count, margin, percent, verb
 
 JUDGES_SHOWN = 4
 WAIVERS_SHOWN = 3
@@ -74,14 +74,23 @@ def _change(evidence: GateEvidence) -> str:
         interval = f"prediction interval of {evidence.pooled.runs} pooled runs"
     if evidence.topic_clusters is not None:
         interval = f"interval, clustered by topic ({evidence.topic_clusters} clusters),"
+    sure = confidence_text(evidence.confidence)
     return (
-        f"{passed}, drop {beside(evidence.drop, None)} points, {evidence.confidence:.0%} {interval} "
+        f"{passed}, drop {beside(evidence.drop, None)} points, {sure} {interval} "
         f"[{beside(evidence.interval_low, None)}, {beside(evidence.interval_high, evidence.margin)}], "
         f"margin {margin(evidence.margin)}"
     )
 
 
 def _pairs(evidence: GateEvidence) -> str:
+    line = _tests(evidence)
+    if line and evidence.looks is not None:
+        # The levels of all looks together are those of the policy.
+        line += f"; at level {1 / evidence.stop_at:.3g} after looks at {', '.join(map(str, evidence.looks))}"
+    return line
+
+
+def _tests(evidence: GateEvidence) -> str:
     if not evidence.compared:
         return ""
     if evidence.pooled is not None:

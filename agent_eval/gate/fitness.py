@@ -12,6 +12,10 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.rules import exact
 from agent_eval.text.numbers import allowed, apart, of_all, percent
 
+LUCKY = "it ended as soon as it was decided (`trials: auto`), which keeps lucky runs"
+"""Why a run that looked at its trials is no baseline, as a clause."""
+FIXED_NUMBER = "Take a run of the base branch, or one with a number of trials that was fixed beforehand."
+
 
 def judged_nothing(summary: RunSummary) -> bool:
     """Whether every case ended in an error or had nothing to judge."""
@@ -54,6 +58,12 @@ def refuse_unfit_baseline(comparison: Comparison, limit: float) -> None:
     Raises:
         InvalidInput: The run is no baseline.
     """
+    if comparison.baseline.looks is not None:
+        raise InvalidInput(
+            f"run {comparison.baseline.run_id!r} is no baseline: {LUCKY}",
+            remedy=FIXED_NUMBER,
+            field="baseline",
+        )
     why = why_no_baseline(comparison.baseline.summary, limit)
     if why:
         raise InvalidInput(

@@ -19,15 +19,13 @@ from fractions import Fraction
 from math import comb, fsum, gcd, lcm, log2, prod, sqrt
 from statistics import NormalDist
 
-from agent_eval.gate.statistics import sign_flip_test
+from agent_eval.gate.statistics import MOST_FLIPPED, sign_flip_test
 
 EXACT_WORK = 3_000_000_000
 """Bits that an exact count may move, which takes some hundredths of a second. Four trials of a thousand
 changed cases stay below; beyond it the test draws at random, or approximates.
 """
 ROUNDS = 10_000
-MOST_FLIPPED = 10_000
-"""Changed cases up to which signs are flipped at random; the normal distribution fits more of them."""
 
 
 @dataclass(frozen=True, slots=True)

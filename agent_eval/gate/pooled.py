@@ -6,17 +6,20 @@ so a run is a cluster and its pass rate one observation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from math import atan, cos, exp, inf, lgamma, pi, sin, sqrt
+from math import atan, cos, inf, pi, sin, sqrt
+from operator import itemgetter
 from statistics import fmean, stdev
 
 from agent_eval.contracts.gate import GateEvidence, JudgeEvidence, PooledEvidence
 from agent_eval.contracts.history import PooledCase, PooledRuns
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.paired import CASES, NOTABLE_DROP
-from agent_eval.gate.statistics import Interval
+from agent_eval.gate.statistics import Interval, fisher
 from agent_eval.gate.waivers import Excuses
 
 FEWEST_RUNS = 4
@@ -70,14 +73,6 @@ def predict(rates: Sequence[float], confidence: float) -> Prediction:
     spread = stdev(rates)
     half_width = student_quantile(confidence, number - 1) * spread * sqrt(1 + 1 / number)
     return Prediction(number, fmean(rates), spread, half_width)
-
-
-def prediction_p_value(rates: Sequence[float], rate: float) -> float:
-    """Compute how probable a new rate this low is: the one-sided p value of `predict`'s interval."""
-    number, mean, spread = len(rates), fmean(rates), stdev(rates)
-    if not spread:
-        return 0.0 if rate < mean else 1.0
-    return student_cdf((rate - mean) / (spread * sqrt(1 + 1 / number)), number - 1)
 
 
 def student_cdf(t: float, freedom: int) -> float:
@@ -161,6 +156,8 @@ def weigh(cases: Sequence[PooledCase], *, alpha: float, confidence: float) -> We
     and Fisher's exact test of the pooled trials, which is not misled by the skew of few cases. Cases that
     never passed in the pool cannot get worse and are left out of the second. The spread of the runs is at
     least what one trial of a run is worth: few runs that are all alike do not show that none will differ.
+    A run with fewer trials of a case than the pooled runs had varies more than they do, by what chance adds
+    to the mean of so few; one with more is taken to vary as they do.
 
     Args:
         cases: The compared cases; at least one, with at least two runs.
@@ -168,46 +165,73 @@ def weigh(cases: Sequence[PooledCase], *, alpha: float, confidence: float) -> We
         confidence: Of the two-sided interval of the drop.
     """
     number = len(cases[0].runs)
-    rates = [fmean(case.runs[run][0] / case.runs[run][1] for case in cases) for run in range(number)]
-    rate = fmean(case.own[0] / case.own[1] for case in cases)
-    spread = max(stdev(rates), 1 / sum(case.own[1] for case in cases))
-    error, drop = spread * sqrt(1 + 1 / number), fmean(rates) - rate
+    every = [case.runs for case in cases]
+    runs = [Counter(map(itemgetter(run), every)) for run in range(number)]
+    own = Counter(case.own for case in cases)
+    rates, rate = [_rate(counts) for counts in runs], _rate(own)
+    spread = max(stdev(rates), 1 / _sums(own)[1])
+    pool = sum(runs, Counter())
+    more = _more_variance(cases, pool, own)
+    error, drop = sqrt(spread**2 * (1 + 1 / number) + more), fmean(rates) - rate
     critical = student_quantile(1 - alpha, number - 1)
     half_width = student_quantile((1 + confidence) / 2, number - 1) * error
     return Weighed(
         usual=Prediction(number, fmean(rates), spread, critical * error),
         rate=rate,
-        p_value=max(student_cdf(-drop / error, number - 1), _exact_p_value(cases)),
+        p_value=max(student_cdf(-drop / error, number - 1), _exact_p_value(cases, pool, own)),
         interval=Interval(drop - half_width, drop + half_width),
         power_for_ten_points=1 - student_cdf(critical - NOTABLE_DROP / error, number - 1),
     )
 
 
-def _exact_p_value(cases: Sequence[PooledCase]) -> float:
+Counts = Counter[tuple[int, int]]
+"""How many cases have so many passed and scored trials: few numbers differ among many cases."""
+
+
+def _more_variance(cases: Sequence[PooledCase], pool: Counts, own: Counts) -> float:
+    """Estimate how much more the rate of a run varies than that of a pooled run, by its fewer trials.
+
+    A trial of a case varies by p(1-p), estimated without bias from the pooled trials of the case; the mean of
+    m of them by that over m.
+    """
+    if min(scored for _, scored in own) >= max(scored for _, scored in pool):
+        return 0.0
+    more = 0.0
+    for case in cases:
+        trials = sum(scored for _, scored in case.runs)
+        rate = sum(passed for passed, _ in case.runs) / trials
+        of_a_trial = rate * (1 - rate) * trials / max(1, trials - 1)
+        more += of_a_trial * (1 / case.own[1] - fmean(1 / scored for _, scored in case.runs))
+    return max(0.0, more) / len(cases) ** 2
+
+
+def _rate(counts: Counts) -> float:
+    """Compute the mean over cases of the share of trials that passed."""
+    shares = (Fraction(passed * times, scored) for (passed, scored), times in counts.items())
+    return float(sum(shares, Fraction(0)) / counts.total())
+
+
+def _exact_p_value(cases: Sequence[PooledCase], pool: Counts, own: Counts) -> float:
     """Compute Fisher's one-sided p value of the run's trials against those of the pool.
 
-    It sums the hypergeometric distribution from what was seen downwards, by logarithms: pools have thousands
-    of trials. Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82.
+    Args:
+        cases: Those that never passed in the pool are left out: they cannot get worse.
+        pool: Trials of all cases in all pooled runs.
+        own: Trials of all cases in the run.
     """
-    able = [case for case in cases if any(passed for passed, _ in case.runs)]
-    own_passed, own_trials = (sum(case.own[part] for case in able) for part in (0, 1))
-    pool_passed, pool_trials = (sum(run[part] for case in able for run in case.runs) for part in (0, 1))
-    passed, total = own_passed + pool_passed, own_trials + pool_trials
-    fewest = max(0, passed - pool_trials)
-    term = exp(
-        _log_ways(own_trials, own_passed) + _log_ways(pool_trials, pool_passed) - _log_ways(total, passed)
+    # The greatest pair is the one with the most passed trials.
+    unable = [case for case in cases if not max(case.runs)[0]]
+    pool = pool - Counter(run for case in unable for run in case.runs)
+    own = own - Counter(case.own for case in unable)
+    return fisher(*_sums(own), *_sums(pool))
+
+
+def _sums(counts: Counts) -> tuple[int, int]:
+    """Add up passed and scored trials."""
+    return (
+        sum(passed * times for (passed, _), times in counts.items()),
+        sum(scored * times for (_, scored), times in counts.items()),
     )
-    tail = 0.0
-    for count in range(own_passed, fewest - 1, -1):
-        tail += term
-        if term < tail * 1e-15:
-            break
-        term *= count * (pool_trials - passed + count) / ((own_trials - count + 1) * (passed - count + 1))
-    return min(1.0, tail)
-
-
-def _log_ways(total: int, chosen: int) -> float:
-    return lgamma(total + 1) - lgamma(chosen + 1) - lgamma(total - chosen + 1)
 
 
 def pooled_evidence(

@@ -19,6 +19,7 @@ _SPREADS = 8.0
 _NORMAL = NormalDist()
 
 
+@lru_cache(maxsize=1 << 10)
 def paired_power(drop: float, discordant: float, total: int, alpha: float = 0.05) -> float:
     """Compute the chance that the exact one-sided McNemar test detects a true drop.
 
@@ -88,6 +89,7 @@ def critical_regressions(discordant: int, alpha: float = 0.05) -> int | None:
     return count
 
 
+@lru_cache(maxsize=1 << 10)
 def paired_cases_needed(drop: float, discordant: float, alpha: float = 0.05, power: float = 0.8) -> int:
     """Compute how many cases the exact one-sided McNemar test needs to detect a true drop, by `paired_power`.
 
@@ -152,6 +154,7 @@ def _most(last: int, holds: Callable[[int], bool]) -> int | None:
     return low
 
 
+@lru_cache(maxsize=1 << 10)
 def non_inferiority_cases(
     margin: float, discordant: float, confidence: float = 0.95, power: float = 0.8
 ) -> int:

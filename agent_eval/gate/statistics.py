@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from math import comb, exp, fsum, inf, log2, sqrt
 from statistics import NormalDist
 
-from agent_eval.gate.binomial import at_most, log_at_most, log_point
+from agent_eval.gate.binomial import at_most, drawn_at_most, log_at_most, log_point
 
 _NORMAL = NormalDist()
 
@@ -57,6 +57,12 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
 
 EXACT_PAIRS = 1_000
 """Discordant pairs up to which sums of binomial coefficients are exact integers, divided once."""
+
+EXACT_TRIALS = 200
+"""Trials of both sides up to which Fisher's test counts in exact integers."""
+
+MOST_FLIPPED = 10_000
+"""Changed cases up to which signs are flipped at random; the normal distribution fits more of them."""
 
 
 def mcnemar(regressed: int, fixed: int) -> float:
@@ -107,23 +113,27 @@ def tango_score(regressed: int, fixed: int, total: int, drop: float) -> float:
     return excess / sqrt(variance)
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def fisher(candidate_passed: int, candidate_trials: int, base_passed: int, base_trials: int) -> float:
     """Compute Fisher's one-sided exact p value that the candidate passes less often than the base.
 
-    Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82. Without a trial it is 1.
+    Without a trial it is 1. Beyond EXACT_TRIALS trials the same sum is taken in floats, with a relative error
+    below 1e-9.
+
+    Source: R. A. Fisher, The logic of inductive inference, JRSS 98 (1935) 39-82.
 
     Example:
         >>> fisher(0, 6, 6, 6) == 1 / 924
         True
     """
-    passed = candidate_passed + base_passed
-    ways = comb(candidate_trials + base_trials, passed)
+    passed, total = candidate_passed + base_passed, candidate_trials + base_trials
+    if total > EXACT_TRIALS:
+        return drawn_at_most(candidate_passed, drawn=candidate_trials, hits=passed, total=total)
     tail = sum(
         comb(candidate_trials, low) * comb(base_trials, passed - low)
         for low in range(max(0, passed - base_trials), candidate_passed + 1)
     )
-    return tail / ways
+    return tail / comb(total, passed)
 
 
 def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha: float = 0.05) -> list[bool]:
@@ -142,16 +152,50 @@ def holm_discrete(p_values: Sequence[float], attainable: Sequence[float], alpha:
     applied step by step: his divisor never grows as hypotheses are taken away, so the error stays bounded.
     """
     rejected = [False] * len(p_values)
-    remaining = set(range(len(p_values)))
-    while remaining:
-        divisor = _tarone_divisor([attainable[place] for place in remaining], alpha)
-        newly_rejected = {place for place in remaining if p_values[place] <= alpha / divisor}
-        if not newly_rejected:
+    divisors = _Divisors(attainable, alpha)
+    # The divisor never grows as hypotheses are taken away, so those with the smallest p values come first.
+    for place in sorted(range(len(p_values)), key=lambda place: p_values[place]):
+        if p_values[place] > alpha / divisors.least:
             break
-        for place in newly_rejected:
-            rejected[place] = True
-        remaining -= newly_rejected
+        rejected[place] = True
+        divisors.take_away(place)
     return rejected
+
+
+class _Divisors:
+    """The smallest divisor that Tarone's procedure allows, as hypotheses are taken away.
+
+    A divisor is allowed where at most so many of the hypotheses that are left could reach `alpha` over it.
+    """
+
+    def __init__(self, attainable: Sequence[float], alpha: float) -> None:
+        self._largest = [_largest_divisor(least, alpha, len(attainable)) for least in attainable]
+        """For each hypothesis, the largest divisor by which it can reach its share of `alpha`."""
+        self._at = Counter(self._largest)
+        self.least = len(attainable) or 1
+        self._reaching = self._at[self.least]
+        self._fall()
+
+    def take_away(self, place: int) -> None:
+        """Take a hypothesis away that was rejected."""
+        self._at[self._largest[place]] -= 1
+        self._reaching -= self._largest[place] >= self.least
+        self._fall()
+
+    def _fall(self) -> None:
+        while self.least > 1 and self._reaching + self._at[self.least - 1] <= self.least - 1:
+            self.least -= 1
+            self._reaching += self._at[self.least]
+
+
+def _largest_divisor(attainable: float, alpha: float, most: int) -> int:
+    """Find the largest divisor up to `most` with `attainable <= alpha / divisor`; 0 where there is none."""
+    if attainable <= alpha / max(1, most):
+        return most
+    divisor = min(most, int(alpha / attainable) + 1)
+    while divisor and attainable > alpha / divisor:
+        divisor -= 1
+    return divisor
 
 
 def pass_hat_k(passed: int, trials: int, k: int) -> float:
@@ -231,7 +275,7 @@ def clustered_interval(drops: Sequence[float], total: int, confidence: float = 0
       cases broke altogether. Wald's interval ends too early then, since a run that happens to break few cases
       shows too little variance as well.
 
-    Neither alone keeps its level for every suite; `benchmarks/gate_simulation.py` measures both together.
+    Neither alone keeps its level for every suite; `benchmarks/levels_simulation.py` measures both together.
     Without a case the interval is -1 to 1.
     """
     unmoved = [[0.0]] * (total - len(drops))
@@ -267,7 +311,8 @@ def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_00
     Args:
         drops: Drop of every case (or topic): mean score before minus mean score now.
         seed: The same seed gives the same p value.
-        rounds: Random flips; up to 2^12 sign patterns are tried exhaustively instead.
+        rounds: Random flips; up to 2^12 sign patterns are tried exhaustively instead, and beyond MOST_FLIPPED
+            drops the sum is taken as normal, less the smallest drop: the half of a step that the sums make.
 
     Source: R. A. Fisher, The design of experiments (1935), section 21; the `+ 1` keeps a random p value
     valid (B. Phipson, G. K. Smyth, 2010).
@@ -285,6 +330,9 @@ def sign_flip_test(drops: Sequence[float], *, seed: int = 0, rounds: int = 10_00
             for pattern in range(patterns)
         )
         return reached / patterns
+    if len(moved) > MOST_FLIPPED:
+        spread = sqrt(fsum(drop * drop for drop in moved))
+        return _NORMAL.cdf((min(map(abs, moved)) - observed) / spread)
     source = random.Random(seed)
     reached = 0
     # Drops of equal size share a draw, of how many of them have their sign flipped.
@@ -307,13 +355,6 @@ def entropy(passed: int, trials: int) -> float:
 def z_two_sided(confidence: float) -> float:
     """Compute the standard normal quantile that leaves `1 - confidence` in both tails together."""
     return _NORMAL.inv_cdf((1 + confidence) / 2)
-
-
-def _tarone_divisor(attainable: Sequence[float], alpha: float) -> int:
-    divisor = 1
-    while sum(least <= alpha / divisor for least in attainable) > divisor:
-        divisor += 1
-    return divisor
 
 
 def _binomial_sum(last: int, total: int) -> int:

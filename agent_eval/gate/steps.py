@@ -25,7 +25,7 @@ from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.paired import CASES, paired_statistics, trial_statistics
 from agent_eval.gate.rules import Measured, unchecked_answers
 from agent_eval.gate.waivers import Excuses
-from agent_eval.text.numbers import apart, beside, count, margin, of_all, percent, verb
+from agent_eval.text.numbers import apart, beside, confidence_text, count, margin, of_all, percent, verb
 
 Status = Literal["passed", "failed", "inconclusive", "not-applied"]
 
@@ -176,7 +176,8 @@ def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
                 status = "inconclusive"
                 message += f" A release allows less than {allowed} points."
     elif high < evidence.margin:
-        message = f"A drop of {allowed} points is ruled out: with {evidence.confidence:.0%} confidence "
+        confidence = confidence_text(evidence.confidence)
+        message = f"A drop of {allowed} points is ruled out: with {confidence} confidence "
         message += "the pass rate rose." if high < 0 else f"it is at most {upper_end} points."
     else:
         status = "inconclusive"
@@ -220,6 +221,7 @@ def gate_evidence(
     return GateEvidence(
         method=statistics.method,
         trials=None if comparison.trials is None else _trials(comparison.trials),
+        looks=comparison.candidate.looks,
         compared=measured.compared,
         paired=statistics.total,
         baseline_passed=measured.pair_passed[0],

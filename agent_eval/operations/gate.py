@@ -15,13 +15,8 @@ from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.gate.confirmation import Confirmed
-from agent_eval.gate.decide import (
-    decide,
-    decide_by_policy,
-    decision_time,
-    parse_policy,
-    parse_thresholds,
-)
+from agent_eval.gate.decide import decide, decide_by_policy, decision_time
+from agent_eval.gate.policy_file import parse_policy, parse_thresholds
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock

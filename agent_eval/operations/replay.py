@@ -27,13 +27,14 @@ from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
+from agent_eval.operations.agent_options import agent_options
 from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
 from agent_eval.operations.environment import pinned_environment
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
 from agent_eval.operations.rejudge import PackDocument
 from agent_eval.operations.run import read_settings
-from agent_eval.operations.run_agent import agent_options, run_agent
+from agent_eval.operations.run_agent import run_agent
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
 from agent_eval.storage.json import dumps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agent_eval.agents.base import Agent, AgentOptions
@@ -30,7 +31,6 @@ from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import (
-    InvalidInput,
     NotEvaluable,
     NothingMeasured,
     StorageError,
@@ -43,10 +43,12 @@ from agent_eval.judges.asking import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
+from agent_eval.operations.agent_options import agent_options
 from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.looks import Look, fixed_trials, run_in_looks, with_most_trials
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -55,7 +57,6 @@ from agent_eval.operations.simulation import simulation_for
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
-from agent_eval.storage.files import read_bytes
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
@@ -76,6 +77,8 @@ class RunLoopResult:
         progress: Counts of trials, and what they cost.
         outage: The same, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
+        cut_short: Why a further look ended before all of its trials were run, as a clause; the pack is then
+            that of the look before, and the journal has all trials.
 
     Example:
         >>> from agent_eval.config.spec import Output
@@ -99,6 +102,7 @@ class RunLoopResult:
     stopped: str
     progress: RunProgress
     was_complete: bool = False
+    cut_short: str = ""
     outage: str = ""
 
     @property
@@ -134,6 +138,7 @@ def run_agent(
     stop: Callable[[], str] = lambda: "",
     baseline: Pack | None = None,
     own_parts: OwnParts | None = None,
+    next_look: Callable[[RunLoopResult], int | None] | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -152,6 +157,7 @@ def run_agent(
             go on. Trials that have finished by then are in the pack.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
         own_parts: Agent and model, where Python code made them.
+        next_look: Called with each complete run; says whether more trials of every case follow.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -166,6 +172,7 @@ def run_agent(
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
+    trials = fixed_trials(agent_spec.trials)
     redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
     redactor = redactor.with_secrets(*literal_secrets(source))
     options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
@@ -189,7 +196,8 @@ def run_agent(
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         finished = _prepare_output(spec, agent_spec, config, run_id)
         if finished is not None:
-            return _already_complete(finished, spec, agent_spec.trials)
+            return _already_complete(finished, spec, trials)
+        config = config if next_look is None else with_most_trials(config)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(redactor)
@@ -209,7 +217,13 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                return run.run(chosen.suite, trial, on_progress, stop)
+                run_look = partial(run.run, chosen.suite, trial, on_progress, stop)
+                result, done = run_in_looks(run_look, trials, next_look)
+                if done.complete:
+                    journal.remove()
+                elif not result.stopped:
+                    result = replace(result, cut_short=done.stopped, progress=done.progress)
+                return result
 
 
 def _case_commands(spec: AgentSpec, agent: Agent, options: AgentOptions) -> CaseCommands | None:
@@ -256,36 +270,6 @@ def _write_summary(output: Output, summary: RunSummary) -> None:
         write_output(output.summary_json, dumps(summary.to_json(), indent=True))
 
 
-def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
-    """Read the texts and secrets that an agent's specification names.
-
-    Raises:
-        UsageError: A header's variable is not set.
-        InvalidInput: The system prompt cannot be read.
-    """
-    return AgentOptions(
-        environ=environ,
-        repair_command=agent.repair_command,
-        pass_on=agent.environment,
-        keep_alive=agent.keep_alive,
-        headers={name: _value_of(variable, environ) for name, variable in agent.headers},
-        gateway=agent.gateway,
-        base_url=agent.base_url,
-        system=read_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
-    )
-
-
-def _value_of(variable: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(variable, "")
-    if not value:
-        raise UsageError(
-            f"agent-header names the environment variable {variable}, which is not set.",
-            remedy="Set it to the value of the header.",
-            field="agent-header",
-        )
-    return value
-
-
 @contextmanager
 def _without_empty_journal(journal: Journal) -> Iterator[None]:
     """Remove the journal if the run fails before a trial has finished: there is nothing to resume."""
@@ -322,20 +306,25 @@ class _PreparedRun:
         trial: TrialPlan,
         on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
-    ) -> RunLoopResult:
-        """Run the trials, then score them into the pack."""
+        current: Look,
+    ) -> tuple[RunLoopResult | None, Execution]:
+        """Run the trials of a look, then score them into the pack, unless a limit cut a later look short."""
         output = self.spec.output
-        plan = self._execution(trial)
+        plan = self._execution(trial, current)
         try:
-            done = execute(source, plan, self.journal, on_progress=on_progress, stop=stop)
+            done = execute(
+                source, plan, self.journal, on_progress=on_progress, stop=stop, earlier=current.earlier
+            )
         except NothingMeasured as nothing:
             if reason := stop():
                 SUPERVISORS.end_children()
                 raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
         self._end_interrupted(done)
+        if current.earlier is not None and not done.complete:
+            return None, done
         self._write_cassette()
-        config = self._config(done.progress)
+        config = current.recorded(self._config(done.progress))
         summary = score_suite(
             done.suite,
             self.plan,
@@ -347,9 +336,8 @@ class _PreparedRun:
             complete=done.complete,
         )
         _write_summary(output, summary)
-        if done.complete:
-            self.journal.remove()
-        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
+        result = RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
+        return result, done
 
     def _config(self, progress: RunProgress) -> RunConfig:
         """Add how many records of the journal were damaged, and how many trials were not run."""
@@ -360,15 +348,15 @@ class _PreparedRun:
             return self.config
         return self.config.model_copy(update={"execution_config": execution.model_copy(update=counts)})
 
-    def _execution(self, trial: TrialPlan) -> ExecutionPlan:
+    def _execution(self, trial: TrialPlan, current: Look) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
-            trials=self.agent_spec.trials,
+            trials=current.trials,
             lost_retries=self.agent_spec.trial_retries,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
             workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
-            limits=self.spec.limits.run,
+            limits=current.remaining(self.spec.limits.run),
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
@@ -420,18 +408,3 @@ def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: C
         cassette=cassette[0] if cassette is not None else None,
         **recorded_fields(spec),
     )
-
-
-LARGEST_PROMPT = 1 << 20
-
-
-def read_prompt(path: Path) -> str:
-    """Read the text of a system prompt.
-
-    Raises:
-        InvalidInput: The file is missing, larger than a MiB, or not UTF-8.
-    """
-    try:
-        return read_bytes(path, max_bytes=LARGEST_PROMPT).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None

@@ -16,6 +16,7 @@ from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
 from agent_eval.reports.history import placed
+from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
@@ -203,9 +204,11 @@ def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> li
         to_do = headline.what_to_do
         paragraphs = [f"**{happened}** {headline.why}".rstrip(), f"**To do:** {to_do}" if to_do else ""]
         box = alert(_KINDS[suite.status], paragraphs, boxes=report.boxes)
+    looks = prose(looks_sentence(suite.decision), limit=2 * detail.quote)
+    numbers = [suite_section.numbers_line(suite, detail), looks]
     return [
         box,
-        suite_section.numbers_line(suite, detail),
+        "\n\n".join(filter(None, numbers)),
         suite_section.compared_with(suite, report.head_sha, detail),
     ]
 

@@ -9,7 +9,7 @@ from agent_eval.reports.chance import cases_beyond_chance, where_beyond_chance
 from agent_eval.reports.confirmation import is_confirmed
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, prose
-from agent_eval.text.numbers import beside, count, differing, margin, percent
+from agent_eval.text.numbers import beside, confidence_text, count, differing, margin, percent
 
 NBSP = "\u00a0"
 _CASES = "cases"
@@ -57,8 +57,9 @@ def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str
     rows = [
         ("Passed", f"{evidence.baseline_passed:,} → {evidence.candidate_passed:,} of {evidence.compared:,}"),
         *_trial_rows(evidence),
+        *([("Looks", ", ".join(map(str, evidence.looks)))] if evidence.looks else []),
         ("Drop", f"{_points(evidence.drop, None)} pts"),
-        (f"{evidence.confidence:.0%} range", f"{low} to {high} pts"),
+        (f"{confidence_text(evidence.confidence)} range", f"{low} to {high} pts"),
         ("Margin", f"under {margin(evidence.margin)} pts"),
         ("Cases", f"{evidence.regressed:,} {worse}, {evidence.fixed:,} {better}"),
         ("By chance", _probability(evidence.p_value)),

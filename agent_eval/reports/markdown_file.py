@@ -15,6 +15,7 @@ from agent_eval.reports.counts import judging_words
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.sentences import ICONS, decision_word
@@ -53,6 +54,7 @@ def render_markdown(
             [
                 *(_opening(suite, title, detail) if decision else [f"## {plain(title, limit=detail.name)}"]),
                 suite_section.numbers_line(suite, detail),
+                prose(looks_sentence(suite.decision), limit=2 * detail.quote),
                 suite_section.compared_runs(comparison, detail),
                 _incompatible(comparison, detail),
                 suite_section.other_rules(comparison, detail),

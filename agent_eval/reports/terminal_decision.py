@@ -7,6 +7,7 @@ from functools import partial
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.gate.explanation import expired
 from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import (
     WORDS,
@@ -106,7 +107,8 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     )
     lines = [painted(title, _COLOURS[suite.status], colour)]
     headline = Headline(suite, Voice(code=partial(shown_name, limit=60), prose=clean))
-    sentences = [headline.what_happened, headline.why, headline.what_to_do]
+    looks = clean(looks_sentence(suite.decision))
+    sentences = [headline.what_happened, headline.why, headline.what_to_do, looks]
     named = first_named(headline.voice.code)
     branch = shown_name(suite.history.branch, 60) if suite.history is not None else ""
     sentences += [new_case_words(suite, named, clean), *cases_apart(suite).sentences(named, branch)]

@@ -149,7 +149,7 @@ def _new_clauses(record: Confirmation, named: Named) -> list[str]:
     if lost:
         clauses.append(f"the base agent could not be judged on {ids(lost)}")
     if tried and not clauses:
-        clauses.append(f"the base agent passes {'it not' if len(tried) == 1 else 'none of them'}")
+        clauses.append(f"the base agent {'does not pass it' if len(tried) == 1 else 'passes none of them'}")
     return clauses
 
 

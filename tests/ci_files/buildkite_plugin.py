@@ -18,6 +18,7 @@ _TYPES = {
     "amount": "number",
     "count": "integer",
     "integer": "integer",
+    "trials": "integer",
 }
 
 

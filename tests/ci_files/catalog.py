@@ -26,6 +26,7 @@ STARTERS: dict[str, Callable[[], str]] = {
 FILES: dict[str, Callable[[], str]] = {
     **{f"ci-templates/{name}": make for name, make in STARTERS.items()},
     "ci-templates/buildkite-shards.yml": starters.buildkite_shards,
+    "ci-templates/gitlab-nightly.yml": starters.gitlab_nightly,
     **{f"agent_eval/demo/starter/{name}": make for name, make in STARTERS.items()},
     "composite/action.yml": composite_action,
     "templates/agent-eval.yml": gitlab_component,

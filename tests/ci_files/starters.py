@@ -89,6 +89,36 @@ agent-eval:
 {GITLAB_SCRIPT}{GITLAB_TAIL}"""
 
 
+_GITLAB_NIGHTLY_HEAD = """\
+GitLab CI, every night: holds the default branch against its release, and keeps one issue about what it lost.
+Make a schedule under Build > Pipeline schedules. Where the project has another job of agent-eval, let that
+one run `never` for `$CI_PIPELINE_SOURCE == "schedule"`.
+"""
+_GITLAB_NIGHTLY_TOKEN = f"""\
+The issue needs {variable("gitlab-token")}: a project access token with the role Reporter and the scope `api`.
+Give it to the schedule alone, as a variable of it."""
+_GITLAB_NIGHTLY_RELEASE = f"""\
+{variable("drift-release")} is the evidence of several runs of the release: archives in a directory of the
+repository, or what a step before downloads there."""
+
+
+def gitlab_nightly() -> str:
+    return f"""\
+{comments("#", _GITLAB_NIGHTLY_HEAD, _IMAGE, _GITLAB_NIGHTLY_TOKEN, _GITLAB_NIGHTLY_RELEASE, _AGENT)}
+agent-eval-nightly:
+  image:
+    name: {IMAGE}
+    entrypoint: [""]
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "schedule" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+  variables:
+    GIT_DEPTH: "0" # the whole history: with the release, whose agent is built to tell what moved
+{first_inputs("    ", "NAME: VALUE")}
+    {variable("drift-release")}: releases/v1
+    {variable("release-agent")}: auto
+{GITLAB_SCRIPT}{GITLAB_TAIL}"""
+
+
 def gitlab_pip() -> str:
     return f"""\
 {comments("#", _GITLAB_HEAD, _PIP, _GITLAB_TOKEN, _AGENT_OF_PIP)}

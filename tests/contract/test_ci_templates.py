@@ -288,7 +288,9 @@ def test_the_files_that_init_writes_judge_and_decide_alike_on_every_platform(pla
     assert stated == given
 
 
-@pytest.mark.parametrize("template", ["github.yml", "github-agent.yml", "github-attest.yml"])
+@pytest.mark.parametrize(
+    "template", ["github.yml", "github-agent.yml", "github-attest.yml", "github-nightly.yml"]
+)
 def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action(template):
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     text = (TEMPLATES / template).read_text(encoding="utf-8")
@@ -301,6 +303,19 @@ def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action(tem
     read = set(re.findall(rf"steps\.{step['id']}\.outputs\.([\w-]+)", text))
     assert read
     assert read <= set(action["outputs"])
+
+
+def test_only_the_nightly_workflow_may_write_issues_and_no_change_can_start_it():
+    permitted = {
+        path.name: job.get("permissions", {}).get("issues")
+        for path in sorted(TEMPLATES.glob("github*.yml"))
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    }
+    assert {name for name, may in permitted.items() if may} == {"github-nightly.yml"}
+    nightly = yaml.safe_load((TEMPLATES / "github-nightly.yml").read_text(encoding="utf-8"))
+    assert set(nightly[True]) == {"schedule", "workflow_dispatch"}  # YAML 1.1 reads `on` as true
+    job = yaml.safe_load((TEMPLATES / "gitlab-nightly.yml").read_text(encoding="utf-8"))["agent-eval-nightly"]
+    assert [rule["if"].split(" && ")[0] for rule in job["rules"]] == ['$CI_PIPELINE_SOURCE == "schedule"']
 
 
 def test_the_same_action_has_the_same_pin_wherever_it_is_named():

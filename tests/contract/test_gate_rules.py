@@ -15,7 +15,8 @@ from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.comparison.compare import compare
 from agent_eval.config.rules import RULES, Rule, find_rule
 from agent_eval.contracts import Coverage, CoverageLoss, GateStatus, RuleResult, RunSummary, Thresholds
-from agent_eval.gate.decide import decide, parse_thresholds
+from agent_eval.gate.decide import decide
+from agent_eval.gate.policy_file import parse_thresholds
 from agent_eval.gate.rules import Measured, apply_rules, rule_clause
 from agent_eval.reports.detail import COMMENT
 from agent_eval.reports.model import SuiteReport

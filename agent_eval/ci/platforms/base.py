@@ -9,6 +9,7 @@ from typing import Protocol
 
 from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import CommentWords, Published
+from agent_eval.ci.issues import Issues
 from agent_eval.ci.platforms.spec import PlatformSpec
 
 
@@ -33,6 +34,10 @@ class CiRun:
         reported: The finished run of a change whose evidence this job reports on, without running anything;
             None where the job evaluates.
         on_base_branch: Whether the job evaluates the base branch itself, so that it may add to its history.
+        number: A number of the run that grows with time; 0 when unknown.
+        attempt: Which attempt of that run, from 1.
+        is_scheduled: Whether a schedule, or a person by hand, started the job, and not a push; None where the
+            platform does not say.
     """
 
     head_sha: str | None = None
@@ -45,6 +50,9 @@ class CiRun:
     fork_event: str = ""
     reported: Candidate | None = None
     on_base_branch: bool = False
+    number: int = 0
+    attempt: int = 1
+    is_scheduled: bool | None = None
 
 
 class Reporter(Protocol):
@@ -72,7 +80,7 @@ class Reporter(Protocol):
 
 
 class Platform(Reporter, Protocol):
-    """The place where a job runs. Only `candidates` and `base_file` raise for a failure of the platform.
+    """The place where a job runs. `candidates`, `base_file` and `issues` alone raise for a failure of it.
 
     Example:
         A platform is a folder with a `PlatformSpec` and a class like `ci.platforms.local.job.LocalDirectory`,
@@ -123,6 +131,14 @@ class Platform(Reporter, Protocol):
 
         Args:
             body: Makes the markdown, given the marker it must start with.
+        """
+        ...
+
+    def issues(self) -> Issues | None:
+        """Open the issues of the repository; None where the platform has none.
+
+        Raises:
+            RemoteError: The job has no token for them.
         """
         ...
 

@@ -76,7 +76,8 @@ HISTORY: tuple[Option, ...] = (
         "share",
         "Share of the pass rate that all changes since the release may lose together.",
         goes_to="quality_budget",
-        commands=("drift",),
+        commands=("drift", "ci"),
+        loosens="higher",
         default="0.05",
     ),
 )

@@ -93,6 +93,39 @@ JOB: tuple[Option, ...] = (
         bounds=(0, 100),
     ),
     Option(
+        "drift-release",
+        "text",
+        "Hold the base branch's last runs against this release, in scheduled runs and those started by hand: "
+        "the path of its evidence (a pack, an archive, or a directory of these: several runs of a suite know "
+        "its rate better), or the name of a baseline in the registry. Empty: nothing is held.",
+        goes_to="drift_release",
+        commands=("ci",),
+        loosens="other",
+    ),
+    Option(
+        "drift-issue",
+        "choice",
+        "Where the base branch lost quality since `drift-release`: `auto` opens one issue in such a run, "
+        "keeps it up to date and closes it when the loss is mended, `always` does so in every run of the "
+        "base branch, `never` writes none.",
+        goes_to="drift_issue",
+        commands=("ci",),
+        loosens="later",
+        default="auto",
+        choices=("always", "auto", "never"),
+    ),
+    Option(
+        "release-agent",
+        "text",
+        "The released agent, run again while a loss since `drift-release` is shown, to tell a model that "
+        "moved from code that did: `auto` takes the agent of the release's commit, built in a worktree where "
+        "it is a program; anything else is written as for `agent`. Empty: it is not run.",
+        goes_to="release_agent",
+        commands=("ci",),
+        loosens="other",
+        in_file=False,
+    ),
+    Option(
         "allow-fork-with-secrets",
         "switch",
         "Evaluate the code of a fork even in a job that has this repository's secrets and token. Only for "

@@ -115,10 +115,10 @@ LIMITS: tuple[Option, ...] = (
         "max-run-seconds",
         "amount",
         "Time of a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, the "
-        "suite is not evaluated.",
+        "suite is not evaluated, and `trials: auto` begins no look that would reach it.",
         goes_to="limits.run.seconds",
         commands=RUNS_AN_AGENT,
-        loosens="nothing",
+        loosens="capped",
         unit="seconds",
         bounds=SECONDS_BOUNDS,
     ),
@@ -126,10 +126,10 @@ LIMITS: tuple[Option, ...] = (
         "max-run-cost",
         "amount",
         "US dollars for a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, "
-        "the suite is not evaluated.",
+        "the suite is not evaluated, and `trials: auto` begins no look that would reach it.",
         goes_to="limits.run.cost_usd",
         commands=RUNS_AN_AGENT,
-        loosens="nothing",
+        loosens="capped",
         unit="USD",
     ),
 )

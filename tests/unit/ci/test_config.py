@@ -45,6 +45,7 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
         "agent",
         "agent-url",
         "base-agent",
+        "release-agent",
         "base-url",
         "agent-header",
         "agent-env",

@@ -22,14 +22,14 @@ from agent_eval.config.options import Option
 from agent_eval.config.rules import POLICY, RULES, Rule
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.gate.decide import parse_policy
+from agent_eval.gate.policy_file import parse_policy
 from tests.e2e.runner import PULL, orders
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.registries import NAME, registry, waiver
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
-REVIEW = "is not on the base branch, so it is not reviewed."
+REVIEW = "is not on the base branch, so it does not count."
 RELAXED = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 IN_FILE = [row for row in INPUTS if row.in_file and row.loosens not in ("compared", "nothing")]
 
@@ -51,6 +51,10 @@ def pair(row: Option) -> tuple[str, str]:
     if row.loosens in ("earlier", "later"):
         first, last = row.choices[0], row.choices[-1]
         return (last, first) if row.loosens == "earlier" else (first, last)
+    if row.loosens == "capped":
+        return ("4", "2")
+    if row.loosens == "trials":
+        return ("4", "auto")
     return ("1", "2") if row.kind in ("integer", "count") else ("one", "two")
 
 
@@ -61,7 +65,37 @@ def test_an_option_is_loosened_in_its_direction_only(row: Option) -> None:
     [said] = loosened_options(before, after)
     assert said.startswith(f"`{row.name}` was `")
     assert loosened_options(before, before) == []
-    assert len(loosened_options(after, before)) == (row.loosens == "other")
+    # Back from `auto` to few trials is looser as well.
+    assert len(loosened_options(after, before)) == (row.loosens in ("other", "trials"))
+
+
+def test_a_limit_of_the_run_where_there_was_none_cuts_looks_and_confirmation_short() -> None:
+    base, head = (
+        values_by_input(gather({"agent": "recorded", **given}, {}, None))
+        for given in ({}, {"max-run-cost": "2"})
+    )
+    assert loosened_options(base, head) == ["`max-run-cost` was `nothing` and is now `2.0`."]
+    assert loosened_options(head, base) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "looser"),
+    [
+        ("auto", "auto", False),
+        ("1", "auto", True),
+        ("100", "auto", True),
+        ("auto", "1", True),
+        ("auto", "11", True),
+        ("auto", "12", False),
+        ("4", "1", False),  # the comparison sees that fewer trials were run
+        ("4", "8", False),
+    ],
+)
+def test_trials_are_loosened_by_looks_and_by_taking_them_away(before: str, after: str, looser: bool) -> None:
+    base, head = (
+        values_by_input(gather({"agent": "recorded", "trials": value}, {}, None)) for value in (before, after)
+    )
+    assert loosened_options(base, head) == ([f"`trials` was `{before}` and is now `{after}`."] * looser)
 
 
 def test_fewer_cases_that_may_be_run_again_loosen_as_confirming_none_does() -> None:

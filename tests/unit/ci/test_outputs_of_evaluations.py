@@ -87,7 +87,7 @@ def test_outputs_count_the_cases_of_all_suites() -> None:
     write_suite(orders(4, bad=(1, 2)), name="help.json", dataset_id="help")
     found = evaluated(suite="s.json\nhelp.json", baseline=baseline)
     values = outputs_of(found, settings_of(out="results"))
-    assert set(values) == {row.name for row in OUTPUTS} - {"comment-url"}
+    assert set(values) == {row.name for row in OUTPUTS} - {"comment-url", "drift-issue-url"}
     assert (values["pass-rate"], values["hard-fail-rate"]) == ("0.625", "0.375")
     assert (values["regressed-cases"], values["new-hard-fail-cases"]) == ("3", "3")
     assert values["evidence-pack"] == "agent-eval-out/shop\nagent-eval-out/help"
@@ -118,7 +118,7 @@ def run_17() -> Candidate:
 def test_outputs_of_an_error_are_empty_but_for_the_outcome() -> None:
     values = outputs_of_error()
     assert {name: value for name, value in values.items() if value} == {"outcome": "error", "passed": "false"}
-    assert set(values) == {row.name for row in OUTPUTS} - {"comment-url"}
+    assert set(values) == {row.name for row in OUTPUTS} - {"comment-url", "drift-issue-url"}
 
 
 def test_the_line_of_a_failure_names_each_suite_that_stops_the_job() -> None:

@@ -23,6 +23,7 @@ _BY_KIND: dict[str, tuple[str, Any]] = {
     "integer": ("7", 7),
     "seed": ("-7", -7),
     "parallel": ("auto", "auto"),
+    "trials": ("7", 7),
     "case policy": ("pass_rate>=0.75", "pass_rate>=0.75"),
     "lines": ("one thing", ("one thing",)),
     "list": ("one,two", ("one", "two")),

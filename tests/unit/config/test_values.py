@@ -29,6 +29,8 @@ def option(kind: Kind, **more: Any) -> Option:
         ("seed", str(-(2**63)), -(2**63)),
         ("seed", str(2**63 - 1), 2**63 - 1),
         ("parallel", "256", 256),
+        ("trials", "12", 12),
+        ("trials", "auto", "auto"),
         ("switch", "Yes", True),
         ("switch", "OFF", False),
         ("case policy", "all", "all"),
@@ -68,6 +70,8 @@ def test_a_text_means_a_value(kind: Kind, text: str, value: Any) -> None:
         ("parallel", "0", "from 1 to 256"),
         ("parallel", "257", "from 1 to 256"),
         ("parallel", "many", "auto or"),
+        ("trials", "0", "auto or a whole number from 1"),
+        ("trials", "automatic", "auto or"),
         ("switch", "perhaps", "true or false"),
         ("case policy", "most", "majority"),
         ("case policy", "pass_rate>=2", "from 0 to 1"),
@@ -129,7 +133,20 @@ def test_a_choice_is_one_of_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["text", "path", "share", "amount", "count", "seed", "parallel", "list", "headers", "case policy"]
+    "kind",
+    [
+        "text",
+        "path",
+        "share",
+        "amount",
+        "count",
+        "seed",
+        "parallel",
+        "trials",
+        "list",
+        "headers",
+        "case policy",
+    ],
 )
 def test_texts_of_a_value_are_read_as_that_value(kind: Kind) -> None:
     chosen = option(kind)

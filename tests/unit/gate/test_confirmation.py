@@ -461,7 +461,7 @@ def test_a_short_simulation_has_the_size_and_power_that_were_computed() -> None:
 
 def test_the_guide_has_the_figures_of_the_simulation() -> None:
     found = confirmation_simulation.read(confirmation_simulation.RESULTS.read_text())
-    guide = (Path(__file__).parents[3] / "docs" / "guides" / "gate.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "confirmation.md").read_text()
     assert confirmation_simulation.guide_table(found) in guide
 
 

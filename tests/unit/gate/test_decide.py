@@ -11,7 +11,8 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, Threshold
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
-from agent_eval.gate.decide import decide, decide_by_policy, parse_policy
+from agent_eval.gate.decide import decide, decide_by_policy
+from agent_eval.gate.policy_file import parse_policy
 from tests.unit.comparison.views import result, view
 
 NOW = "2026-06-01T00:00:00+00:00"

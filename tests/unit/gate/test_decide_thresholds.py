@@ -11,7 +11,8 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
-from agent_eval.gate.decide import decide, decide_without_baseline, parse_thresholds
+from agent_eval.gate.decide import decide, decide_without_baseline
+from agent_eval.gate.policy_file import parse_thresholds
 from tests.unit.comparison.views import view
 
 NOW = "2026-01-02T00:00:00+00:00"

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.drift import ALARM_AT, HIGHEST_SUM, Counted, cusum, drift_since, fell_too
+from agent_eval.gate.drift import (
+    ALARM_AT,
+    HIGHEST_SUM,
+    Counted,
+    Drift,
+    cusum,
+    drift_since,
+    fell_too,
+    what_moved,
+)
 
 RELEASE = Counted(940, 1000)
 
@@ -101,3 +110,48 @@ def test_the_released_agent_run_again_tells_a_moved_model_from_moved_code() -> N
     assert fell_too(Counted(95, 100), Counted(80, 100))
     assert not fell_too(Counted(95, 100), Counted(93, 100))
     assert not fell_too(Counted(95, 100), Counted(100, 100))
+
+
+def steady(rate: float, number: int = 8) -> Drift:
+    return drift_since(RELEASE, [Counted(round(1000 * rate), 1000)] * number)
+
+
+def test_a_loss_stays_up_until_half_of_the_budget_is_back() -> None:
+    """Between the two, only what was up before stays up: a rate at the budget does not go back and forth."""
+    assert steady(0.88).is_up(was_up=False)
+    # The sum of the alarm is over 0 at 1,000 trials from a fall of five points on, so these are below that.
+    for rate in (0.90, 0.91):
+        assert not steady(rate).is_up(was_up=False)
+        assert steady(rate).is_up(was_up=True)
+    assert not steady(0.92).is_up(was_up=True)
+
+
+def test_few_runs_do_not_show_that_a_loss_is_mended() -> None:
+    assert steady(0.94, 3).is_up(was_up=True)
+    assert not steady(0.94, 4).is_up(was_up=True)
+    assert drift_since(RELEASE, []).is_up(was_up=True)
+    assert not drift_since(RELEASE, []).is_up(was_up=False)
+
+
+def test_the_change_began_after_the_last_run_that_added_nothing() -> None:
+    good, bad = Counted(36, 36), Counted(29, 36)
+    drift = drift_since(RELEASE, [good, good, bad, bad])
+    assert (drift.began_at, drift.is_alarmed) == (2, True)
+    assert drift_since(RELEASE, [bad, bad]).began_at == 0
+    assert drift_since(RELEASE, [good, good]).began_at is None
+
+
+@pytest.mark.parametrize(
+    ("again", "branch", "moved"),
+    [
+        (Counted(95, 100), Counted(75, 100), "code"),
+        (Counted(75, 100), Counted(75, 100), "model"),
+        (Counted(82, 100), Counted(60, 100), "both"),
+        (Counted(6, 6), Counted(75, 100), "unclear"),
+        (Counted(0, 0), Counted(75, 100), "unclear"),
+    ],
+)
+def test_the_released_agent_says_what_moved_where_it_has_enough_trials(
+    again: Counted, branch: Counted, moved: str
+) -> None:
+    assert what_moved(Counted(950, 1000), again, branch) == moved

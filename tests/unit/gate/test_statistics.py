@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.gate import statistics
+from agent_eval.gate.binomial import drawn_at_most
 from agent_eval.gate.power import (
     MOST_PAIRS,
     critical_regressions,
@@ -33,6 +33,7 @@ from agent_eval.gate.statistics import (
     clustered_standard_error,
     e_value,
     entropy,
+    fisher,
     holm_discrete,
     mcnemar,
     pass_at_k,
@@ -42,7 +43,6 @@ from agent_eval.gate.statistics import (
     tango_score,
     wilson,
 )
-from tests.extent import unavailable
 from tests.real import taubench
 
 pairs = st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 200))
@@ -394,6 +394,56 @@ def test_the_critical_number_of_regressions_is_the_first_significant_one(discord
     assert needed == (min(significant) if significant else None)
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=9), st.sampled_from([0.05, 0.2, 0.5]))
+def test_the_family_of_hypotheses_is_that_of_tarone_step_by_step(
+    drawn: list[tuple[float, float]], alpha: float
+) -> None:
+    p_values = [max(pair) ** 3 for pair in drawn]
+    attainable = [min(pair) ** 3 for pair in drawn]
+    left = set(range(len(drawn)))
+    while left:
+        divisor = next(
+            number
+            for number in range(1, len(drawn) + 1)
+            if sum(attainable[place] <= alpha / number for place in left) <= number
+        )
+        rejected = {place for place in left if p_values[place] <= alpha / divisor}
+        if not rejected:
+            break
+        left -= rejected
+    assert holm_discrete(p_values, attainable, alpha) == [place not in left for place in range(len(drawn))]
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
+def test_fishers_test_in_floats_is_that_in_whole_numbers(a: int, b: int, c: int, d: int) -> None:
+    trials = a + b, c + d
+    exact = fisher(a, trials[0], c, trials[1])
+    if sum(trials):
+        floats = drawn_at_most(a, drawn=trials[0], hits=a + c, total=sum(trials))
+        assert isclose(floats, exact, rel_tol=1e-11)
+    assert 0 < exact <= 1
+
+
+def test_tests_that_could_have_reached_any_level_are_corrected_like_others() -> None:
+    assert holm_discrete([5e-324, 0.01, 0.5], [5e-324, 1e-300, 0.0]) == [True, True, False]
+
+
+def test_fishers_test_of_a_far_better_candidate_is_one() -> None:
+    assert fisher(99_000, 100_000, 50_000, 100_000) == 1.0
+    assert fisher(50_000, 100_000, 99_000, 100_000) == 0.0
+
+
+def test_many_drops_are_taken_as_normal_where_that_is_what_flips_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drops = [1.0] * 330 + [-1.0] * 300 + [0.5] * 200 + [-0.25] * 170
+    drawn = sign_flip_test(drops)
+    monkeypatch.setattr(statistics, "MOST_FLIPPED", 100)
+    assert isclose(sign_flip_test(drops), drawn, abs_tol=0.01)
+    equal = [1.0] * 330 + [-1.0] * 300
+    assert isclose(sign_flip_test(equal), mcnemar(330, 300), abs_tol=0.001)
+
+
 @given(st.integers(1, 20), st.data())
 def test_entropy_is_largest_where_half_pass(trials: int, data: Any) -> None:
     passed = data.draw(st.integers(0, trials))
@@ -408,43 +458,6 @@ def test_runs_to_see_a_flake_is_the_smallest_such_number(rate: float, confidence
     runs = runs_to_see_flake(rate, confidence)
     assert 1 - (1 - rate) ** runs >= confidence - 1e-12
     assert runs == 1 or 1 - (1 - rate) ** (runs - 1) < confidence
-
-
-def oracle(module: str) -> Any:
-    """One of the extra `oracles`, which `make oracles` installs."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError:
-        unavailable(f"without {module.partition('.')[0]} (make oracles installs it)")
-
-
-def test_scipy_agrees() -> None:
-    scipy_stats = oracle("scipy.stats")
-    for regressed, fixed in product(range(20), range(20)):
-        if regressed + fixed:
-            test = scipy_stats.binomtest(regressed, regressed + fixed, alternative="greater")
-            assert isclose(mcnemar(regressed, fixed), test.pvalue, abs_tol=1e-12)
-            interval = scipy_stats.binomtest(regressed, regressed + fixed).proportion_ci(method="wilson")
-            found = wilson(regressed, regressed + fixed)
-            assert isclose(found.low, interval.low, abs_tol=1e-12)
-            assert isclose(found.high, interval.high, abs_tol=1e-12)
-    for pairs in (2_000, 100_000, 1_000_000):
-        for regressed in (pairs // 2 - 300, pairs // 2, pairs // 2 + 700, round(pairs * 0.505)):
-            tail = scipy_stats.binom.sf(regressed - 1, pairs, 0.5)
-            assert isclose(mcnemar(regressed, pairs - regressed), tail, rel_tol=1e-9)
-
-
-def test_statsmodels_agrees() -> None:
-    tables = oracle("statsmodels.stats.contingency_tables")
-    multipletests = oracle("statsmodels.stats.multitest").multipletests
-    for regressed, fixed in product(range(1, 20), range(1, 20)):
-        exact = tables.mcnemar([[0, regressed], [fixed, 0]], exact=True).pvalue
-        worse = mcnemar(max(regressed, fixed), min(regressed, fixed))
-        assert isclose(min(1.0, 2 * worse), exact, abs_tol=1e-12)
-    source = random.Random(1)
-    for _ in range(200):
-        p = [source.random() ** 3 for _ in range(source.randrange(1, 12))]
-        assert holm_discrete(p, [0.0] * len(p)) == list(multipletests(p, 0.05, "holm")[0])
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])

@@ -10,7 +10,8 @@ from agent_eval.contracts import GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput
 from agent_eval.gate.confirmation import suspects_of
-from agent_eval.gate.decide import decide_by_policy, parse_policy
+from agent_eval.gate.decide import decide_by_policy
+from agent_eval.gate.policy_file import parse_policy
 from tests.unit.gate.test_decide import NOW, comparison, gate, statuses, waiver
 
 CASES = {f"c{number:02}": "passed" for number in range(40)}

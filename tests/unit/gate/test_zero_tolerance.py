@@ -11,7 +11,8 @@ from agent_eval.contracts.confirmation import Confirmation, FreshTrials
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.errors import InvalidInput
 from agent_eval.gate.confirmation import Confirmed, suspects_of
-from agent_eval.gate.decide import decide_by_policy, parse_policy
+from agent_eval.gate.decide import decide_by_policy
+from agent_eval.gate.policy_file import parse_policy
 from tests.unit.gate.test_confirmation import record
 from tests.unit.gate.test_decide import NOW, comparison, statuses, waiver
 

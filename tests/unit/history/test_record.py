@@ -158,6 +158,8 @@ def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
         {"prompt_hash": "1"},
         {"suite_digest": "2"},
         {"execution_config": {"trials": 4}},
+        {"execution_config": {"trials": 1, "looks": [1]}},
+        {"execution_config": {"trials": 4, "looks": [1, 4]}},
     ],
 )
 def test_what_is_measured_is_not_part_of_the_key(change: dict[str, Any]) -> None:

@@ -24,7 +24,8 @@ def pack_of(path: Path, failing: int, number: int = 0, **config: Any) -> Path:
         for place, name in enumerate(CASES)
     ]
     started = f"2026-11-{number + 1:02}T08:00:00+00:00"
-    return make_pack(path, results, config=make_config(run_id=f"run-{number}", started_at=started, **config))
+    facts = {"run_id": f"run-{number}", "started_at": started, **config}
+    return make_pack(path, results, config=make_config(**facts))
 
 
 def history_of(home: Path, failing: list[int], **config: Any) -> Path:
@@ -114,3 +115,19 @@ def test_what_cannot_be_told_is_not_called_in_order(
     assert main(["drift", str(history), "--release", str(release), "--format", "text"]) == 0
     printed = capsys.readouterr().out
     assert all(word in printed for word in words), printed
+
+
+def test_runs_from_before_the_release_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = history_of(tmp_path, [9, 9, 1, 1])
+    release = pack_of(tmp_path / "release", 1, number=3, run_id="released")
+    code, said = drift(capsys, history, "--release", release)
+    assert (code, said["runs"], said["left_out_runs"]) == (0, 2, 2)
+
+
+def test_the_cases_that_fell_the_most_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history, release = history_of(tmp_path, [12, 12]), pack_of(tmp_path / "release", 1)
+    fallen = drift(capsys, history, "--release", release)[1]["fallen"]
+    assert [case["case_id"] for case in fallen[:2]] == ["case-1", "case-10"]
+    assert "case-0" not in [case["case_id"] for case in fallen]

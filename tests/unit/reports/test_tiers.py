@@ -48,7 +48,7 @@ def words(*trials: NewCaseTrial, **fields: Any) -> str:
     ("trials", "said"),
     [
         ([("x", "passed")], "1 new case: the base agent passes it too, so it tells nothing apart."),
-        ([("x", "failed")], "1 new case: the base agent passes it not."),
+        ([("x", "failed")], "1 new case: the base agent does not pass it."),
         (
             [("x", "passed"), ("y", "failed")],
             "2 new cases: the base agent passes 1 of them too (x), so it tells nothing apart.",

@@ -33,6 +33,7 @@ class BuildkiteBuild:
         commit: The commit that is built; None where the build was started for `HEAD`.
         branch: The branch that is built; of a tag its name.
         default_branch: The pipeline's.
+        source: What started the build, such as `webhook` or `schedule`.
         pull_request: Whether the build is one of a pull request.
         target_branch: The branch that the pull request goes into.
         from_fork: Whether the pull request comes from another repository.
@@ -46,6 +47,7 @@ class BuildkiteBuild:
     commit: str | None = None
     branch: str | None = None
     default_branch: str | None = None
+    source: str = ""
     pull_request: bool = False
     target_branch: str | None = None
     from_fork: bool = False
@@ -69,6 +71,7 @@ def read_build(environ: Mapping[str, str]) -> BuildkiteBuild:
         commit=commit if COMMIT.fullmatch(commit) else None,
         branch=environ.get("BUILDKITE_BRANCH") or None,
         default_branch=environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH") or None,
+        source=environ.get("BUILDKITE_SOURCE", ""),
         pull_request=pull_request,
         target_branch=environ.get("BUILDKITE_PULL_REQUEST_BASE_BRANCH") or None if pull_request else None,
         from_fork=pull_request and _is_fork(environ),

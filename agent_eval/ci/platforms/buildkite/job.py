@@ -96,6 +96,7 @@ class Buildkite(CheckoutJob):
             base_sha=self._base_of_rules,
             from_fork=build.from_fork,
             on_base_branch=not (self._is_change or build.from_fork),
+            is_scheduled=build.source in ("schedule", "ui") if build.source else None,
             fork_event="pull request" if trusted_with_secrets else "",
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -21,6 +21,7 @@ API_VERSION = "2022-11-28"
 PAGE = 100
 MAX_COMMENT_PAGES = 50
 MAX_ARTIFACT_PAGES = 10
+MAX_ISSUE_PAGES = 10
 _VIEWER = "query { viewer { login } }"
 
 
@@ -96,6 +97,17 @@ class IssueComment(BaseModel):
     html_url: str
     body: str | None = None
     user: Author | None = None
+
+
+class RepositoryIssue(BaseModel):
+    """An issue. GitHub lists pull requests among them; these have `pull_request`."""
+
+    number: int
+    state: str
+    html_url: str
+    body: str | None = None
+    user: Author | None = None
+    pull_request: dict[str, object] | None = None
 
 
 class _Runs(BaseModel):
@@ -235,6 +247,22 @@ class GitHubApi:
     def delete_comment(self, comment_id: int) -> None:
         """Delete a comment; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
+
+    def issues(self, creator: str, *, state: Literal["open", "closed"]) -> Iterator[RepositoryIssue]:
+        """Yield the issues that an account opened, those changed last first; of closed ones a hundred."""
+        path = f"{self._root}/issues"
+        params: Params = {"state": state, "creator": creator, "sort": "updated", "direction": "desc"}
+        pages = MAX_ISSUE_PAGES if state == "open" else 1
+        listed = self._api.rows(RepositoryIssue, path, page=PAGE, max_pages=pages, params=params)
+        return (row for row in listed if row.pull_request is None)
+
+    def create_issue(self, title: str, body: str) -> RepositoryIssue:
+        """Open an issue. The request is not repeated when it may have been carried out."""
+        return self._api.send(RepositoryIssue, "POST", f"{self._root}/issues", {"title": title, "body": body})
+
+    def update_issue(self, number: int, **fields: str) -> RepositoryIssue:
+        """Change an issue: its `body`, or its `state` with a `state_reason`."""
+        return self._api.send(RepositoryIssue, "PATCH", f"{self._root}/issues/{number}", fields)
 
     def viewer(self) -> str | None:
         """Ask for the login of the token; None where GitHub does not say it.

@@ -16,8 +16,9 @@ from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComm
 from agent_eval.ci.platforms.github.artifacts import upload_artifact
 from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
 from agent_eval.ci.platforms.github.history import TRUSTED_EVENTS, GitHubHistory
+from agent_eval.ci.platforms.github.issues import RepositoryIssues
 from agent_eval.ci.platforms.github.reported import ReportedRun, find_reported
-from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.github.spec import GITHUB, USUAL_AUTHOR
 from agent_eval.ci.platforms.github.step import GitHubStep
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
@@ -28,9 +29,6 @@ from agent_eval.http.retry import Patience
 from agent_eval.text.escape import prose
 
 PUBLIC_API = "https://api.github.com"
-USUAL_AUTHOR = "github-actions[bot]"
-"""The author of comments that are written with a workflow's own token."""
-
 _NOT_NAMED = Published(
     "refused",
     warning="No comment was written: the event's payload (GITHUB_EVENT_PATH) names no pull request. The "
@@ -137,6 +135,9 @@ class GitHub(GitHubStep):
             fork_event=event.name if runs_code else "",
             reported=self._history.reported(reported.run) if reported is not None else None,
             on_base_branch=self._is_of_base_branch,
+            number=event.run_id or 0,
+            attempt=event.attempt,
+            is_scheduled=event.name in ("schedule", "workflow_dispatch"),
         )
 
     @property
@@ -235,6 +236,16 @@ class GitHub(GitHubStep):
             body(str(marker)),
             words=comment_words(GITHUB, from_fork=event.from_fork and self._reported is None),
         )
+
+    def issues(self) -> RepositoryIssues:
+        """Open the repository's issues.
+
+        Raises:
+            RemoteError: There is no token.
+        """
+        if self._api is None:
+            raise RemoteError("Without a token issues cannot be written.", remedy="Set `github-token`.")
+        return RepositoryIssues(self._api, self._own.comment_author)
 
 
 class PullRequestComments:

@@ -6,6 +6,9 @@ from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words
 from agent_eval.config.options import CI, Option
 from agent_eval.config.table import options_of
 
+USUAL_AUTHOR = "github-actions[bot]"
+"""The author of what is written with a workflow's own token."""
+
 INPUTS: tuple[Option, ...] = (
     Option(
         "github-token",
@@ -47,8 +50,8 @@ INPUTS: tuple[Option, ...] = (
     Option(
         "comment-author",
         "text",
-        "Login under which the token writes comments, for tokens that cannot say it themselves. Default: "
-        "asked from GitHub, else `github-actions[bot]`.",
+        "Login under which the token writes comments and issues, for tokens that cannot say it themselves. "
+        "Default: asked from GitHub, else `github-actions[bot]`.",
         goes_to="platform.comment_author",
         commands=(CI,),
         loosens="nothing",
@@ -81,6 +84,7 @@ GITHUB = PlatformSpec(
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",
+        write_issue="The token may not read and write issues: grant the scheduled job `issues: write`",
         write_from_fork="A pull request from a fork runs with a token that may only read",
         run_fork="Use `on: pull_request`: there a fork's code has no secrets and a token that may only read.",
         set_variable="Set it in the step's `env`; a fork's pull request has no secrets",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -17,6 +18,7 @@ from agent_eval.http.errors import HttpError
 PAGE = 100
 MAX_NOTE_PAGES = 50
 MAX_JOB_PAGES = 10
+MAX_ISSUE_PAGES = 10
 _NOT_FOUND = 404
 _OBEYED = 202
 _FINISHED_JOBS = "scope[]=success&scope[]=failed"
@@ -72,6 +74,16 @@ class Note(BaseModel):
     body: str
     author: User
     system: bool
+
+
+class ProjectIssue(BaseModel):
+    """An issue of the project."""
+
+    iid: int
+    state: str
+    description: str | None = None
+    author: User
+    web_url: str
 
 
 class MergeRequest(BaseModel):
@@ -164,6 +176,24 @@ class GitLabApi:
     def delete_note(self, iid: int, note: int) -> None:
         """Delete a note; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._notes(iid)}/{note}", accept=(_NOT_FOUND,))
+
+    def issues(self, author: int, *, state: Literal["opened", "closed"]) -> Iterator[ProjectIssue]:
+        """Yield the issues that an account opened, those changed last first; of closed ones a hundred.
+
+        The job's own token may not.
+        """
+        query = f"state={state}&author_id={author}&scope=all&order_by=updated_at&sort=desc"
+        pages = MAX_ISSUE_PAGES if state == "opened" else 1
+        return self._api.rows(ProjectIssue, f"{self._root}/issues?{query}", page=PAGE, max_pages=pages)
+
+    def create_issue(self, title: str, description: str) -> ProjectIssue:
+        """Open an issue. The job's own token may not."""
+        body = {"title": title, "description": description}
+        return self._api.send(ProjectIssue, "POST", f"{self._root}/issues", body)
+
+    def update_issue(self, iid: int, **fields: str) -> ProjectIssue:
+        """Change an issue: its `description`, its state by a `state_event`. The job's own token may not."""
+        return self._api.send(ProjectIssue, "PUT", f"{self._root}/issues/{iid}", fields)
 
     def user(self) -> User:
         """Read the account of the token. The job's own token has none."""

@@ -16,6 +16,7 @@ from agent_eval.ci.platforms.checkout_job import CheckoutJob
 from agent_eval.ci.platforms.gitlab.api import GitLabApi
 from agent_eval.ci.platforms.gitlab.dotenv import dotenv
 from agent_eval.ci.platforms.gitlab.history import GitLabHistory
+from agent_eval.ci.platforms.gitlab.issues import ProjectIssues
 from agent_eval.ci.platforms.gitlab.notes import MergeRequestNotes
 from agent_eval.ci.platforms.gitlab.pipeline import read_pipeline
 from agent_eval.ci.platforms.gitlab.spec import GITLAB
@@ -101,6 +102,8 @@ class GitLab(CheckoutJob):
             base_sha=self._base_of_rules,
             from_fork=pipeline.from_fork,
             on_base_branch=not (self._is_change or pipeline.from_fork),
+            number=pipeline.job_id or 0,
+            is_scheduled=pipeline.source in ("schedule", "web"),
             fork_event="merge_request_event" if pipeline.from_fork and pipeline.has_secrets_of_target else "",
         )
 
@@ -181,6 +184,18 @@ class GitLab(CheckoutJob):
         notes = MergeRequestNotes(self._api, pipeline.merge_request, pipeline.merge_request_url or "")
         words = comment_words(GITLAB, from_fork=pipeline.from_fork)
         return publish(notes, marker, body(str(marker)), words=words)
+
+    def issues(self) -> ProjectIssues:
+        """Open the project's issues.
+
+        Raises:
+            RemoteError: There is no token but the job's own.
+        """
+        if self._api is None or self._api.by_job_token:
+            raise RemoteError(
+                "The job's own token may not write issues.", remedy="Set `gitlab-token` (scope `api`)."
+            )
+        return ProjectIssues(self._api)
 
 
 def _no_note(why: str) -> Published:

@@ -22,6 +22,7 @@ class GitLabPipeline:
         target_project: Number of the project that the change goes into.
         job_name: As in `.gitlab-ci.yml`, with the number of the shard where the job is parallel.
         pipeline_id: Grows with time.
+        source: What started the pipeline, such as `push` or `schedule`.
         job_id: Grows with time; a retried job has a new one.
         job_url: The job's page.
         head_sha: The commit that is evaluated; of a merge request its head, not GitLab's trial merge.
@@ -38,6 +39,7 @@ class GitLabPipeline:
     target_project: int
     job_name: str = ""
     pipeline_id: int | None = None
+    source: str = ""
     job_id: int | None = None
     job_url: str | None = None
     head_sha: str | None = None
@@ -73,6 +75,7 @@ def read_pipeline(environ: Mapping[str, str]) -> GitLabPipeline:
         "project": project,
         "job_name": environ.get("CI_JOB_NAME", ""),
         "pipeline_id": _number(environ, "CI_PIPELINE_ID"),
+        "source": environ.get("CI_PIPELINE_SOURCE", ""),
         "job_id": _number(environ, "CI_JOB_ID"),
         "job_url": environ.get("CI_JOB_URL") or None,
         "default_branch": environ.get("CI_DEFAULT_BRANCH") or None,

@@ -10,7 +10,8 @@ INPUTS: tuple[Option, ...] = (
         "gitlab-token",
         "secret",
         "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the merge "
-        "request. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab Premium, and write no note.",
+        "request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab Premium, "
+        "and write neither.",
         goes_to="platform.gitlab_token",
         commands=(CI,),
         loosens="nothing",
@@ -68,6 +69,7 @@ GITLAB = PlatformSpec(
         "job's own token reads earlier jobs on GitLab Premium only, and only where the project's job token "
         "permissions allow it.",
         write_comment="The token may not write notes: it needs the scope `api` and the role Reporter",
+        write_issue="The token may not read and write issues: it needs the scope `api` and the role Reporter",
         write_from_fork="The job of a fork has no token for this project",
         run_fork="Run the pipeline in the fork: there it has none of this project's variables.",
         set_variable="Set it under Settings > CI/CD > Variables; protected variables are absent in the "

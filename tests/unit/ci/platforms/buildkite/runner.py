@@ -37,11 +37,16 @@ class BuildkiteRunner(BuildRunner):
         agent.write_text(_AGENT.format(token=AGENT_TOKEN, left=self.annotations))
         agent.chmod(0o755)
 
-    def push(self, number: int, **inputs: str) -> Step:
+    def push(self, number: int, *, source: str = "webhook", **inputs: str) -> Step:
         """The build of a push to main; its evidence is uploaded."""
         if number not in self.buildkite.builds:
             self.buildkite.add_build(number, commit=self.base)
-        step = self._start(number, {"BUILDKITE_BRANCH": "main", "BUILDKITE_COMMIT": self.base}, inputs)
+        variables = {
+            "BUILDKITE_BRANCH": "main",
+            "BUILDKITE_COMMIT": self.base,
+            "BUILDKITE_SOURCE": source,
+        }
+        step = self._start(number, variables, inputs)
         self.buildkite.add_artifact(number, EVIDENCE, self.evidence())
         return step
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from agent_eval.ci.platforms.buildkite.build import same_repository
@@ -193,3 +195,16 @@ def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: Buildk
     assert history.exists()
     runner.pull_request()
     assert not history.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "is_watched"), [("schedule", True), ("ui", True), ("webhook", False), ("", True)]
+)
+def test_a_build_that_no_push_started_is_held_against_the_release(
+    runner: BuildkiteRunner, source: str, is_watched: bool
+) -> None:
+    runner.write_suite(*orders())
+    runner.push(300)
+    shutil.copytree(runner.repository.top / "agent-eval-out" / "shop", runner.repository.top / "release")
+    step = runner.push(301, source=source, drift_release="release")
+    assert ("Drift since the release release" in step.log) == is_watched

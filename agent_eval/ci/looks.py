@@ -1,0 +1,224 @@
+"""`trials: auto` in a job: more trials of every case of a suite while its decision is open.
+
+A look runs all cases of the suite again, never only those that fail: a failure that is run again until it
+passes lifts every rate. A look is not begun where the limits of the run would end it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from agent_eval.ci.baseline import Search
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.history import pool_of
+from agent_eval.config.spec import RunSpec
+from agent_eval.contracts import GateDecision
+from agent_eval.contracts.confirmation import Spending
+from agent_eval.contracts.limits import RunLimits
+from agent_eval.engine.progress import RunProgress
+from agent_eval.errors import AgentEvalError
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.decide import decide_by_policy, decision_time
+from agent_eval.gate.looks import FIXED_TRIALS, LOOKS, next_look
+from agent_eval.gate.waivers import active_quarantine
+from agent_eval.operations.compare import compared, without_secrets
+from agent_eval.operations.looks import AUTO
+from agent_eval.operations.resume import journal_path
+from agent_eval.operations.run_agent import RunLoopResult
+from agent_eval.reports.confirmation import spending_text
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count
+
+
+def with_fixed_trials(spec: RunSpec, trials: int) -> RunSpec:
+    """Copy the specification of a run with a number of trials in place of `auto`."""
+    if spec.agent is None or spec.agent.trials != AUTO:
+        return spec
+    return replace(spec, agent=replace(spec.agent, trials=trials))
+
+
+def planned(job: JobContext, spec: RunSpec, slug: str, search: Search) -> tuple[RunSpec, Looks | None]:
+    """Resolve `trials: auto` for one suite.
+
+    Returns:
+        The specification with the trials of the first look, and what decides on further ones. With a fixed
+        number, and None, where there is nothing to decide: without a baseline, and on the base branch, whose
+        runs are the baseline of others. There a run that ends as soon as it is decided would keep lucky ones.
+    """
+    if spec.agent is None or spec.agent.trials != AUTO:
+        return spec, None
+    baseline = search.baselines.get(slug)
+    if job.writes_history or baseline is None:
+        why = "the base branch runs" if job.writes_history else "without a baseline there are"
+        job.platform.say(f"{clean(slug)}: `trials: auto`: {why} {FIXED_TRIALS} trials of each case.")
+        return with_fixed_trials(spec, FIXED_TRIALS), None
+    looks = Looks(job, slug, search, spec.limits.run, expected_of(baseline.pack))
+    return with_fixed_trials(spec, LOOKS[0]), looks
+
+
+def expected_of(baseline: Pack) -> Spending:
+    """Estimate what one trial of every case takes, by the baseline's time and cost of a case."""
+    rows = list(baseline.index_by_id().values())
+    times = [row["latency_ms"] for row in rows if row["latency_ms"] is not None]
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    return Spending(
+        trials=len(rows),
+        minutes=len(rows) * sum(times) / len(times) / 60_000 if times else None,
+        cost_usd=len(rows) * sum(costs) / len(costs) if costs else None,
+    )
+
+
+@dataclass(frozen=True)
+class OpenEnd:
+    """Why a run took no further look although its decision is open.
+
+    Example:
+        >>> OpenEnd("the look after 4 was not begun").limit_reached
+        False
+
+    Attributes:
+        why: A clause.
+        limit_reached: Whether a limit of the run has cut a look short, so that nothing more may be run.
+    """
+
+    why: str
+    limit_reached: bool = False
+
+
+class Looks:
+    """The looks of one suite: after each complete one it decides whether another follows.
+
+    Example:
+        `run_agent(spec, environ=job.environ, next_look=Looks(job, "shop", search, limits, expected))`
+
+    Args:
+        job: The job.
+        slug: The suite's.
+        search: With the suite's baseline.
+        limits: Of the whole run of the suite.
+        expected: What one trial of every case takes, as far as that is known beforehand.
+
+    Attributes:
+        looks: Trials of each case after which the run was looked at.
+        ended: Why no further look was taken although the decision is open, as a clause; empty otherwise.
+    """
+
+    def __init__(
+        self, job: JobContext, slug: str, search: Search, limits: RunLimits, expected: Spending
+    ) -> None:
+        self.looks: list[int] = []
+        self.ended = ""
+        self._job, self._slug, self._search, self._limits = job, slug, search, limits
+        self._began = time.monotonic()
+        self._expected = times(expected, LOOKS[-1])
+        self._say(
+            f"looks after {_listed(LOOKS)} trials of each case: {spending_text(times(expected, LOOKS[0]))}, "
+            f"{spending_text(self._expected, most=True)}"
+        )
+
+    def __call__(self, result: RunLoopResult) -> int | None:
+        """Return how many trials each case should have at the next look; None where this was the last."""
+        self.looks.append(LOOKS[len(self.looks)])
+        decision = self._decision(open_pack(result.pack))
+        following = next_look(self.looks, decision) if decision is not None else None
+        if following is None:
+            return None
+        more = self._estimate(result.progress, following)
+        why_not = self._beyond_limits(result.progress, more)
+        if why_not:
+            self.ended = f"the look after {following} was not begun: {why_not}"
+            return None
+        self._say(
+            f"not decided after {count(self.looks[-1], 'trial')} of each case, so every case is run "
+            f"{following - self.looks[-1]} times more: about {spending_text(more)}"
+        )
+        return following
+
+    def finish(self, result: RunLoopResult) -> OpenEnd | None:
+        """Print what the looks took; return why there was no further one, where the decision is open."""
+        if result.cut_short:
+            self.ended = (
+                f"the next look was cut short: {result.cut_short}; its trials do not count, and are kept in "
+                f"{journal_path(result.pack)}"
+            )
+        progress = result.progress
+        spent = Spending(
+            trials=progress.done,
+            minutes=(time.monotonic() - self._began) / 60,
+            cost_usd=progress.cost_usd if not progress.unknown_cost else None,
+        )
+        ended = f" ({self.ended})" if self.ended else ""
+        most = spending_text(self._expected, most=True)
+        self._say(f"took {spending_text(spent)}; expected {most}{ended}")
+        return OpenEnd(self.ended, limit_reached=bool(result.cut_short)) if self.ended else None
+
+    def _say(self, sentence: str) -> None:
+        self._job.platform.say(f"{clean(self._slug)}: `trials: auto`: {clean(sentence)}.")
+
+    def _decision(self, pack: Pack) -> GateDecision | None:
+        """Decide on the run as it is; None where it cannot be compared, which the job then reports."""
+        job, baseline = self._job, self._search.baselines[self._slug]
+        policy, now = job.rules.policy, job.timestamp()
+        # What is noted here is noted again when the job decides.
+        quiet = replace(self._search, notes=[], warnings=[])
+        try:
+            comparison = compared(
+                baseline.pack,
+                pack,
+                changed="exclude",
+                generated_at=now,
+                quarantined=active_quarantine(policy.quarantine, now=decision_time(now)),
+                with_traces=False,
+            )
+            comparison = without_secrets(comparison, job.redactor)
+            return decide_by_policy(
+                comparison,
+                policy,
+                generated_at=now,
+                thresholds=job.settings.thresholds,
+                waivers=job.rules.waivers,
+                pool=pool_of(job, pack, comparison, quiet),
+            )
+        except AgentEvalError:
+            return None
+
+    def _estimate(self, progress: RunProgress, following: int) -> Spending:
+        """Estimate what the missing trials take, by the trials so far."""
+        done = max(1, progress.done)
+        trials = progress.total * following // self.looks[-1] - progress.done
+        known = progress.done - progress.unknown_cost
+        return Spending(
+            trials=trials,
+            minutes=trials * (time.monotonic() - self._began) / done / 60,
+            cost_usd=trials * progress.cost_usd / known if known else None,
+        )
+
+    def _beyond_limits(self, progress: RunProgress, more: Spending) -> str:
+        """Say which limit of the run would end the next look, as a clause; empty where none would."""
+        seconds, cost = self._limits.seconds, self._limits.cost_usd
+        if seconds is not None and more.minutes is not None:
+            used = time.monotonic() - self._began
+            if used + 60 * more.minutes > seconds:
+                return (
+                    f"it would take about {60 * more.minutes:.0f} s, and {max(0.0, seconds - used):.0f} s of "
+                    "`max-run-seconds` are left"
+                )
+        if cost is not None and more.cost_usd is not None and progress.cost_usd + more.cost_usd > cost:
+            unspent = max(0.0, cost - progress.cost_usd)
+            price = f"{more.cost_usd:.2f} US dollars"
+            return f"it would cost about {price}, and {unspent:.2f} of `max-run-cost` are left"
+        return ""
+
+
+def times(spending: Spending, factor: int) -> Spending:
+    """Multiply what is spent by a whole number."""
+    return Spending(
+        trials=spending.trials * factor,
+        minutes=None if spending.minutes is None else spending.minutes * factor,
+        cost_usd=None if spending.cost_usd is None else spending.cost_usd * factor,
+    )
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

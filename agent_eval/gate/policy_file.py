@@ -1,0 +1,119 @@
+"""Read a policy and thresholds: unknown keys name the nearest one, and values out of range are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.config.rules import RULES
+from agent_eval.contracts import Thresholds
+from agent_eval.contracts.base import instant
+from agent_eval.contracts.policy import GatePolicy, Quarantine
+from agent_eval.errors import InvalidInput, UsageError
+
+
+def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
+    """Build a policy from the content of a file.
+
+    Args:
+        values: The parsed file.
+        source: Name of the file for error messages.
+
+    Raises:
+        InvalidInput: An unknown key (names the nearest one), or a value out of range.
+    """
+    misplaced = sorted(values.keys() & (Thresholds.model_fields.keys() - GatePolicy.model_fields.keys()))
+    if misplaced:
+        raise InvalidInput(
+            f"{source}: {misplaced[0]} is a threshold, and a policy has its thresholds under `thresholds`",
+            remedy="Move it there; a file of thresholds alone is what `gate --config` reads.",
+            file=source,
+            field=misplaced[0],
+        )
+    rules = values.get("thresholds") or {}
+    if not isinstance(rules, Mapping):
+        raise _invalid(source, "thresholds", "must be an object")
+    _check_keys(values, list(GatePolicy.model_fields), source, "")
+    _check_keys(rules, list(Thresholds.model_fields), source, "thresholds.")
+    try:
+        parsed = parse_thresholds(rules)
+    except UsageError as error:
+        raise _invalid(source, f"thresholds.{error.details.get('field')}", error.message) from None
+    try:
+        policy = GatePolicy.model_validate({**values, "thresholds": parsed})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"]) or "zero_tolerance"
+        raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
+    for place, entry in enumerate(policy.quarantine):
+        _check_expiry(entry, f"quarantine.{place}.expires_at", source)
+    return policy
+
+
+def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place: str) -> None:
+    for name in values:
+        if name not in known:
+            nearest = get_close_matches(str(name), known, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(known)}"
+            raise _invalid(source, f"{place}{name}", f"there is no such key{hint}")
+
+
+def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
+    if entry.expires_at is None:
+        raise _invalid(source, field, "a quarantine has an end; write one, such as 90 days from now")
+    try:
+        instant(entry.expires_at)
+    except ValueError as error:
+        problem = f"{entry.expires_at[:80]!r} is no end: {error}"
+        raise _invalid(source, field, problem) from None
+
+
+def _invalid(source: str, field: str, problem: str) -> InvalidInput:
+    return InvalidInput(
+        f"{source}: {field}: {problem}",
+        remedy="Correct the policy; an unreadable policy decides nothing.",
+        file=source,
+        field=field,
+    )
+
+
+def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
+    """Build thresholds from flags or a file; a rule that is left out, or None, is not set.
+
+    Raises:
+        UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
+    """
+    limits = {name: value for name, value in values.items() if value is not None}
+    unknown = sorted(limits.keys() - Thresholds.model_fields.keys())
+    if unknown:
+        raise UsageError(
+            f"there is no rule called {unknown[0]!r}",
+            remedy=f"The rules are {', '.join(Thresholds.model_fields)}.",
+            field=unknown[0],
+        )
+    try:
+        return Thresholds.model_validate(limits)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        raise _bad_threshold(field, limits[field]) from None
+
+
+def refuse_no_numbers(thresholds: Thresholds) -> None:
+    """Refuse limits that are no numbers: a model can be built unvalidated, and NaN would pass every rule."""
+    for name in Thresholds.model_fields:
+        value = getattr(thresholds, name)
+        if value is not None and not isfinite(value):
+            raise _bad_threshold(name, value)
+
+
+def _bad_threshold(name: str, value: object) -> UsageError:
+    rule = next(rule for rule in RULES if rule.field == name)
+    return UsageError(
+        f"{name} must be {rule.limits}, not {value!r}",
+        remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
+        field=name,
+    )
