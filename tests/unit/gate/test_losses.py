@@ -11,7 +11,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.errors import ExitCode
+from agent_eval.errors import ExitCode, InvalidInput
 from agent_eval.gate.decide import decide, decide_by_policy, decide_without_baseline
 from agent_eval.gate.losses import unscored_cases
 from agent_eval.operations.gate import GateResult
@@ -147,6 +147,36 @@ def test_a_failed_trial_beside_lost_ones_is_a_regression() -> None:
         generated_at=NOW,
     )
     assert comparison.regressed_case_ids == ["c03"]
+
+
+def with_looks(looks: list[int], *trials: str) -> Comparison:
+    """A run that looked at its trials and lost some of one case."""
+    four = {case_id: tried(case_id, *["passed"] * 4) for case_id in IDS}
+    return compare(
+        view(four, run_id="main"),
+        view(
+            {**four, "c03": several(*trials)},
+            run_id="change",
+            execution_config={"trials": 4, "looks": looks},
+        ),
+        changed="refuse",
+        generated_at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    "trials", [("passed", "lost", "passed", "passed"), ("lost", "passed", "lost", "lost")]
+)
+def test_a_run_that_looks_may_lose_a_trial(trials: tuple[str, ...]) -> None:
+    assert decided(with_looks([1, 4], *trials)).not_evaluated == []
+
+
+@pytest.mark.parametrize("looks", [[1], [1, 4, 12]])
+def test_lost_trials_hide_no_look(looks: list[int]) -> None:
+    comparison = with_looks([1, 4], "passed", "lost", "passed", "passed")
+    comparison.candidate.looks = looks
+    with pytest.raises(InvalidInput, match="states looks after"):
+        decided(comparison)
 
 
 @pytest.mark.parametrize(
