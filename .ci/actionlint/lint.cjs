@@ -14,13 +14,20 @@ function isKnownPermission({ kind, message }) {
   return kind === "permissions" && message.startsWith('unknown permission scope "attestations"');
 }
 
+// A context that is newer as well: the configuration variables of a repository or an organisation.
+function isKnownContext({ kind, message }) {
+  return kind === "expression" && message.startsWith('undefined variable "vars"');
+}
+
+const KNOWN = [isKnownRunner, isKnownPermission, isKnownContext];
+
 async function main(paths) {
   if (paths.length === 0) throw new Error("name the workflow files to check");
   const lint = await createLinter();
   let found = 0;
   for (const path of paths) {
     const findings = lint(readFileSync(path, "utf8"), path).filter(
-      (finding) => !isKnownRunner(finding) && !isKnownPermission(finding),
+      (finding) => !KNOWN.some((isKnown) => isKnown(finding)),
     );
     for (const { line, column, message, kind } of findings) {
       console.error(`${path}:${line}:${column}: ${message} [${kind}]`);

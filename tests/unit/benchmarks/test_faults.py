@@ -15,7 +15,6 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import JUDGES
 from benchmarks import judge_accuracy
 
-
 KINDS = {kind.value for kind in FailureKind if kind is not FailureKind.ENVIRONMENT}
 """All but those of a case's set-up and of live tools, which a recorded trace does not have."""
 
