@@ -24,9 +24,12 @@ COPY agent_eval agent_eval
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/build/bin/pip --python /opt/agent-eval/bin/python3 install --no-compile --no-cache-dir --no-index \
         --no-deps dist/*.whl
-# Some dependencies ship their tests. What is left is described as it is, with licences and who needs what. Lists of
-# files are for uninstalling, and stubs for type checkers.
-RUN find /opt/agent-eval/lib -depth -type d -regex '.*/site-packages/.*/_?tests' -exec rm -r {} + \
+# Some dependencies ship their tests and benchmarks. What is left is described as it is, with licences and who needs
+# what. Lists of files are for uninstalling, and stubs for type checkers; filelock's own bill of materials names no
+# component and takes half a megabyte.
+RUN find /opt/agent-eval/lib -depth -type d \
+        \( -regex '.*/site-packages/.*/_?tests' -o -path '*/site-packages/jsonschema/benchmarks' \
+        -o -path '*/filelock-*.dist-info/sboms' \) -exec rm -r {} + \
     && /opt/agent-eval/bin/python3 -IB scripts/compile_imported.py \
     && mkdir -p /opt/agent-eval/share/sbom \
     && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
